@@ -81,7 +81,6 @@ func TestHostCluster(t *testing.T) {
 func TestNoHostCluster(t *testing.T) {
 	t.Parallel()
 	accounts := corev1.Resource("serviceaccounts")
-	const field = "plugins.runner.hostCluster.serviceAccount of the host configuration"
 	for name, tc := range map[string]struct {
 		reason string
 		tokens error
@@ -90,17 +89,8 @@ func TestNoHostCluster(t *testing.T) {
 	}{
 		"no account": {
 			reason: "it may still come", tokens: apierrors.NewNotFound(accounts, "runner"),
-			want: `there is no ServiceAccount "pods/runner"; create it, or correct ` + field + `: `,
-		},
-		"forbidden": {
-			reason: "the missing right is named", tokens: apierrors.NewForbidden(accounts, "runner", errors.New("no")),
-			want: `the API server refuses the host a token for ServiceAccount "pods/runner"; the host needs the right to ` +
-				`create serviceaccounts/token in namespace "pods": `,
-		},
-		"namespace goes": {
-			reason: "no right would help", tokens: terminating(),
-			want: `no token can be had for ServiceAccount "pods/runner", because its namespace is being deleted; correct ` +
-				field + `: `,
+			want: `there is no ServiceAccount "pods/runner"; create it, or correct ` +
+				`plugins.runner.hostCluster.serviceAccount of the host configuration: `,
 		},
 		"down": {
 			reason: "it comes back", tokens: errors.New("connection refused"),

@@ -300,12 +300,17 @@ func TestRequests(t *testing.T) {
 
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
-	lines := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
-	broken := inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines}))
-	_, err := NewResolver(newCache(t, broken), newStore(t, broken), Options{}).Target(t.Context(), newItem("my-target"))
-	if err == nil || len(err.Error()) > 2000 || !strings.HasSuffix(err.Error(), ", and 989 more]") ||
-		strings.Contains(err.Error(), "t0ps3cret") {
-		t.Errorf("the text of the error is %v", err)
+	users := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
+	for text, more := range map[string]string{
+		kubeconfig("{}") + users:                                     ", and 989 more]", // each entry is forbidden, and there twice but for the first
+		"{" + strings.Repeat(`"a": "t0ps3cret", `, 500) + `"b": ""}`: ", and 90 more]",  // a parser keeps a hundred
+	} {
+		broken := inlineTarget("1", marshal(t, map[string]any{"kubeconfig": text}))
+		_, err := NewResolver(newCache(t, broken), newStore(t, broken), Options{}).Target(t.Context(), newItem("my-target"))
+		if err == nil || len(err.Error()) > 2000 || !strings.HasSuffix(err.Error(), more) ||
+			strings.Contains(err.Error(), "t0ps3cret") {
+			t.Errorf("the text of the error is %v", err)
+		}
 	}
 }
 

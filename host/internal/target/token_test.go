@@ -40,13 +40,6 @@ func failing(err error) *tokens {
 	}}
 }
 
-// terminating is what an API server says of a ServiceAccount whose namespace is being deleted.
-func terminating() error {
-	err := apierrors.NewForbidden(corev1.Resource("serviceaccounts"), "deployer", errors.New("being terminated"))
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	return err
-}
-
 const selfContent = `{"selfConfig":{"serviceAccount":{"name":"deployer"}}}`
 
 // withTokens is a Resolver of a Target in the cache and, if it is told so, in the API server.
@@ -113,14 +106,6 @@ func TestTargetWithToken(t *testing.T) {
 					`the host needs the right to create serviceaccounts/token in namespace "foo"`,
 			},
 		},
-		"namespace goes": {
-			reason: "No right would help.", tokens: failing(terminating()),
-			want: want{
-				reason: ReasonTokenForbidden, asked: asked, requests: 2,
-				err: field + `no token can be had for ServiceAccount "foo/deployer", because its namespace is being deleted; ` +
-					`delete deploy items before their namespace`,
-			},
-		},
 		"failure": {
 			reason: "Any other failure says nothing about the Target.", tokens: failing(errors.New("connection refused")),
 			want: want{
@@ -184,8 +169,12 @@ func TestNamespaceThatGoes(t *testing.T) {
 	target := inlineTarget("1", selfContent)
 	target.Namespace = namespace.Name
 	_, err := withTokens(t, Options{Tokens: admin}, target, target).Named(t.Context(), namespace.Name, "my-target")
-	if err == nil || !strings.Contains(err.Error(), "its namespace is being deleted") {
-		t.Errorf("want the reason to be told, got %v", err)
+	want := fmt.Sprintf("Target %q: selfConfig.serviceAccount.name: no token can be had for ServiceAccount %q, because its "+
+		"namespace is being deleted; delete deploy items before their namespace", namespace.Name+"/my-target",
+		namespace.Name+"/deployer")
+	problem := (*Error)(nil)
+	if !errors.As(err, &problem) || problem.Reason != ReasonTokenForbidden || err.Error() != want {
+		t.Errorf("want %s, got %v", want, err)
 	}
 }
 
