@@ -118,7 +118,7 @@ func TestTimeout(t *testing.T) {
 			if failed.Reason != ReasonTimeout || failed.Permanent || !strings.Contains(failed.Message, "50ms") {
 				t.Errorf("expected a %s that is tried again and says after how long, but found %#v", ReasonTimeout, failed)
 			}
-			expectMetrics(t, metrics, map[string]int{"timeout finalize labels": 1, "finalize labels": 1})
+			expectMetrics(t, metrics, map[string]float64{"timeout finalize labels": 1, "finalize labels": 1})
 		})
 	}
 }
@@ -139,7 +139,7 @@ func TestEndOfContext(t *testing.T) {
 	if !errors.Is(err, stopped) || errors.As(err, &failed) {
 		t.Errorf("expected %q and no failure of the hook, but found %v", stopped, err)
 	}
-	expectMetrics(t, metrics, map[string]int{"canceled finalize labels": 1, "finalize labels": 1})
+	expectMetrics(t, metrics, map[string]float64{"canceled finalize labels": 1, "finalize labels": 1})
 }
 
 func TestUnreachable(t *testing.T) {
@@ -184,7 +184,7 @@ func TestUnreachable(t *testing.T) {
 			if got := failed.Error(); !strings.HasPrefix(got, want) || strings.Contains(got, "secret") {
 				t.Errorf("%s: expected %q and no query, but found %q", tc.reason, want, got)
 			}
-			expectMetrics(t, metrics, map[string]int{"error finalize labels": 1, "finalize labels": 1})
+			expectMetrics(t, metrics, map[string]float64{"error finalize labels": 1, "finalize labels": 1})
 		})
 	}
 }

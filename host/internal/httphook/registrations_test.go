@@ -311,12 +311,12 @@ func TestHookAtWork(t *testing.T) {
 	if hooks[0] != hooks[1] || hooks[1] == hooks[2] || strings.Contains(w.log.String(), "second") {
 		t.Errorf("expected two hooks, but found %v, and the log %s", hooks, w.log.String())
 	}
-	expectMetrics(t, w.options.Metrics, map[string]int{"200 finalize at-work": 3, "finalize at-work": 3})
+	expectMetrics(t, w.options.Metrics, map[string]float64{"200 finalize at-work": 3, "finalize at-work": 3})
 	if err := w.admin.Delete(t.Context(), w.read("at-work")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.reconcile("at-work"); err != nil || w.hook(itemType) != nil {
 		t.Errorf("there is a hook of a registration that is gone (%v)", err)
 	}
-	expectMetrics(t, w.options.Metrics, map[string]int{})
+	expectMetrics(t, w.options.Metrics, map[string]float64{})
 }

@@ -298,18 +298,31 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// Ten problems are told, and how many more there are; a parser keeps a hundred.
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
-	users := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
-	for text, more := range map[string]string{
-		kubeconfig("{}") + users:                                     ", and 989 more]", // each entry is forbidden, and there twice but for the first
-		"{" + strings.Repeat(`"a": "t0ps3cret", `, 500) + `"b": ""}`: ", and 90 more]",  // a parser keeps a hundred
+	text := func(kubeconfig string) string { return marshal(t, map[string]any{"kubeconfig": kubeconfig}) }
+	twice := func(n int) string { return text("{" + strings.Repeat(`"a": "t0ps3cret", `, n) + `"a": ""}`) }
+	for name, tc := range map[string]struct{ content, more string }{
+		"ten":     {twice(10), ""},
+		"keys":    {twice(500), "and 90 more]"},
+		"entries": {text(kubeconfig("{}") + strings.Repeat("- {user: {exec: {command: x}}}\n", 50)), "and 90 more]"},
+		"audiences": {
+			`{"oidcConfig":{"serviceAccount":{"name":"a"},"audience":["` + strings.Repeat(`","`, 500) + `"]}}`, "and 90 more]",
+		},
 	} {
-		broken := inlineTarget("1", marshal(t, map[string]any{"kubeconfig": text}))
+		broken := inlineTarget("1", tc.content)
 		_, err := NewResolver(newCache(t, broken), newStore(t, broken), Options{}).Target(t.Context(), newItem("my-target"))
-		if err == nil || len(err.Error()) > 2000 || !strings.HasSuffix(err.Error(), more) ||
-			strings.Contains(err.Error(), "t0ps3cret") {
-			t.Errorf("the text of the error is %v", err)
+		if err == nil {
+			t.Fatalf("%s: there is no error", name)
+		}
+		want := 9 // between those that are told
+		if tc.more != "" {
+			want = 10
+		}
+		if found := strings.Count(err.Error(), ", "); found != want || !strings.HasSuffix(err.Error(), tc.more) ||
+			len(err.Error()) > 2000 || strings.Contains(err.Error(), "t0ps3cret") {
+			t.Errorf("%s: the text of the error is %v", name, err)
 		}
 	}
 }
