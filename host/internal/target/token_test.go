@@ -169,8 +169,8 @@ func TestNamespaceThatGoes(t *testing.T) {
 	target := inlineTarget("1", selfContent)
 	target.Namespace = namespace.Name
 	_, err := withTokens(t, Options{Tokens: admin}, target, target).Named(t.Context(), namespace.Name, "my-target")
-	want := fmt.Sprintf("Target %q: selfConfig.serviceAccount.name: no token can be had for ServiceAccount %q, because its "+
-		"namespace is being deleted; delete deploy items before their namespace", namespace.Name+"/my-target",
+	want := fmt.Sprintf("Target %q: selfConfig.serviceAccount.name: no token can be had for ServiceAccount %q, because "+
+		"its namespace is being deleted; delete deploy items before their namespace", namespace.Name+"/my-target",
 		namespace.Name+"/deployer")
 	problem := (*Error)(nil)
 	if !errors.As(err, &problem) || problem.Reason != ReasonTokenForbidden || err.Error() != want {
