@@ -27,7 +27,7 @@ func (h *host) hostClusters(podCluster *rest.Config) (map[string]plugin.HostClus
 		account := p.HostCluster.ServiceAccount
 		granted[name] = target.NewHostCluster(target.HostClusterOptions{
 			Plugin: name, ServiceAccount: types.NamespacedName{Namespace: account.Namespace, Name: account.Name},
-			Tokens: &target.ClientTokenRequester{Client: requester}, Cluster: podCluster,
+			Tokens: requester, Cluster: podCluster,
 			Installation: installation, Clock: clock.RealClock{},
 		}).Get
 	}

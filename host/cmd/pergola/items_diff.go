@@ -211,7 +211,7 @@ func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.D
 func (c *userCluster) resolver() *target.Resolver {
 	return target.NewResolver(c, c, target.Options{
 		DefaultContext: true, ServiceAccount: c.targetAccount,
-		Tokens: &target.ClientTokenRequester{Client: c}, Cluster: c.config,
+		Tokens: c, Cluster: c.config,
 	})
 }
 

@@ -129,7 +129,7 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 		c.router.locks = options.Locks
 	}
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
-		Tokens: &target.ClientTokenRequester{Client: mgr.GetClient()}, Cluster: mgr.GetConfig(),
+		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
 	})
 	return c

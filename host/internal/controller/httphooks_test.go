@@ -68,7 +68,6 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 		Conditions: []v1alpha1.ConditionType{"Labelled"},
 		Metrics:    httphook.NewMetrics(),
 	})
-	t.Cleanup(b.hook.Close)
 	b.options.HTTPHooks = b
 	b.plugin.call = func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,

@@ -23,9 +23,6 @@ const (
 	schemeHTTPS = "https"
 )
 
-// exampleURL is what errors show.
-const exampleURL = "https://hooks.example.org/v1"
-
 const (
 	// defaultTimeout of one request, from its first byte to the last one of the answer.
 	defaultTimeout = 15 * time.Second
@@ -48,23 +45,8 @@ func parseTimeout(text string) (time.Duration, error) {
 	return timeout, nil
 }
 
-// parseAddress reads the URI of an address, which has no host if there is a reference. What the CRD's schema refuses
-// may be in it but for a user and another scheme. The error holds no password.
-func parseAddress(address v1alpha1.HookAddress) (*url.URL, error) {
-	uri, err := parseURL(address.URI)
-	switch {
-	case err != nil:
-		return nil, err
-	case address.Ref == nil && (uri.Scheme == "" || uri.Hostname() == ""):
-		return nil, errors.New("expected an absolute URI that names a host, such as " + exampleURL + ", or a ref")
-	case address.Ref != nil && uri.Hostname() != "":
-		return nil, fmt.Errorf("expected no host, as the ref says it, but found %.64q: "+
-			"write only scheme, port and path, such as http://:8080/v1", uri.Hostname())
-	}
-	return uri, nil
-}
-
-// parseURL reads a URL of scheme http or https, absolute or not, without a user. The error holds no password.
+// parseURL reads a URL of scheme http or https, absolute or not, without a user. Whether it must be absolute, the CRD
+// says. The error holds no password.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -78,9 +60,9 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// resolve returns the URL of the object that an address refers to, with those parts replaced that its URI has. A
-// Service of clusterDomain, such as cluster.local, has the URL http://<name>.<namespace>.svc.<clusterDomain>; every
-// other object has that of its status.address.url.
+// resolve returns the URL of the object that an address refers to, with those parts replaced that its URI has; the CRD
+// lets it have no host. A Service of clusterDomain, such as cluster.local, has the URL
+// http://<name>.<namespace>.svc.<clusterDomain>; every other object has that of its status.address.url.
 func resolve(
 	ctx context.Context, live client.Reader, ref v1alpha1.HookReference, uri *url.URL, clusterDomain string,
 ) (*url.URL, error) {
@@ -94,31 +76,24 @@ func resolve(
 		host := fmt.Sprintf("%s.%s.svc.%s", ref.Name, ref.Namespace, clusterDomain)
 		return combine(&url.URL{Scheme: schemeHTTP, Host: host}, uri), nil
 	}
-	base, err := publishedURL(object)
+	text, _, err := unstructured.NestedString(object.Object, "status", "address", "url")
+	var base *url.URL
+	switch {
+	case err != nil:
+		err = errors.New("expected a text, but found something else")
+	case text == "":
+		err = errors.New("there is none yet, by which it would say where it is")
+	default:
+		base, err = parseURL(text)
+	}
+	if err == nil && (base.Scheme == "" || base.Hostname() == "") {
+		err = fmt.Errorf("expected an absolute URL that names a host, such as https://hooks.example.org/v1, but found %.64q",
+			shown(base))
+	}
 	if err != nil {
 		return nil, fmt.Errorf(".status.address.url of %s: %w", name, err)
 	}
 	return combine(base, uri), nil
-}
-
-// publishedURL returns the URL that an object has in its status.
-func publishedURL(object *unstructured.Unstructured) (*url.URL, error) {
-	text, _, err := unstructured.NestedString(object.Object, "status", "address", "url")
-	switch {
-	case err != nil:
-		return nil, errors.New("expected a text, but found something else")
-	case text == "":
-		return nil, errors.New("there is none yet, by which it would say where it is")
-	}
-	u, err := parseURL(text)
-	switch {
-	case err != nil:
-		return nil, err
-	case u.Scheme == "" || u.Hostname() == "":
-		return nil, fmt.Errorf("expected an absolute URL that names a host, such as %s, but found %.64q", exampleURL,
-			shown(u))
-	}
-	return u, nil
 }
 
 // combine replaces the parts of a URL by those that a URI has.

@@ -27,6 +27,8 @@ const (
 	maxRedirects = 3
 	// maxMessage bounds what an Error says, in bytes.
 	maxMessage = 1 << 10
+	// idleTimeout is how long a connection is kept for the next request.
+	idleTimeout = 90 * time.Second
 	// userAgent is the name of the host in requests.
 	userAgent = "pergola-host"
 )
@@ -39,7 +41,7 @@ func newClient(config *tls.Config) *http.Client {
 			ForceAttemptHTTP2:      true, // which a TLS configuration would switch off
 			MaxIdleConns:           8,
 			MaxIdleConnsPerHost:    8,
-			IdleConnTimeout:        90 * time.Second,
+			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: 64 << 10,
 			// A connection to a pod that is gone must not take all requests until the system gives it up.
 			HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second},

@@ -95,19 +95,16 @@ func parse(t *testing.T, text string) *url.URL {
 
 // newHook makes a hook of a registration named "labels", with a timeout that no test waits for unless it says another
 // one.
-func newHook(t *testing.T, o Options) *Hook {
-	t.Helper()
+func newHook(o Options) *Hook {
 	o.Registration = "labels"
 	o.Timeout, o.Metrics = cmp.Or(o.Timeout, maxTimeout), cmp.Or(o.Metrics, NewMetrics())
-	h := New(o)
-	t.Cleanup(h.Close)
-	return h
+	return New(o)
 }
 
 // hookAnswering makes a hook whose server has a fixed answer.
 func hookAnswering(t *testing.T, code int, body string) *Hook {
 	t.Helper()
-	return newHook(t, Options{URL: serve(t, answering(code, body)),
+	return newHook(Options{URL: serve(t, answering(code, body)),
 		Conditions: []v1alpha1.ConditionType{"Labelled", "Counted"}})
 }
 

@@ -45,14 +45,11 @@ type Hook struct {
 	client  *http.Client
 }
 
-// New returns a Hook. It makes no request. The caller closes the Hook.
+// New returns a Hook. It makes no request. Its idle connections end by themselves after idleTimeout.
 func New(o Options) *Hook {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	return &Hook{options: o, client: newClient(o.TLS)}
 }
-
-// Close closes the idle connections. Requests under way are not affected, and further ones are still possible.
-func (h *Hook) Close() { h.client.CloseIdleConnections() }
 
 // Registration returns the name of the DeployerRegistration.
 func (h *Hook) Registration() string { return h.options.Registration }

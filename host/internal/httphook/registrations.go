@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -66,21 +66,23 @@ type Registrations struct {
 	interval time.Duration // is refreshInterval
 	synced   chan struct{}
 	sync     func() // closes synced, once
-
-	mu      sync.Mutex
-	unknown error             // why the registrations are not known; nil if they are
-	entries map[string]*entry // those with a hook, by name
+	state    atomic.Pointer[state]
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+// state is what is known of the registrations. It does not change.
+type state struct {
+	unknown error             // why they are not known; nil if they are
+	entries map[string]*entry // those with a hook, by name
+	// owners are the oldest entries that name a type.
+	owners map[v1alpha1.DeployItemType]*entry
+}
 
-// entry is what is known of a registration with a hook.
+// entry is what is known of a registration with a hook. It does not change.
 type entry struct {
-	registration *v1alpha1.DeployerRegistration
-	inputs       inputs
-	// hook is nil as long as there is a problem.
-	hook    *Hook
-	problem *NotReadyError
+	name   string
+	inputs inputs
+	faults faults
+	hook   *Hook // nil if there are faults
 }
 
 // NewRegistrations returns Registrations that run with the manager.
@@ -97,11 +99,12 @@ func newRegistrations(
 	o RegistrationOptions, cluster client.Client, live client.Reader, recorder events.EventRecorder,
 ) *Registrations {
 	synced := make(chan struct{})
-	return &Registrations{
+	r := &Registrations{
 		options: o, cluster: cluster, live: live, recorder: recorder, interval: refreshInterval,
 		synced: synced, sync: sync.OnceFunc(func() { close(synced) }),
-		unknown: errors.New("the DeployerRegistrations are being listed"), entries: map[string]*entry{},
 	}
+	r.state.Store(&state{unknown: errors.New("the DeployerRegistrations are being listed")})
+	return r
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica calls hooks.
@@ -110,60 +113,31 @@ func (r *Registrations) NeedLeaderElection() bool { return false }
 // For returns the hook of a type; nil if none is registered. The error is a *NotReadyError: there is a hook, or there
 // may be one, and it cannot be called. It does not block.
 func (r *Registrations) For(t v1alpha1.DeployItemType) (*Hook, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.unknown != nil {
-		return nil, &NotReadyError{Reason: reasonStarting, Message: r.unknown.Error()}
+	current := r.state.Load()
+	if current.unknown != nil {
+		return nil, &NotReadyError{Reason: reasonStarting, Message: current.unknown.Error()}
 	}
-	owner := r.owner(t)
-	if owner == nil {
+	switch owner := current.owners[t]; {
+	case owner == nil:
 		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
+	case owner.hook == nil:
+		return nil, owner.problem()
+	default:
+		return owner.hook, nil
 	}
-	if owner.problem != nil {
-		return nil, owner.problem
-	}
-	return owner.hook, nil
-}
-
-// owner is the oldest registration with a hook that names a type; nil if there is none. r.mu is locked.
-func (r *Registrations) owner(t v1alpha1.DeployItemType) *entry {
-	var oldest *entry
-	for _, e := range r.entries {
-		if slices.Contains(e.registration.Spec.Types, t) && (oldest == nil || e.isOlder(oldest)) {
-			oldest = e
-		}
-	}
-	return oldest
-}
-
-func (e *entry) isOlder(other *entry) bool {
-	a, b := e.registration, other.registration
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // Ready is why the registrations are not known; nil once they are. That a hook cannot be called is another matter.
-func (r *Registrations) Ready() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.unknown
-}
+func (r *Registrations) Ready() error { return r.state.Load().unknown }
 
 // Synced returns a channel that is closed when the registrations are known for the first time.
 func (r *Registrations) Synced() <-chan struct{} { return r.synced }
 
 // Start reconciles registrations until ctx ends, from when their kind is there. It blocks until then.
 func (r *Registrations) Start(ctx context.Context) error {
-	list, err := r.awaitList(ctx)
-	if err != nil {
+	if err := r.awaitKind(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended, and nothing else ends the waiting
 	}
-	for i := range list.Items {
-		_ = r.prepare(ctx, &list.Items[i]) // which is noted
-	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // not all are known, and ctx has ended
-	}
-	r.know(nil)
 	options := controller.Options{
 		Reconciler:  r,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, r.interval),
@@ -177,14 +151,13 @@ func (r *Registrations) Start(ctx context.Context) error {
 		return fmt.Errorf("create controller of DeployerRegistrations: %w", err)
 	}
 	var kind client.Object = &v1alpha1.DeployerRegistration{}
-	changes := predicate.GenerationChangedPredicate{}
+	all := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} }
 	err = errors.Join(
-		registrations.Watch(source.Kind(r.manager.GetCache(), kind, &handler.EnqueueRequestForObject{}, changes)),
-		// Nobody tells of one that is deleted before the watch begins.
-		registrations.Watch(source.Func(func(_ context.Context, q queue) error {
-			for i := range list.Items {
-				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-			}
+		registrations.Watch(source.Kind(r.manager.GetCache(), kind, handler.EnqueueRequestsFromMapFunc(all),
+			predicate.GenerationChangedPredicate{})),
+		// That there is none is known after the first reconcile, too.
+		registrations.Watch(source.Func(func(_ context.Context, queue queue) error {
+			queue.Add(reconcile.Request{})
 			return nil
 		})),
 	)
@@ -194,11 +167,13 @@ func (r *Registrations) Start(ctx context.Context) error {
 	return registrations.Start(ctx)
 }
 
-// awaitList returns all registrations as soon as they can be listed; its only error is the end of ctx. As long as there
-// is no such kind there are none. Whoever may not list them does not know whether there are any.
-func (r *Registrations) awaitList(ctx context.Context) (*v1alpha1.DeployerRegistrationList, error) {
-	list := &v1alpha1.DeployerRegistrationList{}
-	return list, wait.PollUntilContextCancel(ctx, r.interval, true, func(ctx context.Context) (bool, error) {
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// awaitKind waits until registrations can be listed; its only error is the end of ctx. As long as there is no such kind
+// there are none. Whoever may not list them does not know whether there are any.
+func (r *Registrations) awaitKind(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, r.interval, true, func(ctx context.Context) (bool, error) {
+		list := &v1alpha1.DeployerRegistrationList{}
 		// The API server is asked before the cache, which waits in silence for a right that is missing.
 		err := r.live.List(ctx, list, client.Limit(1))
 		if err == nil {
@@ -213,59 +188,90 @@ func (r *Registrations) awaitList(ctx context.Context) (*v1alpha1.DeployerRegist
 				r.options.Log.Info("the cluster has no DeployerRegistrations, and HTTP hooks are not called; " +
 					"`pergola crds --only deployerregistrations` prints the CustomResourceDefinition that is missing")
 			}
-			r.know(nil)
+			r.know(&state{})
 		case r.Ready() != nil || apierrors.IsForbidden(err): // else there were none a moment ago
-			r.know(fmt.Errorf("the DeployerRegistrations cannot be listed, "+
-				"which the host needs to get, list and watch: %w", err))
+			problem := fmt.Errorf("the DeployerRegistrations cannot be listed, "+
+				"which the host needs to get, list and watch: %w", err)
+			if before := r.know(&state{unknown: problem}); before.unknown == nil ||
+				before.unknown.Error() != problem.Error() {
+				r.options.Log.Error("HTTP hooks are not known", "error", problem.Error())
+			}
 		}
 		return err == nil, nil //nolint:nilerr // it is tried again
 	})
 }
 
-// know notes why the registrations are not known; nil if they are.
-func (r *Registrations) know(problem error) {
-	r.mu.Lock()
-	before := r.unknown
-	r.unknown = problem
-	r.mu.Unlock()
-	switch {
-	case problem == nil:
+// know lets For answer from another state, and returns the one before.
+func (r *Registrations) know(next *state) (before *state) {
+	before = r.state.Swap(next)
+	if next.unknown == nil {
 		r.sync()
-	case before == nil || before.Error() != problem.Error():
-		r.options.Log.Error("HTTP hooks are not known", "error", problem.Error())
 	}
+	return before
 }
 
-// remember notes what has become of a registration; nil if it has no hook any more.
-func (r *Registrations) remember(name string, next *entry) {
-	none := &entry{registration: &v1alpha1.DeployerRegistration{}}
-	r.mu.Lock()
-	before := cmp.Or(r.entries[name], none)
-	if next == nil {
-		delete(r.entries, name)
-		next = none
-	} else {
-		r.entries[name] = next
+// Reconcile makes the hooks of all registrations ready to be called, and says in the statuses what has become of them.
+// The rate limiter tries again what cannot be.
+func (r *Registrations) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	list := &v1alpha1.DeployerRegistrationList{}
+	if err := r.cluster.List(ctx, list); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list DeployerRegistrations: %w", err)
 	}
-	r.mu.Unlock()
+	slices.SortFunc(list.Items, func(a, b v1alpha1.DeployerRegistration) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	before := r.state.Load()
+	next := &state{entries: map[string]*entry{}, owners: map[v1alpha1.DeployItemType]*entry{}}
+	var errs []error
+	for i := range list.Items {
+		registration := &list.Items[i]
+		if registration.Spec.Hook == nil {
+			continue
+		}
+		e := r.prepare(ctx, registration, before.entries[registration.Name])
+		next.entries[e.name] = e
+		for _, t := range registration.Spec.Types {
+			next.owners[t] = cmp.Or(next.owners[t], e)
+		}
+		if e.hook == nil {
+			errs = append(errs, e.problem())
+		}
+	}
+	if ctx.Err() != nil { // the host stops, which says nothing about the hooks
+		return reconcile.Result{}, context.Cause(ctx)
+	}
+	r.know(next)
+	r.announce(before, next)
+	for i := range list.Items {
+		errs = append(errs, r.report(ctx, &list.Items[i]))
+	}
+	return reconcile.Result{RequeueAfter: r.interval}, errors.Join(errs...)
+}
 
-	log := r.options.Log.With("registration", name)
-	isNew := next.hook != before.hook || !reflect.DeepEqual(next.problem, before.problem)
-	switch {
-	case next == before:
-	case next == none:
-		log.Info("an HTTP hook is not registered any more")
-		r.options.Metrics.forget(name)
-	case isNew && next.problem != nil:
-		log.Warn("an HTTP hook is not ready", "reason", next.problem.Reason, "error", next.problem.Message)
-	case isNew:
-		log.Info("an HTTP hook is ready", "url", next.hook.URL())
+// announce tells what has changed.
+func (r *Registrations) announce(before, next *state) {
+	for name, e := range next.entries {
+		switch log := r.options.Log.With("registration", name); {
+		case e == before.entries[name]:
+		case e.hook == nil:
+			log.Warn("an HTTP hook is not ready", "reason", e.faults[0].reason, "error", e.faults.String())
+		default:
+			log.Info("an HTTP hook is ready", "url", e.hook.URL())
+		}
 	}
-	if before.hook != nil && before.hook != next.hook {
-		before.hook.Close()
+	for name := range before.entries {
+		if next.entries[name] == nil {
+			r.options.Log.Info("an HTTP hook is not registered any more", "registration", name)
+			r.options.Metrics.forget(name)
+		}
 	}
-	was, is := sets.New(before.registration.Spec.Types...), sets.New(next.registration.Spec.Types...)
-	if isNew || !was.Equal(is) {
-		r.options.Changed(sets.List(was.Union(is)))
+	changed := sets.KeySet(before.owners).Union(sets.KeySet(next.owners))
+	for t := range changed {
+		if before.owners[t] == next.owners[t] {
+			changed.Delete(t)
+		}
+	}
+	if changed.Len() > 0 {
+		r.options.Changed(sets.List(changed))
 	}
 }

@@ -1,6 +1,7 @@
 package httphook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,44 +84,30 @@ func (r *Registrations) status(
 		setCondition(&status, c, now)
 	}
 	types := slices.Sorted(slices.Values(registration.Spec.Types))
-	hook, unresolved, taken := r.find(registration.Name, types)
-	deployers, missing := r.deployers(types)
-	status.Deployers = deployers
-	set(conditionReady, reasonReady, "everything is as it should be", slices.Concat(taken, unresolved, missing))
+	current := r.state.Load()
+	own := cmp.Or(current.entries[registration.Name], &entry{})
+	var taken, missing faults
+	for _, t := range types {
+		if owner := current.owners[t]; own.name != "" && owner != nil && owner != own {
+			taken.add(reasonTypeTaken, "spec.types: ", fmt.Errorf("the hook of the older DeployerRegistration %q "+
+				"is in force for %q; take the type out of one of them", owner.name, t))
+		}
+	}
+	status.Deployers, missing = r.deployers(types)
+	set(conditionReady, reasonReady, "everything is as it should be", slices.Concat(taken, own.faults, missing))
 	set(conditionDeployersFound, reasonDeployersFound, "each type is served by a plugin", missing)
 	switch {
-	case hook != nil:
-		status.Hook = &v1alpha1.HookStatus{URL: hook.URL()}
-		set(conditionHookResolved, reasonResolved, "the hook is called at "+hook.URL(), nil)
-	case len(unresolved) > 0:
-		set(conditionHookResolved, "", "", unresolved)
+	case own.hook != nil:
+		status.Hook = &v1alpha1.HookStatus{URL: own.hook.URL()}
+		set(conditionHookResolved, reasonResolved, "the hook is called at "+own.hook.URL(), nil)
+	case len(own.faults) > 0:
+		set(conditionHookResolved, "", "", own.faults)
 	default:
 		status.Conditions = slices.DeleteFunc(status.Conditions, func(c v1alpha1.Condition) bool {
 			return c.Type == conditionHookResolved
 		})
 	}
 	return status
-}
-
-// find returns the hook of a registration, or why it cannot be called; and those of its types that older registrations
-// have.
-func (r *Registrations) find(name string, types []v1alpha1.DeployItemType) (hook *Hook, unresolved, taken faults) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own := r.entries[name]
-	if own == nil {
-		return nil, nil, nil
-	}
-	if own.problem != nil {
-		unresolved = faults{{reason: own.problem.Reason, message: own.problem.Message}}
-	}
-	for _, t := range types {
-		if owner := r.owner(t); owner != nil && owner != own {
-			taken.add(reasonTypeTaken, "spec.types: ", fmt.Errorf("the hook of the older DeployerRegistration %q "+
-				"is in force for %q; take the type out of one of them", owner.registration.Name, t))
-		}
-	}
-	return own.hook, unresolved, taken
 }
 
 // deployers returns the plugins that serve types, in the order of the types, and which types nobody serves.

@@ -1,8 +1,10 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -48,17 +50,15 @@ func (r *credentialReader) chartRepositories(
 		Auths []json.RawMessage `json:"auths"`
 	}
 	if err := json.Unmarshal(document, &parsed); err != nil {
-		wrong := mismatch(err, root)
-		problem := r.problem(wrong.Field, "%s; correct it", wrong.Message)
-		return []sdk.ChartRepositoryCredentials{{Problem: problem}}, nil
+		return []sdk.ChartRepositoryCredentials{{Problem: r.unreadable(err, root).Error()}}, nil
 	}
 	var entries []sdk.ChartRepositoryCredentials
 	for i, raw := range parsed.Auths {
 		if i == maxEntries {
-			rest := sdk.ChartRepositoryCredentials{Problem: r.problemOfRest(root+".auths", len(parsed.Auths))}
-			return append(entries, rest), nil
+			problem := r.tooMany(root+".auths", len(parsed.Auths))
+			return append(entries, sdk.ChartRepositoryCredentials{Problem: problem}), nil
 		}
-		entry, err := r.chartRepository(ctx, fmt.Sprintf("%s.auths[%d]", root, i), raw)
+		entry, err := r.chartRepository(ctx, indexed(root+".auths", i), raw)
 		if err != nil {
 			return nil, err
 		}
@@ -67,111 +67,97 @@ func (r *credentialReader) chartRepositories(
 	return entries, nil
 }
 
+// unreadable is the error for JSON that is not what it should be.
+func (r *credentialReader) unreadable(err error, field string) error {
+	found := mismatch(err, field)
+	return r.wrong(found.field, "%s; correct it", found.message)
+}
+
 // chartRepository resolves one entry. The first thing that is wrong with it is told.
 func (r *credentialReader) chartRepository(
 	ctx context.Context, field string, raw []byte,
 ) (sdk.ChartRepositoryCredentials, error) {
 	var parsed repository
-	if err := json.Unmarshal(raw, &parsed); err != nil {
-		wrong := mismatch(err, field)
-		return sdk.ChartRepositoryCredentials{Problem: r.problem(wrong.Field, "%s; correct it", wrong.Message)}, nil
-	}
-	address, problem := checkAddress(parsed.URL)
-	wrong := func(problem string) (sdk.ChartRepositoryCredentials, error) {
-		return sdk.ChartRepositoryCredentials{URL: address, Problem: problem}, nil
-	}
-	if problem != "" {
-		return wrong(r.problem(field+".url", "%s", problem))
-	}
-	authorities, problem := certificates(parsed.CustomCAData)
-	if problem != "" {
-		return wrong(r.problem(field+".customCAData", "%s", problem))
-	}
-	header, problem, err := r.header(ctx, field, &parsed)
+	var entry sdk.ChartRepositoryCredentials
+	var authorities []byte
+	var header string
+	err := json.Unmarshal(raw, &parsed)
 	if err != nil {
-		return sdk.ChartRepositoryCredentials{}, err
+		err = r.unreadable(err, field)
+	} else if entry.URL, err = checkAddress(parsed.URL); err != nil {
+		err = r.wrong(field+".url", "%w", err)
+	} else if authorities, err = certificates(parsed.CustomCAData); err != nil {
+		err = r.wrong(field+".customCAData", "%w", err)
+	} else if header, err = r.header(ctx, field, &parsed); err == nil {
+		err = r.spend(field, len(authorities)+len(header))
 	}
-	if problem == "" {
-		problem = r.spend(field, len(authorities)+len(header))
+	if err == nil {
+		entry.CAData, entry.AuthHeader = authorities, header
 	}
-	if problem != "" {
-		return wrong(problem)
-	}
-	return sdk.ChartRepositoryCredentials{URL: address, CAData: authorities, AuthHeader: header}, nil
+	entry.Problem, err = told(err)
+	return entry, err
 }
 
-// header returns the header of an entry, empty if it has none, or what is wrong with it.
-func (r *credentialReader) header(
-	ctx context.Context, field string, of *repository,
-) (header, problem string, err error) {
+// header returns the header of an entry, empty if it has none.
+func (r *credentialReader) header(ctx context.Context, field string, of *repository) (header string, err error) {
 	switch {
 	case of.AuthHeader != "" && of.SecretRef != nil:
-		return "", r.problem(field, "has both authHeader and secretRef; remove one of them"), nil
+		return "", r.wrong(field, "has both authHeader and secretRef; remove one of them")
 	case of.SecretRef == nil:
-		header, problem = checkHeader(of.AuthHeader)
-		if problem != "" {
-			return "", r.problem(field+".authHeader", "%s", problem), nil
+		if header, err = checkHeader(of.AuthHeader); err != nil {
+			return "", r.wrong(field+".authHeader", "%w", err)
 		}
-		return header, "", nil
-	}
-	key := of.SecretRef.Key
-	if key == "" {
-		key = defaultHeaderKey
+		return header, nil
 	}
 	field += ".secretRef"
-	problem, err = r.secret(ctx, field, of.SecretRef.Name, func(secret *corev1.Secret) (what string) {
+	err = r.secret(ctx, field, of.SecretRef.Name, func(secret *corev1.Secret) (err error) {
+		key := cmp.Or(of.SecretRef.Key, defaultHeaderKey)
 		value, ok := secret.Data[key]
 		if !ok {
-			return r.problemOfSecret(field, of.SecretRef.Name, "has no key %q; add it, or correct %s.key", cut(key), field)
+			return fmt.Errorf("has no key %q; add it, or correct %s.key", cut(key), field)
 		}
-		if header, what = checkHeader(string(value)); what == "" && header == "" {
-			what = "is empty; put the value of the header Authorization into it"
+		header, err = checkHeader(string(value))
+		if err == nil && header == "" {
+			err = errors.New("is empty; put the value of the header Authorization into it")
 		}
-		if what != "" {
-			return r.problemOfSecret(field, of.SecretRef.Name, "%s: %s", cut(key), what)
+		if err != nil {
+			return fmt.Errorf("%s: %w", cut(key), err)
 		}
-		return ""
+		return nil
 	})
-	if problem != "" || err != nil {
-		return "", problem, err
-	}
-	return header, "", nil
+	return header, err
 }
 
-// checkHeader returns a value that can be sent in a header, without the end of line that files have, or what is wrong
-// with it.
-func checkHeader(value string) (header, problem string) {
-	header = strings.TrimSpace(value)
-	if !utf8.ValidString(header) {
-		return "", "is not UTF-8; expected the value of the header Authorization"
+// checkHeader returns a value that can be sent in a header, without the end of line that files have.
+func checkHeader(value string) (string, error) {
+	header := strings.TrimSpace(value)
+	switch {
+	case !utf8.ValidString(header):
+		return "", errors.New("is not UTF-8; expected the value of the header Authorization")
+	case len(header) > maxHeader:
+		return "", fmt.Errorf("has %d bytes; at most %d are allowed", len(header), maxHeader)
+	case strings.ContainsFunc(header, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' }):
+		return "", errors.New("has a control character, such as an end of line, which no header can have; remove it")
 	}
-	if len(header) > maxHeader {
-		return "", fmt.Sprintf("has %d bytes; at most %d are allowed", len(header), maxHeader)
-	}
-	if strings.ContainsFunc(header, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' }) {
-		return "", "has a control character, such as an end of line, which no header can have; remove it"
-	}
-	return header, ""
+	return header, nil
 }
 
-// checkAddress returns the address of a repository, or what is wrong with it. It may have a password in it, and then is
-// not told; what is no address may as well have one somewhere.
-func checkAddress(text string) (address, problem string) {
-	if text == "" {
-		return "", "is missing; it says which repository the credentials are for"
-	}
+// checkAddress returns the address of a repository. It may have a password in it, and then is not told; what is no
+// address may as well have one somewhere.
+func checkAddress(text string) (string, error) {
 	parsed, err := url.Parse(text)
-	if err != nil {
-		return "", "is no URL; expected one such as https://charts.example.org"
-	}
-	if parsed.User != nil {
+	switch {
+	case text == "":
+		return "", errors.New("is missing; it says which repository the credentials are for")
+	case err != nil:
+		return "", errors.New("is no URL; expected one such as https://charts.example.org")
+	case parsed.User != nil:
 		parsed.User = nil
-		return parsed.String(), "has a user in it; put the credentials into authHeader or secretRef"
+		return parsed.String(), errors.New("has a user in it; put the credentials into authHeader or secretRef")
+	case parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Hostname() == "":
+		return "", errors.New("expected https:// or http:// and a host")
 	}
-	if parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Hostname() == "" {
-		return "", "expected https:// or http:// and a host"
-	}
-	return text, ""
+	return text, nil
 }
 
 // WithoutCredentials returns a Context that holds no credentials itself: the configuration of chart repositories may

@@ -1,7 +1,7 @@
 package target
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,153 +14,109 @@ import (
 
 func TestChartRepository(t *testing.T) {
 	t.Parallel()
-	const address = "https://charts.example.org/stable"
 	certificate, key := newAuthority().certificate, newAuthority().key
+	const address = "https://charts.example.org/stable"
 	entry := func(fields string) string { return `{"url":"` + address + `"` + fields + `}` }
-	ca := func(text string) string { return entry(`,"customCAData":` + marshal(t, text)) }
-	for name, tc := range map[string]struct {
-		reason, entry string
-		header, ca    string
-		url           string // empty for address, "-" for none
-		// problem begins after the path of the entry.
-		problem string
-	}{
-		"Nothing": {reason: "a repository may need none", entry: entry("")},
-		"Header":  {reason: "inline", entry: entry(`,"authHeader":"Basic ` + password + `"`), header: "Basic " + password},
-		"HeaderEnd": {
-			reason: "files end with an end of line", entry: entry(`,"authHeader":" Basic ` + password + `\r\n"`),
-			header: "Basic " + password,
-		},
-		"Secret": {reason: "the default key", entry: entry(`,"secretRef":{"name":"header"}`), header: "Bearer " + password},
-		"SecretKey": {
-			reason: "a key of its own", entry: entry(`,"secretRef":{"name":"header","key":"other"}`),
-			header: "Other " + password,
-		},
-		"CA": {reason: "an authority of one's own", entry: ca(base64Of(certificate)), ca: certificate},
-		"Bundle": {
-			reason: "several, with comments", entry: ca(base64Of("# one\n" + certificate + "# two\n" + certificate)),
-			ca: certificate + certificate,
-		},
-		"WithKey": {reason: "nobody needs the key", entry: ca(base64Of(key + certificate)), ca: certificate},
+	ca := func(text string) string { return entry(`,"customCAData":` + marshal(t, base64Of(text))) }
+	reader := &secretMap{byName: map[string]*corev1.Secret{"header": opaque(
+		"authHeader", "Bearer "+password+"\n", "other", "Other "+password, "empty", " \n", "binary", password+"\xff")}}
+	resolve := func(entry string) sdk.ChartRepositoryCredentials {
+		t.Helper()
+		got, err := Credentials(t.Context(), reader, withRepositories(newContext(), `{"auths":[`+entry+`]}`))
+		if err != nil || len(got.ChartRepositories) != 1 {
+			t.Fatalf("%s: found %v, %v", entry, got, err)
+		}
+		return got.ChartRepositories[0]
+	}
+	for name, tc := range map[string]struct{ entry, header, ca string }{
+		"nothing":       {entry: entry("")},
+		"header":        {entry: entry(`,"authHeader":"Basic ` + password + `"`), header: "Basic " + password},
+		"end of line":   {entry: entry(`,"authHeader":" Basic a\r\n"`), header: "Basic a"},
+		"longest":       {entry: entry(`,"authHeader":"` + long + `"`), header: long},
+		"Secret":        {entry: entry(`,"secretRef":{"name":"header"}`), header: "Bearer " + password},
+		"key of Secret": {entry: entry(`,"secretRef":{"name":"header","key":"other"}`), header: "Other " + password},
+		"authority":     {entry: ca(certificate), ca: certificate},
+		"bundle":        {entry: ca("# a\n" + certificate + "# b\n" + certificate), ca: certificate + certificate},
+		"with a key":    {entry: ca(key + certificate), ca: certificate},
+	} {
+		want := sdk.ChartRepositoryCredentials{URL: address, AuthHeader: tc.header}
+		if tc.ca != "" {
+			want.CAData = []byte(tc.ca)
+		}
+		if diff := cmp.Diff(want, resolve(tc.entry)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 
-		"HeaderAndSecret": {
-			reason: "nobody guesses", entry: entry(`,"authHeader":"` + password + `","secretRef":{"name":"header"}`),
-			problem: `: has both authHeader and secretRef; remove one of them`,
+	const (
+		control = `.authHeader: has a control character, such as an end of line, which no header can have; remove it`
+		noURL   = `.url: expected https:// or http:// and a host`
+		noPEM   = `.customCAData: holds no certificate in PEM once decoded from base64, or one that cannot be parsed`
+	)
+	for _, tc := range []struct{ entry, problem string }{
+		{
+			entry(`,"authHeader":"` + password + `","secretRef":{"name":"header"}`),
+			`: has both authHeader and secretRef; remove one of them`,
 		},
-		"HeaderLines": {
-			reason: "it could add headers", entry: entry(`,"authHeader":"` + password + `\r\nX-Other: a"`),
-			problem: `.authHeader: has a control character, such as an end of line, which no header can have; remove it`,
+		{entry(`,"authHeader":"` + password + `\r\nX-Other: a"`), control},
+		{entry(`,"authHeader":"` + password + `\u007fa"`), control},
+		{entry(`,"authHeader":"` + long + `x"`), `.authHeader: has 16385 bytes; at most 16384 are allowed`},
+		{
+			entry(`,"authHeader":31337`),
+			`.authHeader: expected a text, found a number (quotes make it a text); correct it`,
 		},
-		"HeaderDelete": {
-			reason: "no header has it", entry: entry(`,"authHeader":"` + password + `\u007fa"`),
-			problem: `.authHeader: has a control character, such as an end of line, which no header can have; remove it`,
+		{
+			entry(`,"secretRef":{"name":"gone"}`),
+			`.secretRef.name: there is no Secret "shop/gone"; create it, or remove the entry`,
 		},
-		"HeaderLong": {
-			reason: "no server takes it", entry: entry(`,"authHeader":"` + strings.Repeat("x", maxHeader+1) + `"`),
-			problem: `.authHeader: has 16385 bytes; at most 16384 are allowed`,
-		},
-		"HeaderLongest": {
-			reason: "a bound is no mistake", entry: entry(`,"authHeader":"` + strings.Repeat("x", maxHeader) + `"`),
-			header: strings.Repeat("x", maxHeader),
-		},
-		"HeaderNumber": {
-			url: "-", reason: "YAML made it so", entry: entry(`,"authHeader":31337`),
-			problem: `.authHeader: expected a text, found a number (quotes make it a text); correct it`,
-		},
-		"SecretMissing": {
-			reason: "it may still come", entry: entry(`,"secretRef":{"name":"gone"}`),
-			problem: `.secretRef.name: there is no Secret "shop/gone"; create it, or remove the entry`,
-		},
-		"KeyMissing": {
-			reason: "the key is told", entry: entry(`,"secretRef":{"name":"header","key":"typo"}`),
-			problem: `.secretRef: Secret "shop/header": has no key "typo"; add it, or correct ` +
+		{
+			entry(`,"secretRef":{"name":"header","key":"typo"}`),
+			`.secretRef: Secret "shop/header": has no key "typo"; add it, or correct ` +
 				`configurations.helmChartRepoCredentials.auths[0].secretRef.key`,
 		},
-		"SecretEmpty": {
-			reason: "nothing to send", entry: entry(`,"secretRef":{"name":"header","key":"empty"}`),
-			problem: `.secretRef: Secret "shop/header": empty: is empty; put the value of the header Authorization into it`,
+		{
+			entry(`,"secretRef":{"name":"header","key":"empty"}`),
+			`.secretRef: Secret "shop/header": empty: is empty; put the value of the header Authorization into it`,
 		},
-		"SecretBinary": {
-			reason: "it could not be sent to the plugin", entry: entry(`,"secretRef":{"name":"header","key":"binary"}`),
-			problem: `.secretRef: Secret "shop/header": binary: is not UTF-8; expected the value of the header Authorization`,
+		{
+			entry(`,"secretRef":{"name":"header","key":"binary"}`),
+			`.secretRef: Secret "shop/header": binary: is not UTF-8; expected the value of the header Authorization`,
 		},
-		"NoURL": {
-			url: "-", reason: "nobody knows who gets it", entry: `{"authHeader":"` + password + `"}`,
-			problem: `.url: is missing; it says which repository the credentials are for`,
+		{`{"authHeader":"` + password + `"}`, `.url: is missing; it says which repository the credentials are for`},
+		{
+			`{"url":"https://me:` + password + `@charts.example.org/stable"}`,
+			`.url: has a user in it; put the credentials into authHeader or secretRef`,
 		},
-		"UserURL": {
-			reason: "it would end up in messages", entry: `{"url":"https://me:` + password + `@charts.example.org/a"}`,
-			url:     "https://charts.example.org/a",
-			problem: `.url: has a user in it; put the credentials into authHeader or secretRef`,
+		{`{"url":"https://` + password + `\u007f/"}`, `.url: is no URL; expected one such as https://charts.example.org`},
+		{`{"url":"https://"}`, noURL},
+		{`{"url":"me:` + password + `@charts.example.org"}`, noURL}, // what is before the colon is no scheme
+		{`{"url":"oci://r.example.org/charts"}`, noURL},
+		{
+			entry(`,"customCAData":"` + password + `!"`),
+			`.customCAData: is not valid base64; expected certificates in PEM, in base64`,
 		},
-		"BadURL": {
-			url: "-", reason: "a parser would quote it", entry: `{"url":"https://` + password + `\u007f/"}`,
-			problem: `.url: is no URL; expected one such as https://charts.example.org`,
+		{
+			entry(`,"customCAData":` + marshal(t, certificate)),
+			`.customCAData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig`,
 		},
-		"HostURL": {
-			url: "-", reason: "there is no host", entry: `{"url":"https://"}`,
-			problem: `.url: expected https:// or http:// and a host`,
-		},
-		"BareURL": {
-			url: "-", reason: "what is before the colon is no scheme", entry: `{"url":"me:` + password + `@charts.example.org"}`,
-			problem: `.url: expected https:// or http:// and a host`,
-		},
-		"OtherURL": {
-			url: "-", reason: "registries have credentials of their own", entry: `{"url":"oci://r.example.org/charts"}`,
-			problem: `.url: expected https:// or http:// and a host`,
-		},
-		"NotBase64": {
-			reason: "it is not quoted", entry: ca(password + "!"),
-			problem: `.customCAData: is not valid base64; expected certificates in PEM, in base64`,
-		},
-		"BarePEM": {
-			reason: "a common mistake", entry: ca(certificate),
-			problem: `.customCAData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig`,
-		},
-		"NoPEM": {
-			reason: "base64 of something else", entry: ca(base64Of(password)),
-			problem: `.customCAData: holds no certificate in PEM once decoded from base64`,
-		},
-		"BadPEM": {
-			reason: "a certificate that is none", entry: ca(base64Of(certificate + "-----BEGIN " +
-				"CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")),
-			problem: `.customCAData: holds a certificate that cannot be parsed; encode it anew`,
-		},
+		{ca(password), noPEM},
+		{ca(certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), noPEM},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want := sdk.ChartRepositoryCredentials{URL: tc.url, AuthHeader: tc.header}
-			switch tc.url {
-			case "":
-				want.URL = address
-			case "-":
-				want.URL = ""
-			}
-			if tc.ca != "" {
-				want.CAData = []byte(tc.ca)
-			}
-			if tc.problem != "" {
-				want.Problem = `Context "shop/default": configurations.helmChartRepoCredentials.auths[0]` + tc.problem
-			}
-			reader := &secretMap{byName: map[string]*corev1.Secret{
-				"header": opaque("authHeader", "Bearer "+password+"\n", "other", "Other "+password, "empty", " \n", "binary",
-					password+"\xff"),
-			}}
-			got, err := Credentials(t.Context(), reader, withRepositories(newContext(), `{"auths":[`+tc.entry+`]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(&sdk.Credentials{ChartRepositories: []sdk.ChartRepositoryCredentials{want}},
-				got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-			if strings.Contains(want.Problem, password) || strings.Contains(want.URL, password) ||
-				strings.Contains(want.Problem, "31337") {
-				t.Errorf("%s: the test wants a secret to be told", tc.reason)
-			}
-		})
+		want := sdk.ChartRepositoryCredentials{
+			URL: address, Problem: `Context "shop/default": configurations.helmChartRepoCredentials.auths[0]` + tc.problem,
+		}
+		got := resolve(tc.entry)
+		if got.URL == "" { // nobody knows it, or it may have a password in it
+			want.URL = ""
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.entry, diff)
+		}
 	}
 }
+
+// long is the longest header that is taken.
+var long = strings.Repeat("x", maxHeader)
 
 func TestChartRepositories(t *testing.T) {
 	t.Parallel()
@@ -187,10 +143,10 @@ func TestChartRepositories(t *testing.T) {
 		},
 		"TooMany": {
 			"each may cost a request", `{"auths":[` + many + `]}`,
-			append(repeated(sdk.ChartRepositoryCredentials{URL: "https://a"}, maxEntries), sdk.ChartRepositoryCredentials{
-				Problem: root + fmt.Sprintf(`.auths: has %d entries, of which only the first %d count; remove some`, maxEntries+1,
-					maxEntries),
-			}),
+			append(slices.Repeat([]sdk.ChartRepositoryCredentials{{URL: "https://a"}}, maxEntries),
+				sdk.ChartRepositoryCredentials{
+					Problem: root + `.auths: has 51 entries, of which only the first 50 count; remove some`,
+				}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,14 +160,6 @@ func TestChartRepositories(t *testing.T) {
 			}
 		})
 	}
-}
-
-func repeated(entry sdk.ChartRepositoryCredentials, n int) []sdk.ChartRepositoryCredentials {
-	var entries []sdk.ChartRepositoryCredentials
-	for range n {
-		entries = append(entries, entry)
-	}
-	return entries
 }
 
 // What a plugin sees of the Context has neither the configuration nor the copy that kubectl keeps of it.

@@ -22,15 +22,15 @@ const maxContentSize = 1 << 20
 const contentField = "content"
 
 // checkSpec tells what is wrong with where the spec says that the content is.
-func checkSpec(spec *v1alpha1.TargetSpec) []Problem {
+func checkSpec(spec *v1alpha1.TargetSpec) []problem {
 	inline := hasConfiguration(spec)
 	switch {
 	case inline && spec.SecretRef != nil:
-		return []Problem{invalid("spec", "both config and secretRef are set; remove one of them")}
+		return []problem{invalid("spec", "both config and secretRef are set; remove one of them")}
 	case spec.SecretRef != nil && spec.SecretRef.Name == "":
-		return []Problem{invalid("spec.secretRef.name", "is empty; name a secret")}
+		return []problem{invalid("spec.secretRef.name", "is empty; name a secret")}
 	case !inline && spec.SecretRef == nil && spec.Type == v1alpha1.KubernetesClusterTargetType:
-		return []Problem{invalid("spec",
+		return []problem{invalid("spec",
 			"neither config nor secretRef is set; a target of type %q needs a kubeconfig", spec.Type)}
 	default:
 		return nil
@@ -43,7 +43,7 @@ func hasConfiguration(spec *v1alpha1.TargetSpec) bool {
 
 // rawContent returns the content as the user wrote it: the inline configuration, or the data of the secret under the
 // key, or without a key all data of the secret as one JSON object. data is nil without a secretRef.
-func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Problem) {
+func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []problem) {
 	if data == nil {
 		if !hasConfiguration(spec) {
 			return nil, nil
@@ -56,9 +56,9 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []Probl
 	}
 	raw, ok := data.Data[key]
 	if !ok {
-		return nil, []Problem{{
-			Reason: ReasonSecretKeyNotFound, Field: "spec.secretRef.key",
-			Message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target",
+		return nil, []problem{{
+			reason: ReasonSecretKeyNotFound, field: "spec.secretRef.key",
+			message: fmt.Sprintf("Secret %q has no key %q; add it, or correct the Target",
 				client.ObjectKeyFromObject(data), key),
 		}}
 	}
@@ -80,9 +80,9 @@ func wholeSecret(data map[string][]byte) []byte {
 
 // sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the
 // plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is Options.ServiceAccount.
-func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []Problem) {
+func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []problem) {
 	if len(raw) > maxContentSize {
-		return "", nil, []Problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
+		return "", nil, []problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
 	}
 	if targetType == v1alpha1.KubernetesClusterTargetType {
 		return kubernetesContent(raw, onlyAccount)
@@ -96,7 +96,7 @@ func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (s
 
 // kubernetesContent sanitizes the content of a Kubernetes cluster. The field kubeconfig counts before all others, as in
 // Landscaper; between the others nobody guesses.
-func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Problem) {
+func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []problem) {
 	root, problems := parseObject(raw, contentField)
 	if len(problems) > 0 {
 		return "", nil, problems
@@ -108,9 +108,9 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Proble
 	bare, oidc, self := isKubeconfig(root), get(root, oidcField), get(root, selfField)
 	switch {
 	case oidc != nil && self != nil:
-		return "", nil, []Problem{invalid(contentField, "has both oidcConfig and selfConfig; remove one of them")}
+		return "", nil, []problem{invalid(contentField, "has both oidcConfig and selfConfig; remove one of them")}
 	case bare && (oidc != nil || self != nil):
-		return "", nil, []Problem{invalid(contentField,
+		return "", nil, []problem{invalid(contentField,
 			"is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")}
 	case bare:
 		text, problems := fieldContent(root, nil)
@@ -122,13 +122,13 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []Proble
 		login, problems := readLogin(self, selfField, onlyAccount)
 		return "", login, problems
 	default:
-		return "", nil, []Problem{invalid(contentField, "holds no kubeconfig; "+
+		return "", nil, []problem{invalid(contentField, "holds no kubeconfig; "+
 			"put one into the field kubeconfig, or use oidcConfig or selfConfig")}
 	}
 }
 
 // foreignContent sanitizes content that holds a kubeconfig though its Target is no Kubernetes cluster.
-func foreignContent(raw []byte) (string, []Problem) {
+func foreignContent(raw []byte) (string, []problem) {
 	root, problems := parseObject(raw, contentField)
 	if len(problems) > 0 {
 		return "", problems
@@ -139,14 +139,14 @@ func foreignContent(raw []byte) (string, []Problem) {
 	}
 	maps.DeleteFunc(root, func(key string, _ any) bool { return fold(key) == "kubeconfig" })
 	if path, found := find(root, contentField, textDepth); found {
-		return "", []Problem{forbidden(path,
+		return "", []problem{forbidden(path,
 			"a kubeconfig is allowed only in the field kubeconfig, or as the content itself; move it")}
 	}
 	return fieldContent(field, root)
 }
 
 // fieldContent returns content with a kubeconfig, given as an object or as a text, and with the fields beside it.
-func fieldContent(kubeconfig any, beside map[string]any) (string, []Problem) {
+func fieldContent(kubeconfig any, beside map[string]any) (string, []problem) {
 	object, problems := asObject(kubeconfig, "kubeconfig")
 	if text, isText := kubeconfig.(string); isText {
 		object, problems = parseObject([]byte(text), "kubeconfig")

@@ -3,8 +3,8 @@ package target
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,7 +67,8 @@ func NamedCredentials(
 	return &entry, nil
 }
 
-// credentialReader resolves the credentials of one Context, or of one Secret.
+// credentialReader resolves the credentials of one Context, or of one Secret. Its errors are texts for the user about
+// these credentials, but for a *apiServerError.
 type credentialReader struct {
 	reader    SecretReader
 	namespace string
@@ -75,60 +76,68 @@ type credentialReader struct {
 	left      int    // bytes that may still be handed over
 }
 
-// problem is a text for the user about a field of the Context.
-func (r *credentialReader) problem(field, format string, args ...any) string {
-	text := fmt.Sprintf(format, args...)
-	if r.where == "" {
-		return text
+// apiServerError is an error of the API server that says nothing about the credentials.
+type apiServerError struct{ error }
+
+// told splits what credentialReader has found into a text for the user and the error of the API server.
+func told(err error) (problem string, _ error) {
+	if failed := (*apiServerError)(nil); errors.As(err, &failed) {
+		return "", failed.error
 	}
-	return r.where + ": " + field + ": " + text
+	if err != nil {
+		problem = err.Error()
+	}
+	return problem, nil
 }
 
-// problemOfSecret is a text for the user about a Secret that a field of the Context names.
-func (r *credentialReader) problemOfSecret(field, name, format string, args ...any) string {
-	return r.problem(field, "Secret %q: "+format, append([]any{r.namespace + "/" + name}, args...)...)
+// wrong is an error about a field of the Context.
+func (r *credentialReader) wrong(field, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if r.where == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %s: %w", r.where, field, err)
 }
 
-// problemOfRest is a text for the user about the entries that are too many.
-func (r *credentialReader) problemOfRest(field string, entries int) string {
-	return r.problem(field, "has %d entries, of which only the first %d count; remove some", entries, maxEntries)
+// tooMany is what is told about the entries that do not count.
+func (r *credentialReader) tooMany(field string, entries int) string {
+	return r.wrong(field, "has %d entries, of which only the first %d count; remove some", entries, maxEntries).Error()
 }
 
-// spend returns what is wrong if so many bytes cannot be handed over any more.
-func (r *credentialReader) spend(field string, bytes int) (problem string) {
+// spend fails if so many bytes cannot be handed over any more.
+func (r *credentialReader) spend(field string, bytes int) error {
 	if bytes > r.left {
-		return r.problem(field, "is left out, because the Context names more than %d MiB of credentials; remove some",
+		return r.wrong(field, "is left out, because the Context names more than %d MiB of credentials; remove some",
 			maxBytes>>20)
 	}
 	r.left -= bytes
-	return ""
+	return nil
 }
 
-// secret has take look at a Secret of the Context's namespace that a field of the Context names. take returns what is
-// wrong with it, or nothing. What seems wrong is confirmed with a live read, because somebody may just have mended it.
-// The error is that of the API server.
-func (r *credentialReader) secret(
-	ctx context.Context, field, name string, take func(*corev1.Secret) string,
-) (problem string, err error) {
+// secret has take look at a Secret of the Context's namespace that a field of the Context names. What seems wrong is
+// confirmed with a live read, because somebody may just have mended it.
+func (r *credentialReader) secret(ctx context.Context, field, name string, take func(*corev1.Secret) error) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return r.problem(field+".name", "no Secret can have the name %q; correct it", cut(name)), nil
+		return r.wrong(field+".name", "no Secret can have the name %q; correct it", cut(name))
 	}
+	full := types.NamespacedName{Namespace: r.namespace, Name: name}
+	var problem error
 	for _, fresh := range []bool{false, true} {
-		secret, err := r.reader.Secret(ctx, types.NamespacedName{Namespace: r.namespace, Name: name}, fresh)
+		secret, err := r.reader.Secret(ctx, full, fresh)
 		switch {
 		case apierrors.IsNotFound(err):
-			return r.problem(field+".name", "there is no Secret %q; create it, or remove the entry", r.namespace+"/"+name), nil
+			return r.wrong(field+".name", "there is no Secret %q; create it, or remove the entry", full)
 		case apierrors.IsForbidden(err):
-			return r.problem(field+".name", `the Secret %q may not be read; allow "get" for secrets in the namespace %q`,
-				r.namespace+"/"+name, r.namespace), nil
+			return r.wrong(field+".name", `the Secret %q may not be read; allow "get" for secrets in the namespace %q`,
+				full, r.namespace)
 		case err != nil:
-			return "", err
+			return &apiServerError{err}
 		}
-		if problem = take(secret); problem == "" {
-			return "", nil
+		if problem = take(secret); problem == nil {
+			return nil
 		}
 	}
-	return problem, nil
+	return r.wrong(field, "Secret %q: %w", full, problem)
 }
 
 // cut bounds what is quoted of a Context or a Secret.
@@ -148,9 +157,9 @@ func (r *credentialReader) registries(
 	var entries []sdk.RegistryCredentials
 	for i, ref := range refs {
 		if i == maxEntries {
-			return append(entries, sdk.RegistryCredentials{Problem: r.problemOfRest(list, len(refs))}), nil
+			return append(entries, sdk.RegistryCredentials{Problem: r.tooMany(list, len(refs))}), nil
 		}
-		entry, err := r.registry(ctx, fmt.Sprintf("%s[%d]", list, i), ref.Name)
+		entry, err := r.registry(ctx, indexed(list, i), ref.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -161,23 +170,20 @@ func (r *credentialReader) registries(
 
 // registry resolves one Secret that a field names.
 func (r *credentialReader) registry(ctx context.Context, field, name string) (sdk.RegistryCredentials, error) {
+	entry := sdk.RegistryCredentials{Secret: cut(name)}
 	var config []byte
-	problem, err := r.secret(ctx, field, name, func(secret *corev1.Secret) (what string) {
-		if config, what = dockerConfig(secret); what != "" {
-			return r.problemOfSecret(field, name, "%s", what)
-		}
-		return ""
+	err := r.secret(ctx, field, name, func(secret *corev1.Secret) (err error) {
+		config, err = dockerConfig(secret)
+		return err
 	})
-	if err != nil {
-		return sdk.RegistryCredentials{}, err
+	if err == nil {
+		err = r.spend(field, len(config))
 	}
-	if problem == "" {
-		problem = r.spend(field, len(config))
+	if err == nil {
+		entry.DockerConfig = config
 	}
-	if problem != "" {
-		config = nil
-	}
-	return sdk.RegistryCredentials{Secret: cut(name), DockerConfig: config, Problem: problem}, nil
+	entry.Problem, err = told(err)
+	return entry, err
 }
 
 // registryLogin is what Docker's configuration has for one registry. Its fields are all that tools read.
@@ -190,9 +196,9 @@ type registryLogin struct {
 	RegistryToken string `json:"registrytoken,omitempty"`
 }
 
-// dockerConfig returns the configuration of Docker that a Secret holds, or what is wrong with it. The key counts, and
-// not the type: a Secret of type Opaque may have it, too. If there are both keys, the type tells which is meant.
-func dockerConfig(secret *corev1.Secret) (config []byte, problem string) {
+// dockerConfig returns the configuration of Docker that a Secret holds. The key counts, and not the type: a Secret of
+// type Opaque may have it, too. If there are both keys, the type tells which is meant.
+func dockerConfig(secret *corev1.Secret) ([]byte, error) {
 	current, hasCurrent := secret.Data[corev1.DockerConfigJsonKey]
 	old, hasOld := secret.Data[corev1.DockerConfigKey]
 	var parsed struct {
@@ -207,27 +213,25 @@ func dockerConfig(secret *corev1.Secret) (config []byte, problem string) {
 	case hasOld: // it is what auths is in a newer one
 		key, err = corev1.DockerConfigKey, json.Unmarshal(old, &parsed.Auths)
 	case hasOCM:
-		return nil, fmt.Sprintf("holds the key %s, which is not supported; put the credentials into %s (%s)",
+		return nil, fmt.Errorf("holds the key %s, which is not supported; put the credentials into %s (%s)",
 			ocmConfigKey, corev1.DockerConfigJsonKey, remedy)
 	default:
-		return nil, fmt.Sprintf("has the type %q and not the key %s; name one of type %s (%s)",
+		return nil, fmt.Errorf("has the type %q and not the key %s; name one of type %s (%s)",
 			cut(string(secret.Type)), corev1.DockerConfigJsonKey, corev1.SecretTypeDockerConfigJson, remedy)
 	}
 	if err != nil {
-		return nil, fmt.Sprintf("%s; create a Secret of type %s anew (%s)", mismatch(err, key),
+		return nil, fmt.Errorf("%s; create a Secret of type %s anew (%s)", mismatch(err, key),
 			corev1.SecretTypeDockerConfigJson, remedy)
 	}
-	maps.DeleteFunc(parsed.Auths, func(_ string, l registryLogin) bool { return l == registryLogin{} })
-	if len(parsed.Auths) == 0 && len(parsed.CredsStore)+len(parsed.CredHelpers) > 0 {
-		return nil, key + ": leaves the credentials to a helper program (credsStore, credHelpers), which is not run; " +
-			"put them into auths (" + remedy + ")"
+	auths := map[string]registryLogin{}
+	for registry, login := range parsed.Auths {
+		if login != (registryLogin{}) {
+			auths[registry] = login
+		}
 	}
-	if parsed.Auths == nil {
-		parsed.Auths = map[string]registryLogin{}
+	if len(auths) == 0 && len(parsed.CredsStore)+len(parsed.CredHelpers) > 0 {
+		return nil, fmt.Errorf("%s: leaves the credentials to a helper program (credsStore, credHelpers), which is not run; "+
+			"put them into auths (%s)", key, remedy)
 	}
-	config, err = json.Marshal(map[string]any{"auths": parsed.Auths})
-	if err != nil {
-		return nil, "cannot be written as JSON" // the error might quote it
-	}
-	return config, ""
+	return []byte(encode(map[string]any{"auths": auths})), nil
 }

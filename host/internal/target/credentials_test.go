@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/sdk"
@@ -19,74 +20,79 @@ import (
 // What the API server cannot answer now is an error; what it says of the Secret is not.
 func TestErrorsOfTheReader(t *testing.T) {
 	t.Parallel()
-	secret := corev1.Resource("secrets")
-	for name, tc := range map[string]struct {
-		reason string
-		err    error
-		// problem begins after the path of the entry; empty for an error.
-		problem string
-	}{
-		"NotFound": {
-			"it may come", apierrors.NewNotFound(secret, "pull"),
-			`.name: there is no Secret "shop/pull"; create it, or remove the entry`,
-		},
-		"Forbidden": {
-			"a public chart needs none", apierrors.NewForbidden(secret, "pull", errors.New("RBAC")),
-			`.name: the Secret "shop/pull" may not be read; allow "get" for secrets in the namespace "shop"`,
-		},
-		"Timeout": {"again", apierrors.NewTimeoutError("busy", 1), ""},
-		"Refused": {"again", errors.New("connection refused"), ""},
+	down := errors.New("connection refused")
+	for name, err := range map[string]error{
+		"Forbidden": apierrors.NewForbidden(corev1.Resource("secrets"), "pull", errors.New("RBAC")), "Refused": down,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			reader := &secretMap{errs: map[string]error{"pull": tc.err}}
-			for field, lsContext := range map[string]*v1alpha1.Context{
-				"registryPullSecrets[0]": newContext("pull"),
-				"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(),
-					`{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
-			} {
-				got, err := Credentials(t.Context(), reader, lsContext)
-				if tc.problem == "" {
-					if !errors.Is(err, tc.err) || got != nil ||
-						!strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
-						t.Errorf("%s: expected the error with its object, but found %v, %v", tc.reason, got, err)
-					}
-					continue
+		for field, lsContext := range map[string]*v1alpha1.Context{
+			"registryPullSecrets[0]": newContext("pull"),
+			"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(),
+				`{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
+		} {
+			got, err := Credentials(t.Context(), &secretMap{errs: map[string]error{"pull": err}}, lsContext)
+			if name == "Refused" {
+				if !errors.Is(err, down) || got != nil ||
+					!strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
+					t.Errorf("expected the error with its object, but found %v, %v", got, err)
 				}
-				if err != nil {
-					t.Fatalf("%s: %v", tc.reason, err)
-				}
-				var problems []string
-				for _, r := range got.Registries {
-					problems = append(problems, r.Problem)
-				}
-				for _, r := range got.ChartRepositories {
-					problems = append(problems, r.Problem)
-				}
-				if diff := cmp.Diff([]string{`Context "shop/default": ` + field + tc.problem}, problems); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-				}
+				continue
 			}
-		})
+			want := `Context "shop/default": ` + field + `.name: the Secret "shop/pull" may not be read; ` +
+				`allow "get" for secrets in the namespace "shop"`
+			if err != nil || len(got.Registries) > 0 && got.Registries[0].Problem != want ||
+				len(got.ChartRepositories) > 0 && got.ChartRepositories[0].Problem != want {
+				t.Errorf("expected %s, but found %v, %v", want, got, err)
+			}
+		}
 	}
 }
 
-// A Secret that was just mended is not reported as broken because the cache does not know yet.
-func TestMendedCredentials(t *testing.T) {
+func TestNamedCredentials(t *testing.T) {
 	t.Parallel()
-	const config = `{"auths":{"a":{"auth":"` + password + `"}}}`
-	reader := &secretMap{
-		byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "header": opaque("authHeader", password)},
-		stale:  map[string]*corev1.Secret{"pull": dockerSecret("{"), "header": opaque("authheader", password)},
+	const config = `{"auths":{"r.example.org":{"auth":"` + password + `"}}}`
+	for name, tc := range map[string]struct {
+		reason string
+		ref    types.NamespacedName
+		want   sdk.RegistryCredentials
+		asked  int
+	}{
+		"NoNamespace": {
+			"it is the item's", types.NamespacedName{Name: "pull"},
+			sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1,
+		},
+		"Stale": {
+			"it was just mended", types.NamespacedName{Name: "mended"},
+			sdk.RegistryCredentials{Secret: "mended", DockerConfig: []byte(config)}, 2,
+		},
+		"Elsewhere": {
+			"who may write an item here may not read there", types.NamespacedName{Namespace: "vault", Name: "pull"},
+			sdk.RegistryCredentials{
+				Secret: "pull",
+				Problem: `Secret "vault/pull": the host reads no Secrets of other namespaces than that of the deploy item, ` +
+					`which is "shop"; create the Secret there, and name that one`,
+			}, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := &secretMap{
+				byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "mended": dockerSecret(config)},
+				stale:  map[string]*corev1.Secret{"mended": opaque("a", password)},
+			}
+			got, err := NamedCredentials(t.Context(), reader, "shop", tc.ref)
+			if diff := cmp.Diff(&tc.want, got); diff != "" || err != nil {
+				t.Errorf("%s: %v (-want +got):\n%s", tc.reason, err, diff)
+			}
+			if reader.asked != tc.asked {
+				t.Errorf("%s: expected %d reads, but found %d", tc.reason, tc.asked, reader.asked)
+			}
+		})
 	}
-	got, err := Credentials(t.Context(), reader, withRepositories(newContext("pull"),
-		`{"auths":[{"url":"https://a","secretRef":{"name":"header"}}]}`))
-	want := &sdk.Credentials{
-		Registries:        []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(config)}},
-		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://a", AuthHeader: password}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	down := errors.New("connection refused")
+	reader := &secretMap{errs: map[string]error{"pull": down}}
+	if got, err := NamedCredentials(t.Context(), reader, "shop", types.NamespacedName{Name: "pull"}); got != nil ||
+		!errors.Is(err, down) || !strings.HasPrefix(err.Error(), `read Secret "shop/pull": `) {
+		t.Errorf("expected an error that is worth another try, but found %v, %v", got, err)
 	}
 }
 

@@ -2,13 +2,8 @@ package target
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"sync"
 	"testing"
@@ -26,24 +21,20 @@ import (
 // password is part of every secret of these tests, and of nothing else.
 const password = "t0ps3cret"
 
-// secretMap is a SecretReader of Secrets by name, and of errors by name. It counts how often it was asked, and for what
-// is up to date.
+// secretMap is a SecretReader of Secrets by name, and of errors by name. It counts how often it was asked.
 type secretMap struct {
 	byName map[string]*corev1.Secret
 	errs   map[string]error
 	// stale are older versions of some, which it returns unless a fresh one is asked for.
 	stale map[string]*corev1.Secret
 
-	asked, fresh int
+	asked int
 }
 
 var _ SecretReader = (*secretMap)(nil)
 
 func (s *secretMap) Secret(_ context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	s.asked++
-	if fresh {
-		s.fresh++
-	}
 	if name.Namespace != "shop" {
 		return nil, fmt.Errorf("the namespace %q is none of the Context's", name.Namespace)
 	}
@@ -100,20 +91,11 @@ func marshal(t testing.TB, value any) string {
 
 // newAuthority returns the certificate of an authority and its key, in PEM.
 var newAuthority = sync.OnceValue(func() (pair struct{ certificate, key string }) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, key, err := cert.GenerateSelfSignedCertKey("ca", nil, nil)
 	if err != nil {
 		panic(err) //nolint:forbidigo // there is no test yet that could fail
 	}
-	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "ca"}, private)
-	if err != nil {
-		panic(err) //nolint:forbidigo // there is no test yet that could fail
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		panic(err) //nolint:forbidigo // there is no test yet that could fail
-	}
-	pair.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}))
-	pair.key = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	pair.certificate, pair.key = string(certificate), string(key)
 	return pair
 })
 

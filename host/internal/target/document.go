@@ -22,12 +22,12 @@ const maxLevels = 100
 // parse returns the one document in a text, JSON or YAML, in the types of encoding/json with json.Number. What parsers
 // differ about is a problem: keys that are equal or differ only in case, keys that are no plain text, merge keys,
 // aliases and deep nesting. field is the name of the text in problems, which quote no value.
-func parse(text []byte, field string) (any, []Problem) {
-	p := &parser{}
+func parse(text []byte, field string) (any, []problem) {
 	if json.Valid(text) { // not all JSON is YAML, such as surrogate pairs and long keys
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.UseNumber()
-		value := p.json(decoder, field, 0)
+		p := &parser{}
+		value := p.value(jsonNode(decoder), field, 0)
 		return value, p.problems
 	}
 	var documents []*yaml.Node
@@ -38,23 +38,50 @@ func parse(text []byte, field string) (any, []Problem) {
 			break
 		}
 		if err != nil || len(document.Content) != 1 {
-			return nil, []Problem{invalid(field, "is neither valid JSON nor valid YAML")} // the error would quote the text
+			return nil, []problem{invalid(field, "is neither valid JSON nor valid YAML")} // the error would quote the text
 		}
 		documents = append(documents, document.Content[0])
 	}
 	switch len(documents) {
 	case 0:
-		return nil, []Problem{invalid(field, "is empty")}
+		return nil, []problem{invalid(field, "is empty")}
 	case 1:
-		value := p.yaml(documents[0], field, 0)
+		p := &parser{}
+		value := p.value(documents[0], field, 0)
 		return value, p.problems
 	default:
-		return nil, []Problem{invalid(field, "holds %d YAML documents; expected one", len(documents))}
+		return nil, []problem{invalid(field, "holds %d YAML documents; expected one", len(documents))}
 	}
 }
 
+// jsonNode reads the next value, or key, of a valid text as a node of YAML.
+func jsonNode(from *json.Decoder) *yaml.Node {
+	token, _ := from.Token() // the text is valid
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
+	switch typed := token.(type) {
+	case json.Delim:
+		node.Kind = yaml.SequenceNode
+		if typed == '{' {
+			node.Kind = yaml.MappingNode
+		}
+		for from.More() {
+			node.Content = append(node.Content, jsonNode(from))
+		}
+		_, _ = from.Token() // the closing bracket
+	case nil:
+		node.Tag = "!!null"
+	case bool:
+		node.Tag, node.Value = "!!bool", strconv.FormatBool(typed)
+	case json.Number:
+		node.Tag, node.Value = "!!float", typed.String()
+	case string:
+		node.Value = typed
+	}
+	return node
+}
+
 // parseObject is parse for a text that is to hold an object.
-func parseObject(text []byte, field string) (map[string]any, []Problem) {
+func parseObject(text []byte, field string) (map[string]any, []problem) {
 	value, problems := parse(text, field)
 	if len(problems) > 0 {
 		return nil, problems
@@ -62,7 +89,7 @@ func parseObject(text []byte, field string) (map[string]any, []Problem) {
 	return asObject(value, field)
 }
 
-func asObject(value any, field string) (map[string]any, []Problem) {
+func asObject(value any, field string) (map[string]any, []problem) {
 	if object, ok := value.(map[string]any); ok {
 		return object, nil
 	}
@@ -70,64 +97,31 @@ func asObject(value any, field string) (map[string]any, []Problem) {
 	return nil, decode(value, &object, field)
 }
 
-// parser makes values of what it reads, and notes what is ambiguous.
+// parser makes values of nodes, and notes what is ambiguous.
 type parser struct {
-	problems []Problem
+	problems []problem
 }
 
 // note keeps a problem; of a content with very many the others tell nothing new.
-func (p *parser) note(problem Problem) {
+func (p *parser) note(one problem) {
 	if len(p.problems) < maxProblems {
-		p.problems = append(p.problems, problem)
+		p.problems = append(p.problems, one)
 	}
 }
 
-// json reads the next value, at some level of a valid text.
-func (p *parser) json(from *json.Decoder, field string, level int) any {
-	if level > maxLevels {
-		p.tooDeep(field)
-		var skipped json.RawMessage
-		_ = from.Decode(&skipped) // the text is valid
-		return nil
-	}
-	token, _ := from.Token() // the text is valid
-	switch token {
-	case json.Delim('['):
-		list := []any{}
-		for from.More() {
-			list = append(list, p.json(from, indexed(field, len(list)), level+1))
-		}
-		_, _ = from.Token() // the closing bracket
-		return list
-	case json.Delim('{'):
-		object, seen := map[string]any{}, map[string]bool{}
-		for from.More() {
-			token, _ := from.Token()
-			key, _ := token.(string)
-			inner := join(field, key)
-			p.once(seen, key, inner)
-			object[key] = p.json(from, inner, level+1)
-		}
-		_, _ = from.Token() // the closing bracket
-		return object
-	default:
-		return token
-	}
-}
-
-// yaml returns the value of a node at some level. Aliases are not followed, so that a small text stays small.
-func (p *parser) yaml(node *yaml.Node, field string, level int) any {
+// value returns the value of a node at some level. Aliases are not followed, so that a small text stays small.
+func (p *parser) value(node *yaml.Node, field string, level int) any {
 	switch {
 	case node.Kind == yaml.AliasNode:
 		p.note(invalid(field, "YAML aliases are not allowed; write the value out"))
 		return nil
 	case level > maxLevels:
-		p.tooDeep(field)
+		p.note(invalid(field, "is nested deeper than %d levels", maxLevels))
 		return nil
 	case node.Kind == yaml.SequenceNode:
 		list := make([]any, 0, len(node.Content))
 		for _, entry := range node.Content {
-			list = append(list, p.yaml(entry, indexed(field, len(list)), level+1))
+			list = append(list, p.value(entry, indexed(field, len(list)), level+1))
 		}
 		return list
 	case node.Kind != yaml.MappingNode:
@@ -141,17 +135,16 @@ func (p *parser) yaml(node *yaml.Node, field string, level int) any {
 			continue
 		}
 		inner := join(field, key.Value)
-		p.once(seen, key.Value, inner)
-		object[key.Value] = p.yaml(value, inner, level+1)
+		if seen[fold(key.Value)] {
+			p.note(invalid(inner, "the key appears twice (keys that differ only in case count as equal)"))
+		}
+		seen[fold(key.Value)] = true
+		object[key.Value] = p.value(value, inner, level+1)
 	}
 	return object
 }
 
-func (p *parser) tooDeep(field string) {
-	p.note(invalid(field, "is nested deeper than %d levels", maxLevels))
-}
-
-// scalar returns the value of a node of YAML. One that JSON does not know becomes a text, and a number keeps all of its
+// scalar returns the value of a node. One that JSON does not know becomes a text, and a number keeps all of its
 // digits.
 func scalar(node *yaml.Node) any {
 	switch tag := node.ShortTag(); {
@@ -165,14 +158,6 @@ func scalar(node *yaml.Node) any {
 		return json.Number(node.Value)
 	}
 	return node.Value
-}
-
-// once notes a key that was seen in the same object before.
-func (p *parser) once(seen map[string]bool, key, field string) {
-	if seen[fold(key)] {
-		p.note(invalid(field, "the key appears twice (keys that differ only in case count as equal)"))
-	}
-	seen[fold(key)] = true
 }
 
 // get returns a field of an object whatever the case of its name; nil if it is not there, or value no object.
@@ -193,19 +178,19 @@ func isEmpty(value any) bool {
 }
 
 // decode reads a value into a struct, whatever the case of its keys.
-func decode(value, into any, field string) []Problem {
+func decode(value, into any, field string) []problem {
 	text, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
-		return []Problem{mismatch(err, field)}
+		return []problem{mismatch(err, field)}
 	}
 	return nil
 }
 
 // mismatch says what a decoder of JSON has found in a document, and where, without the value.
-func mismatch(err error, field string) Problem {
+func mismatch(err error, field string) problem {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
 		return invalid(field, "is no valid JSON")

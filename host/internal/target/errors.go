@@ -2,7 +2,10 @@ package target
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -32,8 +35,8 @@ const (
 	ReasonContextNotFound Reason = "ContextNotFound"
 )
 
-// maxProblems bounds the problems that are kept, maxReported those in an error text, which ends up in the status of an
-// object.
+// maxProblems bounds the problems that a parser keeps, maxReported those in an error text, which ends up in the status
+// of an object.
 const (
 	maxProblems = 100
 	maxReported = 10
@@ -45,42 +48,46 @@ type Error struct {
 	// Reason is what the caller branches on: ReasonTargetNotFound and ReasonContextNotFound say that the object itself
 	// is missing, all others that it exists and cannot be used.
 	Reason Reason
-	// Kind of the object: Target or Context.
-	Kind string
-	// Namespace and Name of the object.
-	Namespace, Name string
-	// Problems are all that is wrong: at least one, at most the first hundred.
-	Problems []Problem
 	// Err is the answer of the API server if something was not found or not allowed by it, otherwise nil.
 	Err error
+
+	text string
 }
 
-// Problem is one thing that is wrong.
-type Problem struct {
-	// Reason of this problem alone.
-	Reason Reason
-	// Field where it was found: of the object, or of its content; empty for the object as a whole.
-	Field string
-	// Message says what was found and what to do. It holds no part of the content.
-	Message string
+// problem is one thing that is wrong.
+type problem struct {
+	reason Reason
+	// field where it was found: of the object, or of its content; empty for the object as a whole.
+	field string
+	// message says what was found and what to do. It holds no part of the content.
+	message string
 }
 
-// Error names the object, and field and message of each problem.
-func (e *Error) Error() string {
-	reported := make([]string, 0, maxReported+1)
-	for i, problem := range e.Problems {
-		if i == maxReported {
-			reported = append(reported, fmt.Sprintf("and %d more", len(e.Problems)-i))
-			break
+// newError returns the error for an object with at least one problem. What is forbidden counts more than what is
+// malformed.
+func newError(kind string, name types.NamespacedName, cause error, problems ...problem) *Error {
+	reason := problems[0].reason
+	var reported []string
+	for i, p := range problems {
+		if p.reason == ReasonForbidden {
+			reason = ReasonForbidden
 		}
-		reported = append(reported, problem.String())
+		if i < maxReported {
+			reported = append(reported, p.String())
+		}
+	}
+	if more := len(problems) - maxReported; more > 0 {
+		reported = append(reported, fmt.Sprintf("and %d more", more))
 	}
 	text := strings.Join(reported, ", ")
 	if len(reported) > 1 {
 		text = "[" + text + "]"
 	}
-	return fmt.Sprintf("%s %q: %s", e.Kind, e.Namespace+"/"+e.Name, text)
+	return &Error{Reason: reason, Err: cause, text: fmt.Sprintf("%s %q: %s", kind, name, text)}
 }
+
+// Error names the object, and field and message of each problem.
+func (e *Error) Error() string { return e.text }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
@@ -89,38 +96,23 @@ func (e *Error) Unwrap() error { return e.Err }
 // somebody changes the Target or its secret; empty if something is missing that may still come, and for a missing
 // Target, which Landscaper reports without a code.
 func (e *Error) Code() v1alpha1.ErrorCode {
-	switch e.Reason {
-	case ReasonSecretKeyNotFound, ReasonContentInvalid, ReasonForbidden:
+	if slices.Contains([]Reason{ReasonSecretKeyNotFound, ReasonContentInvalid, ReasonForbidden}, e.Reason) {
 		return v1alpha1.ErrorConfigurationProblem
-	case ReasonTargetNotFound, ReasonSecretNotFound, ReasonContextNotFound, ReasonServiceAccountNotFound,
-		ReasonTokenForbidden:
-		return ""
 	}
 	return ""
 }
 
-// String returns field and message.
-func (p Problem) String() string {
-	if p.Field == "" {
-		return p.Message
+func (p problem) String() string {
+	if p.field == "" {
+		return p.message
 	}
-	return p.Field + ": " + p.Message
+	return p.field + ": " + p.message
 }
 
-// reasonOf returns the reason of an error with these problems: what is forbidden counts more than what is malformed.
-func reasonOf(problems []Problem) Reason {
-	for _, problem := range problems {
-		if problem.Reason == ReasonForbidden {
-			return ReasonForbidden
-		}
-	}
-	return problems[0].Reason
+func invalid(field, format string, args ...any) problem {
+	return problem{reason: ReasonContentInvalid, field: field, message: fmt.Sprintf(format, args...)}
 }
 
-func invalid(field, format string, args ...any) Problem {
-	return Problem{Reason: ReasonContentInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
-}
-
-func forbidden(field, message string) Problem {
-	return Problem{Reason: ReasonForbidden, Field: field, Message: message}
+func forbidden(field, message string) problem {
+	return problem{reason: ReasonForbidden, field: field, message: message}
 }

@@ -1,112 +1,104 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
+	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// fakeReader is a client.Reader made of functions.
-type fakeReader struct {
-	get  func(ctx context.Context, key client.ObjectKey, object client.Object) error
-	list func(ctx context.Context, list client.ObjectList) error
-}
-
-var _ client.Reader = (*fakeReader)(nil)
-
-func (f *fakeReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	return f.get(ctx, key, object)
-}
-
-func (f *fakeReader) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	return f.list(ctx, list)
-}
-
-// store holds objects by kind and name and counts how often it was asked. As a cache it refuses to hand out secret
-// data.
+// store is a client that counts how often it is asked. As a cache it refuses to hand out the data of secrets.
 type store struct {
-	metadataOnly bool
-	err          error
+	client.Reader
 
-	mu       sync.Mutex
+	isCache  bool
+	err      error
 	objects  map[string]client.Object
 	requests atomic.Int64
 }
 
-func newStore(objects ...client.Object) *store {
+func newStore(t *testing.T, objects ...client.Object) *store {
+	t.Helper()
 	s := &store{objects: map[string]client.Object{}}
+	s.put(t, objects...)
+	return s
+}
+
+func newCache(t *testing.T, objects ...client.Object) *store {
+	t.Helper()
+	s := newStore(t, objects...)
+	s.isCache = true
+	return s
+}
+
+// put adds objects, or puts them into the place of those of their names.
+func (s *store) put(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	scheme, err := testenv.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, object := range objects {
-		s.put(object)
+		s.objects[fmt.Sprintf("%T %s", object, client.ObjectKeyFromObject(object))] = object
 	}
-	return s
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	for _, object := range s.objects {
+		builder.WithObjects(object)
+	}
+	s.Reader = builder.WithInterceptorFuncs(interceptor.Funcs{Get: s.get}).Build()
 }
 
-// newCache returns a store that is like informers: it has the metadata of secrets only.
-func newCache(objects ...client.Object) *store {
-	s := newStore(objects...)
-	s.metadataOnly = true
-	return s
-}
-
-func (s *store) put(object client.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.objects[keyOf(object, client.ObjectKeyFromObject(object))] = object
-}
-
-func (s *store) reader() *fakeReader { return &fakeReader{get: s.get} }
-
-func (s *store) get(_ context.Context, name client.ObjectKey, object client.Object) error {
+func (s *store) get(
+	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption,
+) error {
 	s.requests.Add(1)
-	if s.err != nil {
-		return s.err
+	if _, isSecret := object.(*corev1.Secret); isSecret && s.isCache {
+		return fmt.Errorf("secret %s was read from the cache", key)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, ok := s.objects[keyOf(object, name)]
-	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Resource: kindOfObject(object)}, name.Name)
-	}
-	switch into := object.(type) {
-	case *v1alpha1.Target:
-		found.(*v1alpha1.Target).DeepCopyInto(into)
-	case *v1alpha1.Context:
-		found.(*v1alpha1.Context).DeepCopyInto(into)
-	case *metav1.PartialObjectMetadata:
-		if into.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") {
-			return fmt.Errorf("unexpected kind %s", into.GroupVersionKind())
-		}
-		found.(*corev1.Secret).ObjectMeta.DeepCopyInto(&into.ObjectMeta)
-	case *corev1.Secret:
-		if s.metadataOnly {
-			return fmt.Errorf("secret %s was read from the cache", name)
-		}
-		found.(*corev1.Secret).DeepCopyInto(into)
-	}
-	return nil
+	return cmp.Or(s.err, c.Get(ctx, key, object, o...))
 }
 
-func kindOfObject(object client.Object) string {
-	if _, ok := object.(*metav1.PartialObjectMetadata); ok {
-		return "*v1.Secret"
-	}
-	return fmt.Sprintf("%T", object)
+// tokens issues tokens by a function, which gets the number of the request.
+type tokens struct {
+	client.SubResourceClient
+
+	issue    func(ctx context.Context, n int64) (authenticationv1.TokenRequestStatus, error)
+	requests atomic.Int64
+	// last is what was asked for by the last request.
+	last atomic.Pointer[askedFor]
 }
 
-func keyOf(object client.Object, name client.ObjectKey) string {
-	return kindOfObject(object) + " " + name.String()
+type askedFor struct {
+	Account   types.NamespacedName
+	Audiences []string
+	Seconds   int64
+}
+
+func (f *tokens) SubResource(string) client.SubResourceClient { return f }
+
+func (f *tokens) Create(
+	ctx context.Context, account, request client.Object, _ ...client.SubResourceCreateOption,
+) (err error) {
+	r := request.(*authenticationv1.TokenRequest)
+	f.last.Store(&askedFor{
+		Account: client.ObjectKeyFromObject(account), Audiences: r.Spec.Audiences, Seconds: *r.Spec.ExpirationSeconds,
+	})
+	r.Status, err = f.issue(ctx, f.requests.Add(1))
+	return err
 }
 
 func meta(name, resourceVersion string) metav1.ObjectMeta {

@@ -27,8 +27,8 @@ type HostClusterOptions struct {
 	Plugin string
 	// ServiceAccount of the host cluster that the plugin is to be.
 	ServiceAccount types.NamespacedName
-	// Tokens are issued by the host cluster.
-	Tokens TokenRequester
+	// Tokens are issued by the host cluster. Its user needs the right to create serviceaccounts/token.
+	Tokens client.SubResourceClientConstructor
 	// Cluster is how the host itself reaches the host cluster. None of its credentials is handed over. It must not
 	// change.
 	Cluster *rest.Config
@@ -52,9 +52,9 @@ type HostCluster struct {
 // NewHostCluster returns the access of a plugin. It makes no request.
 func NewHostCluster(o HostClusterOptions) *HostCluster {
 	return &HostCluster{options: o, kubeconfigs: kubeconfigs{
-		issuer:  &issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
-		account: o.ServiceAccount, seconds: int64(hostTokenLife / time.Second),
-		name: "host", namespace: o.ServiceAccount.Namespace,
+		login:     login{serviceAccount: o.ServiceAccount.Name, expiration: int64(hostTokenLife / time.Second)},
+		namespace: o.ServiceAccount.Namespace, tokens: o.Tokens, own: o.Cluster, clock: o.Clock,
+		name: "host", defaultNamespace: o.ServiceAccount.Namespace,
 		use: func(life time.Duration) time.Duration { return life / 2 },
 	}}
 }
@@ -68,29 +68,15 @@ func (h *HostCluster) Get(ctx context.Context) (*sdk.HostCluster, error) {
 	}
 	kubeconfig, err := h.kubeconfigs.get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, h.explain(err))
+		named := "plugins." + h.options.Plugin + ".hostCluster.serviceAccount of the host configuration"
+		if _, message := h.kubeconfigs.refusal(err, named, "correct "+named); message != "" {
+			err = fmt.Errorf("%s: %w", message, err)
+		}
+		return nil, fmt.Errorf("give the plugin %q access to the host cluster: %w", h.options.Plugin, err)
 	}
 	return &sdk.HostCluster{
 		Kubeconfig: []byte(kubeconfig), Namespace: h.options.ServiceAccount.Namespace, Installation: installation,
 	}, nil
-}
-
-// explain adds to an error of the API server what the operator can do about it, where that is known.
-func (h *HostCluster) explain(err error) error {
-	account, field := h.options.ServiceAccount, "plugins."+h.options.Plugin+".hostCluster.serviceAccount"
-	switch {
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no ServiceAccount %q in it; create it, or correct %s of the host configuration: %w",
-			account, field, err)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return fmt.Errorf("the namespace of the ServiceAccount %q is being deleted; correct %s of the host configuration: "+
-			"%w", account, field, err)
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("its API server refuses the host a token for the ServiceAccount %q; the host needs the right "+
-			"to create serviceaccounts/token for it in the namespace %q: %w", account, account.Namespace, err)
-	default:
-		return err
-	}
 }
 
 // Installation tells the deploy items of one cluster from those of others whose hosts run in the same cluster: by the

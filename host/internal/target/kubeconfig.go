@@ -40,13 +40,16 @@ var (
 
 // rebuild writes a kubeconfig anew: the current context with its cluster and user, and of these only the fields that
 // are named here. It refuses what is forbidden in any cluster or user, used or not.
-func rebuild(kubeconfig map[string]any) (string, []Problem) {
+func rebuild(kubeconfig map[string]any) (string, []problem) {
 	problems := slices.Concat(
-		checkVersion(kubeconfig),
 		checkEntries(kubeconfig, "clusters", "cluster", forbiddenInCluster),
 		checkEntries(kubeconfig, "users", "user", forbiddenInUser),
 		checkEntries(kubeconfig, "contexts", "context", nil),
 	)
+	// What client-go reads as its internal version has entries that are no lists.
+	if version := get(kubeconfig, "apiVersion"); !isEmpty(version) && version != "v1" {
+		problems = append(problems, invalid("apiVersion", "is not v1"))
+	}
 	if len(problems) > 0 {
 		return "", problems
 	}
@@ -88,40 +91,30 @@ func rebuild(kubeconfig map[string]any) (string, []Problem) {
 
 // loadCurrent reads a kubeconfig as client-go does, and leaves its current context alone in it. Errors of client-go are
 // not passed on where they may quote values.
-func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []Problem) {
+func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []problem) {
 	config, err := clientcmd.Load([]byte(encode(kubeconfig)))
 	if err != nil {
-		problem := mismatch(err, "")
-		if problem.Field == "" {
-			problem = invalid("kubeconfig", "is not one of version v1 that kubectl can read")
+		wrong := mismatch(err, "")
+		if wrong.field == "" {
+			wrong = invalid("kubeconfig", "is not one of version v1 that kubectl can read")
 		}
-		return nil, []Problem{problem}
+		return nil, []problem{wrong}
 	}
 	if config.CurrentContext == "" {
-		return nil, []Problem{invalid("current-context", "is missing")}
+		return nil, []problem{invalid("current-context", "is missing")}
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
 		// It quotes the name of an entry.
-		return nil, []Problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))}
+		return nil, []problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))}
 	}
 	return config, nil
-}
-
-// checkVersion refuses what client-go reads as another version than v1: in its internal one entries are no lists.
-func checkVersion(kubeconfig map[string]any) (problems []Problem) {
-	for key, version := range kubeconfig {
-		if fold(key) == fold("apiVersion") && !isEmpty(version) && version != "v1" {
-			problems = append(problems, invalid("apiVersion", "is not v1"))
-		}
-	}
-	return problems
 }
 
 // checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go
 // would not tell, or not tell without secrets.
 func checkEntries(
 	kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string,
-) (problems []Problem) {
+) (problems []problem) {
 	entries, _ := get(kubeconfig, list).([]any)
 	seen := map[string]bool{}
 	for i, entry := range entries {

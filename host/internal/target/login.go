@@ -1,9 +1,9 @@
 package target
 
 import (
-	"crypto/x509"
+	"cmp"
 	"encoding/base64"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // The fields of the content of a Kubernetes cluster that name a ServiceAccount to log in with.
@@ -30,77 +31,73 @@ const (
 	maxExpiration     = 1 << 32
 )
 
-// login says how to log in to a cluster: with a token for a ServiceAccount in the namespace of the Target. It does not
-// change.
+// login says how to log in to a cluster: with a token for a ServiceAccount. It does not change.
 type login struct {
-	// field that it was read from: oidcField or selfField.
+	// field of the content that it was read from: oidcField or selfField.
 	field          string
 	serviceAccount string
 	// audiences of the token; none for those of the API server that issues it.
 	audiences []string
 	// expiration is how many seconds the token is to live.
 	expiration int64
-	// cluster to log in to; nil for the Landscaper cluster itself.
+	// cluster to log in to; nil for the one that issues the token.
 	cluster *clientcmdv1.Cluster
-}
-
-// loginFields are those of an oidcConfig or a selfConfig.
-type loginFields struct {
-	Server            string   `json:"server"`
-	CAData            string   `json:"caData"`
-	Audience          []string `json:"audience"`
-	ExpirationSeconds *int64   `json:"expirationSeconds"`
-	ServiceAccount    struct {
-		Name string `json:"name"`
-	} `json:"serviceAccount"`
 }
 
 // readLogin reads an oidcConfig or a selfConfig. It is strict: a misspelt field would otherwise silently mean a
 // default. onlyAccount is the ServiceAccount of each; empty if each names its own.
-func readLogin(value any, field, onlyAccount string) (*login, []Problem) {
+func readLogin(value any, field, onlyAccount string) (*login, []problem) {
 	known := []string{"serviceAccount", "expirationSeconds"}
 	if field == oidcField {
 		known = []string{"server", "caData", "serviceAccount", "audience", "expirationSeconds"}
 	}
-	p := &parser{problems: append(
-		unknown(value, field, known...), unknown(get(value, "serviceAccount"), field+".serviceAccount", "name")...)}
-	var fields loginFields
+	problems := append(
+		unknown(value, field, known...), unknown(get(value, "serviceAccount"), field+".serviceAccount", "name")...)
+	var fields struct {
+		Server            string   `json:"server"`
+		CAData            string   `json:"caData"`
+		Audience          []string `json:"audience"`
+		ExpirationSeconds *int64   `json:"expirationSeconds"`
+		ServiceAccount    struct {
+			Name string `json:"name"`
+		} `json:"serviceAccount"`
+	}
 	if mistakes := decode(value, &fields, field); len(mistakes) > 0 {
-		return nil, append(p.problems, mistakes...)
+		return nil, append(problems, mistakes...)
+	}
+	check := func(name string, err error) {
+		if err != nil && len(problems) < maxProblems {
+			problems = append(problems, invalid(field+"."+name, "%v", err))
+		}
 	}
 	l := &login{
-		field: field, expiration: defaultExpiration,
-		serviceAccount: fields.ServiceAccount.Name, audiences: fields.Audience,
+		field: field, serviceAccount: cmp.Or(fields.ServiceAccount.Name, onlyAccount), audiences: fields.Audience,
+		expiration: defaultExpiration,
 	}
 	if field == oidcField {
-		p.checkServer(fields.Server)
-		authorities, problem := certificates(fields.CAData)
-		if problem != "" {
-			p.note(invalid(field+".caData", "%s", problem))
-		}
+		check("server", checkServer(fields.Server))
+		authorities, err := certificates(fields.CAData)
+		check("caData", err)
 		l.cluster = &clientcmdv1.Cluster{Server: fields.Server, CertificateAuthorityData: authorities}
 		for i, audience := range fields.Audience {
 			if audience == "" {
-				p.note(invalid(indexed(field+".audience", i), "expected a text that is not empty"))
+				check(indexed("audience", i), errors.New("expected a text that is not empty"))
 			}
 		}
 	}
-	if l.serviceAccount == "" {
-		l.serviceAccount = onlyAccount
-	}
-	p.checkAccount(field+".serviceAccount.name", l.serviceAccount, onlyAccount)
+	check("serviceAccount.name", checkAccount(l.serviceAccount, onlyAccount))
 	if fields.ExpirationSeconds != nil {
 		l.expiration = *fields.ExpirationSeconds
 	}
 	if l.expiration < minExpiration || l.expiration > maxExpiration {
-		p.note(invalid(field+".expirationSeconds", "expected a whole number from %d to %d", minExpiration,
-			int64(maxExpiration)))
+		check("expirationSeconds",
+			fmt.Errorf("expected a whole number from %d to %d", minExpiration, int64(maxExpiration)))
 	}
-	return l, p.problems
+	return l, problems
 }
 
 // unknown has a problem for each field of an object that has none of these names.
-func unknown(value any, field string, names ...string) (problems []Problem) {
+func unknown(value any, field string, names ...string) (problems []problem) {
 	object, _ := value.(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if !slices.ContainsFunc(names, func(name string) bool { return fold(name) == fold(key) }) {
@@ -112,60 +109,53 @@ func unknown(value any, field string, names ...string) (problems []Problem) {
 
 // checkServer checks the address of an API server. A token must not travel in clear text, and the address is shown in
 // messages.
-func (p *parser) checkServer(text string) {
-	const field = oidcField + ".server"
+func checkServer(text string) error {
 	address, err := url.Parse(text) // the error quotes the text, which may have a password in it
 	switch {
 	case text == "":
-		p.note(invalid(field, "is missing"))
+		return errors.New("is missing")
 	case err != nil || address.Scheme != "https" || address.Hostname() == "":
-		p.note(invalid(field, "is no https URL; write https://HOST:PORT"))
+		return errors.New("is no https URL; write https://HOST:PORT")
 	case address.User != nil:
-		p.note(invalid(field, "has a user or a password; remove it, as the token is the credential"))
+		return errors.New("has a user or a password; remove it, as the token is the credential")
 	case strings.ContainsAny(text, "?#"):
-		p.note(invalid(field, "has a query or a fragment; remove it"))
+		return errors.New("has a query or a fragment; remove it")
 	}
+	return nil
 }
 
 // certificates returns the certificates that a text holds, in PEM, in base64, which is the only form that Landscaper
-// takes; or what is wrong with it. A key beside them has no business with a plugin.
-func certificates(text string) (authorities []byte, problem string) {
+// takes. A key beside them has no business with a plugin.
+func certificates(text string) ([]byte, error) {
 	if text == "" {
-		return nil, ""
+		return nil, nil
 	}
 	if strings.Contains(text, "-----BEGIN ") {
-		return nil, "is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig"
+		return nil, errors.New("is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig")
 	}
-	rest, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil {
-		return nil, "is not valid base64; expected certificates in PEM, in base64"
+		return nil, errors.New("is not valid base64; expected certificates in PEM, in base64")
 	}
-	for block, rest := pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return nil, "holds a certificate that cannot be parsed; encode it anew"
-		}
-		authorities = append(authorities, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+	found, err := cert.ParseCertsPEM(decoded)
+	if err != nil { // it might quote the text
+		return nil, errors.New("holds no certificate in PEM once decoded from base64, or one that cannot be parsed")
 	}
-	if authorities == nil {
-		return nil, "holds no certificate in PEM once decoded from base64"
-	}
-	return authorities, ""
+	return cert.EncodeCertificates(found...)
 }
 
 // checkAccount checks the name of a ServiceAccount, which must be the only one that is allowed, if that is not empty.
-func (p *parser) checkAccount(field, name, only string) {
+func checkAccount(name, only string) error {
 	switch {
 	case name == "":
-		p.note(invalid(field, "is missing"))
+		return errors.New("is missing")
 	case len(validation.ValidateServiceAccountName(name, false)) > 0:
-		p.note(invalid(field, "is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'"))
+		return errors.New("is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'")
 	case only != "" && name != only:
-		p.note(invalid(field, "is not %q, the only ServiceAccount of the namespace that the operator of the host allows; "+
-			"leave serviceAccount out", only))
+		return fmt.Errorf("is not %q, the only ServiceAccount of the namespace that the operator of the host allows; "+
+			"leave serviceAccount out", only)
 	}
+	return nil
 }
 
 // ownCluster returns how to reach the cluster of a client configuration, without any of its credentials. A file with

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +30,9 @@ type Options struct {
 	// Landscaper, which would create it.
 	DefaultContext bool
 	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
-	// Landscaper cluster. Without it such Targets are a configuration problem.
-	Tokens TokenRequester
+	// Landscaper cluster, where its user needs the right to create serviceaccounts/token. Without it such Targets are a
+	// configuration problem.
+	Tokens client.SubResourceClientConstructor
 	// Cluster is how the host itself reaches the Landscaper cluster: a selfConfig takes the address, the certificate
 	// authority and the expected name of the API server from it, and none of the credentials. It must not change any
 	// more. Required with Tokens.
@@ -47,7 +48,6 @@ type Options struct {
 type Resolver struct {
 	cached, live client.Reader
 	options      Options
-	issuer       issuer
 	secrets      *lru.Cache // by version
 
 	mu       sync.Mutex // held while a content is looked up and made
@@ -65,7 +65,6 @@ func NewResolver(cached, live client.Reader, o Options) *Resolver {
 	}
 	return &Resolver{
 		cached: cached, live: live, options: o, secrets: lru.New(cacheSize), contents: lru.New(cacheSize),
-		issuer: issuer{requester: o.Tokens, own: o.Cluster, clock: o.Clock},
 	}
 }
 
@@ -85,9 +84,9 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 		advice:         "create it, or correct spec.target.name of the deploy item",
 	}
 	if ref.Name == "" {
-		return nil, w.error(nil, Problem{
-			Reason: ReasonTargetNotFound, Field: "spec.target.name",
-			Message: "is empty in the deploy item; name a Target, or remove spec.target",
+		return nil, w.error(nil, problem{
+			reason: ReasonTargetNotFound, field: "spec.target.name",
+			message: "is empty in the deploy item; name a Target, or remove spec.target",
 		})
 	}
 	if ref.Namespace != "" && ref.Namespace != item.Namespace {
@@ -105,8 +104,8 @@ func (r *Resolver) Named(ctx context.Context, namespace, name string) (*v1alpha1
 		advice:         "create it, or correct what names it in the deploy item",
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return nil, w.error(nil, Problem{
-			Reason: ReasonTargetNotFound, Message: "no Target can have this name; correct what names it in the deploy item",
+		return nil, w.error(nil, problem{
+			reason: ReasonTargetNotFound, message: "no Target can have this name; correct what names it in the deploy item",
 		})
 	}
 	return r.confirmed(ctx, w)
@@ -118,17 +117,15 @@ type wanted struct {
 	advice string
 }
 
-func (w wanted) error(cause error, problems ...Problem) *Error {
-	return &Error{Reason: reasonOf(problems), Kind: "Target", Namespace: w.Namespace, Name: w.Name, Problems: problems,
-		Err: cause}
+func (w wanted) error(cause error, problems ...problem) *Error {
+	return newError("Target", w.NamespacedName, cause, problems...)
 }
 
 // confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what
 // somebody has just created or mended.
 func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedTarget, error) {
 	resolved, err := r.resolve(ctx, w, r.cached, false)
-	var problem *Error
-	if !errors.As(err, &problem) {
+	if wrong := (*Error)(nil); !errors.As(err, &wrong) {
 		return resolved, err
 	}
 	return r.resolve(ctx, w, r.live, true)
@@ -141,7 +138,7 @@ func (r *Resolver) resolve(
 	target := &v1alpha1.Target{}
 	err := reader.Get(ctx, w.NamespacedName, target)
 	if apierrors.IsNotFound(err) {
-		return nil, w.error(err, Problem{Reason: ReasonTargetNotFound, Message: "there is no such Target; " + w.advice})
+		return nil, w.error(err, problem{reason: ReasonTargetNotFound, message: "there is no such Target; " + w.advice})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Target %q: %w", w, err)
@@ -155,9 +152,9 @@ func (r *Resolver) resolve(
 		secretName := types.NamespacedName{Namespace: w.Namespace, Name: ref.Name}
 		data, err = r.Secret(ctx, secretName, fresh)
 		if apierrors.IsNotFound(err) {
-			return nil, w.error(err, Problem{
-				Reason: ReasonSecretNotFound, Field: "spec.secretRef.name",
-				Message: fmt.Sprintf("there is no Secret %q; create it", secretName),
+			return nil, w.error(err, problem{
+				reason: ReasonSecretNotFound, field: "spec.secretRef.name",
+				message: fmt.Sprintf("there is no Secret %q; create it", secretName),
 			})
 		}
 		if err != nil {
@@ -165,13 +162,13 @@ func (r *Resolver) resolve(
 		}
 	}
 
-	content := r.content(target, data)
-	if len(content.problems) > 0 {
-		return nil, w.error(nil, content.problems...)
+	content := r.content(w, target, data)
+	if content.err != nil {
+		return nil, content.err
 	}
 	text := content.text
-	if content.account != nil {
-		if text, err = r.logIn(ctx, w, content.account); err != nil {
+	if content.login != nil {
+		if text, err = r.logIn(ctx, w, content.login); err != nil {
 			return nil, err
 		}
 	}
@@ -179,18 +176,20 @@ func (r *Resolver) resolve(
 }
 
 // logIn returns the content of a Target that names a ServiceAccount.
-func (r *Resolver) logIn(ctx context.Context, w wanted, a *account) (string, error) {
+func (r *Resolver) logIn(ctx context.Context, w wanted, k *kubeconfigs) (string, error) {
 	if r.options.Tokens == nil {
-		return "", w.error(nil, invalid(a.field,
+		return "", w.error(nil, invalid(k.field,
 			"is not supported by this host, which has no tokens to give; use the field kubeconfig"))
 	}
-	kubeconfig, err := a.kubeconfigs.get(ctx)
-	if problem, ok := a.problem(err); ok {
-		return "", w.error(err, problem)
-	} else if err != nil {
+	kubeconfig, err := k.get(ctx)
+	if err == nil {
+		return encode(map[string]any{"kubeconfig": kubeconfig}), nil
+	}
+	reason, message := k.refusal(err, "the Target", "delete deploy items before their namespace")
+	if message == "" {
 		return "", fmt.Errorf("resolve Target %q: %w", w, err)
 	}
-	return encode(map[string]any{"kubeconfig": kubeconfig}), nil
+	return "", w.error(err, problem{reason: reason, field: k.field + ".serviceAccount.name", message: message})
 }
 
 // contentVersion identifies what the content of a Target was made from; secret is zero for inline content.
@@ -198,44 +197,43 @@ type contentVersion struct {
 	target, secret version
 }
 
-// content is what became of the content of a Target: text, or an account, or problems. It is shared and read only, but
-// for the latest token of the account.
+// content is what became of the content of a Target: text, or how to log in, or an error. It is shared and read only,
+// but for the latest token of the login.
 type content struct {
-	text     string
-	account  *account
-	problems []Problem
+	text  string
+	login *kubeconfigs
+	err   *Error
 }
 
-// content returns the content of a Target, which is worked out once for each version of Target and secret. Problems are
+// content returns the content of a Target, which is worked out once for each version of Target and secret. Errors are
 // remembered like results: a thousand items of one broken Target are as frequent as those of a sound one.
-func (r *Resolver) content(target *v1alpha1.Target, data *corev1.Secret) *content {
+func (r *Resolver) content(w wanted, target *v1alpha1.Target, data *corev1.Secret) *content {
 	key := contentVersion{target: versionOf(target)}
 	if data != nil {
 		key.secret = versionOf(data)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.contents.Get(key); ok { // all must share one account, or each would request its own token
+	if known, ok := r.contents.Get(key); ok { // all must share one login, or each would request its own token
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
-	made := r.newContent(target, data)
+	made := &content{}
+	raw, problems := rawContent(&target.Spec, data)
+	var found *login
+	if len(problems) == 0 {
+		made.text, found, problems = sanitize(target.Spec.Type, raw, r.options.ServiceAccount)
+	}
+	if len(problems) > 0 {
+		made.err = w.error(nil, problems...)
+	} else if found != nil {
+		made.login = &kubeconfigs{
+			login: *found, namespace: target.Namespace, name: "target",
+			tokens: r.options.Tokens, own: r.options.Cluster, clock: r.options.Clock,
+			use: func(life time.Duration) time.Duration { return min(life/tokenUsePart, maxTokenUse) },
+		}
+	}
 	r.contents.Add(key, made)
 	return made
-}
-
-func (r *Resolver) newContent(target *v1alpha1.Target, data *corev1.Secret) *content {
-	raw, problems := rawContent(&target.Spec, data)
-	if len(problems) > 0 {
-		return &content{problems: problems}
-	}
-	text, login, problems := sanitize(target.Spec.Type, raw, r.options.ServiceAccount)
-	if len(problems) > maxProblems {
-		problems = slices.Clone(problems[:maxProblems]) // the rest is not kept in memory
-	}
-	if len(problems) > 0 || login == nil {
-		return &content{text: text, problems: problems}
-	}
-	return &content{account: newAccount(&r.issuer, target.Namespace, login)}
 }
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
@@ -263,13 +261,10 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	if r.options.DefaultContext && name.Name == v1alpha1.DefaultContextName {
 		return &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}, nil
 	}
-	return nil, &Error{
-		Reason: ReasonContextNotFound, Kind: "Context", Namespace: name.Namespace, Name: name.Name, Err: err,
-		Problems: []Problem{{
-			Reason:  ReasonContextNotFound,
-			Message: "there is no such Context; create it, or correct spec.context of the deploy item",
-		}},
-	}
+	return nil, newError("Context", name, err, problem{
+		reason:  ReasonContextNotFound,
+		message: "there is no such Context; create it, or correct spec.context of the deploy item",
+	})
 }
 
 // withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.

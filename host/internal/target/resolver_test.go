@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -29,6 +29,9 @@ func TestTarget(t *testing.T) {
 	foreign := inlineTarget("1", "")
 	foreign.Spec.Type = "acme.org/thing"
 	forbiddenExec := kubeconfig("exec: {command: sh}")
+	const missing = `Target "foo/my-target": there is no such Target; create it, ` +
+		`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
+		`spec.target.namespace "elsewhere" has no effect)`
 
 	type want struct {
 		content  string
@@ -38,7 +41,7 @@ func TestTarget(t *testing.T) {
 		live     int64 // requests to the API server
 		notFound bool
 	}
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason       string
 		item         *v1alpha1.DeployItem
 		cached, live []client.Object
@@ -88,20 +91,14 @@ func TestTarget(t *testing.T) {
 		},
 		"target missing": {
 			reason: "A missing Target is confirmed once, and the wrong namespace pointed out.",
-			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true,
-				err: `Target "foo/my-target": there is no such Target; create it, ` +
-					`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
-					`spec.target.namespace "elsewhere" has no effect)`},
+			want:   want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing},
 		},
 		"target in the other namespace": {
 			reason: "spec.target.namespace has no effect.",
 			live: []client.Object{&v1alpha1.Target{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "my-target"}, Spec: inline("1", sound).Spec,
 			}},
-			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true,
-				err: `Target "foo/my-target": there is no such Target; create it, ` +
-					`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
-					`spec.target.namespace "elsewhere" has no effect)`},
+			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing},
 		},
 		"target without name": {
 			reason: "An empty name would be a list request.",
@@ -165,16 +162,15 @@ func TestTarget(t *testing.T) {
 					`client-certificate-data`,
 			},
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			item := tc.item
 			if item == nil {
 				item = newItem("my-target")
 			}
-			live := newStore(tc.live...)
-			resolver := NewResolver(newCache(tc.cached...).reader(), live.reader(), Options{})
+			live := newStore(t, tc.live...)
+			resolver := NewResolver(newCache(t, tc.cached...), live, Options{})
 			resolved, err := resolver.Target(t.Context(), item)
 
 			got := want{live: live.requests.Load(), notFound: apierrors.IsNotFound(err)}
@@ -192,6 +188,18 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// shared is a cache that was told not to copy what it hands out.
+type shared struct {
+	client.Reader
+
+	target *v1alpha1.Target
+}
+
+func (s *shared) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	*object.(*v1alpha1.Target) = *s.target
+	return nil
+}
+
 func TestTargetStripped(t *testing.T) {
 	t.Parallel()
 	target := inlineTarget("1", marshal(t, map[string]any{"kubeconfig": sound}))
@@ -206,12 +214,7 @@ func TestTargetStripped(t *testing.T) {
 	want.Labels, want.Annotations = target.Labels, map[string]string{"kept": "a: b"}
 	before := target.DeepCopy()
 
-	// A cache may be told not to copy what it hands out.
-	shared := &fakeReader{get: func(_ context.Context, _ client.ObjectKey, object client.Object) error {
-		*object.(*v1alpha1.Target) = *target
-		return nil
-	}}
-	resolved, err := NewResolver(shared, newStore().reader(), Options{}).Target(t.Context(), newItem("my-target"))
+	resolved, err := NewResolver(&shared{target: target}, newStore(t), Options{}).Target(t.Context(), newItem("my-target"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,29 +231,23 @@ func TestFailureOfReader(t *testing.T) {
 	broken := errors.New("connection refused")
 	data := newSecret("1", map[string]string{"k": sound})
 	failing := func(s *store) *store { s.err = broken; return s }
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason       string
 		cached, live *store
 	}{
-		"cache": {
-			reason: "A cache that fails says nothing about the Target.", cached: failing(newCache()), live: newStore(),
-		},
-		"live": {
-			reason: "What is missing in the cache is not reported unconfirmed.", cached: newCache(), live: failing(newStore()),
-		},
+		"cache": {"A cache that fails says nothing about the Target.", failing(newCache(t)), newStore(t)},
+		"live":  {"What is missing in the cache is not reported unconfirmed.", newCache(t), failing(newStore(t))},
 		"secret": {
-			reason: "A secret that cannot be read is not missing.", cached: newCache(secretTarget("1", "k"), data),
-			live: failing(newStore()),
+			"A secret that cannot be read is not missing.", newCache(t, secretTarget("1", "k"), data), failing(newStore(t)),
 		},
 		"mended": {
-			reason: "What is wrong in the cache is not reported unconfirmed.",
-			cached: newCache(inlineTarget("1", `{}`)), live: failing(newStore()),
+			"What is wrong in the cache is not reported unconfirmed.", newCache(t, inlineTarget("1", `{}`)),
+			failing(newStore(t)),
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resolver := NewResolver(tc.cached.reader(), tc.live.reader(), Options{DefaultContext: true})
+			resolver := NewResolver(tc.cached, tc.live, Options{DefaultContext: true})
 			_, err := resolver.Target(t.Context(), newItem("my-target"))
 			var typed *Error
 			if !errors.Is(err, broken) || errors.As(err, &typed) {
@@ -265,9 +262,9 @@ func TestFailureOfReader(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	cached, live := newCache(secretTarget("1", "k")),
-		newStore(secretTarget("1", "k"), newSecret("1", map[string]string{"k": sound}))
-	resolver := NewResolver(cached.reader(), live.reader(), Options{})
+	cached, live := newCache(t, secretTarget("1", "k")),
+		newStore(t, secretTarget("1", "k"), newSecret("1", map[string]string{"k": sound}))
+	resolver := NewResolver(cached, live, Options{})
 	resolve := func(reason string, wantRequests int64) {
 		t.Helper()
 		before := live.requests.Load()
@@ -279,39 +276,146 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	resolve("metadata not in the cache yet", 1)
-	cached.put(newSecret("1", nil))
+	cached.put(t, newSecret("1", nil))
 	resolve("remembered since the first read", 0)
 	resolve("and still", 0)
-	cached.put(secretTarget("2", "k"))
+	cached.put(t, secretTarget("2", "k"))
 	resolve("a change of the Target does not concern the secret", 0)
-	live.put(newSecret("2", map[string]string{"k": sound}))
+	live.put(t, newSecret("2", map[string]string{"k": sound}))
 	resolve("the cache does not know of the change yet", 0)
-	cached.put(newSecret("2", nil))
+	cached.put(t, newSecret("2", nil))
 	resolve("a new version is read once", 1)
 	resolve("and remembered", 0)
 	recreated := newSecret("2", map[string]string{"k": sound})
 	recreated.UID = "another"
-	live.put(recreated)
-	cached.put(recreated)
+	live.put(t, recreated)
+	cached.put(t, recreated)
 	resolve("another secret of the same name and version is another secret", 1)
-	live.put(newSecret("3", map[string]string{"k": "fresh"}))
+	live.put(t, newSecret("3", map[string]string{"k": "fresh"}))
 	secret, err := resolver.Secret(t.Context(), client.ObjectKeyFromObject(recreated), true)
 	if err != nil || string(secret.Data["k"]) != "fresh" {
 		t.Errorf("whoever wants to be sure gets what is there, but found %v, %v", secret, err)
 	}
 }
 
+// Ten problems are told, and how many more there are; a parser keeps a hundred.
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
-	lines := strings.Repeat("- {name: x, user: {exec: {command: t0ps3cret}}}\n", 500)
-	made := NewResolver(nil, nil, Options{}).newContent(
-		inlineTarget("1", marshal(t, map[string]any{"kubeconfig": kubeconfig("{}") + lines})), nil)
-	if len(made.problems) != maxProblems {
-		t.Errorf("want %d problems, got %d", maxProblems, len(made.problems))
+	text := func(kubeconfig string) string { return marshal(t, map[string]any{"kubeconfig": kubeconfig}) }
+	twice := func(n int) string { return text("{" + strings.Repeat(`"a": "t0ps3cret", `, n) + `"a": ""}`) }
+	for name, tc := range map[string]struct{ content, more string }{
+		"ten":     {twice(10), ""},
+		"keys":    {twice(500), "and 90 more]"},
+		"entries": {text(kubeconfig("{}") + strings.Repeat("- {user: {exec: {command: x}}}\n", 50)), "and 90 more]"},
+		"audiences": {
+			`{"oidcConfig":{"serviceAccount":{"name":"a"},"audience":["` + strings.Repeat(`","`, 500) + `"]}}`, "and 90 more]",
+		},
+	} {
+		broken := inlineTarget("1", tc.content)
+		_, err := NewResolver(newCache(t, broken), newStore(t, broken), Options{}).Target(t.Context(), newItem("my-target"))
+		if err == nil {
+			t.Fatalf("%s: there is no error", name)
+		}
+		want := 9 // between those that are told
+		if tc.more != "" {
+			want = 10
+		}
+		if found := strings.Count(err.Error(), ", "); found != want || !strings.HasSuffix(err.Error(), tc.more) ||
+			len(err.Error()) > 2000 || strings.Contains(err.Error(), "t0ps3cret") {
+			t.Errorf("%s: the text of the error is %v", name, err)
+		}
 	}
-	err := wanted{NamespacedName: types.NamespacedName{Namespace: "foo", Name: "my-target"}}.error(nil, made.problems...)
-	if text := err.Error(); len(text) > 2000 || !strings.HasSuffix(text, ", and 90 more]") ||
-		strings.Contains(text, "t0ps3cret") {
-		t.Errorf("the text of the error is %q", text)
+}
+
+func TestNamedThatIsMissing(t *testing.T) {
+	t.Parallel()
+	there := newStore(t, inlineTarget("1", marshal(t, map[string]any{"kubeconfig": sound})))
+	if _, err := NewResolver(newCache(t), there, Options{}).Named(t.Context(), "foo", "my-target"); err != nil {
+		t.Errorf("a Target that is there: %v", err)
+	}
+	for _, name := range []string{"nowhere", "", "a/b", "..", "a\nb", strings.Repeat("x", 254)} {
+		want, requests := `: no Target can have this name; correct what names it in the deploy item`, int64(0)
+		if name == "nowhere" {
+			want, requests = `: there is no such Target; create it, or correct what names it in the deploy item`, 1
+		}
+		live := newStore(t)
+		resolved, err := NewResolver(newCache(t), live, Options{}).Named(t.Context(), "foo", name)
+		var problem *Error
+		if resolved != nil || !errors.As(err, &problem) || problem.Reason != ReasonTargetNotFound || problem.Code() != "" ||
+			err.Error() != fmt.Sprintf("Target %q", "foo/"+name)+want || live.requests.Load() != requests {
+			t.Errorf("%q: found %v, %v, and %d requests", name, resolved, err, live.requests.Load())
+		}
+	}
+}
+
+func TestContext(t *testing.T) {
+	t.Parallel()
+	object := func(name string) *v1alpha1.Context {
+		return &v1alpha1.Context{
+			ObjectMeta:           meta(name, "1"),
+			ContextConfiguration: v1alpha1.ContextConfiguration{OCMConfig: &v1alpha1.LocalObjectReference{Name: "ocm"}},
+		}
+	}
+	const missing = `: there is no such Context; create it, or correct spec.context of the deploy item`
+	for name, tc := range map[string]struct {
+		reason       string
+		name         string
+		opts         Options
+		cached, live []client.Object
+		want         *v1alpha1.Context
+		wantErr      string
+		wantLive     int64
+	}{
+		"named": {
+			reason: "spec.context is read from the cache.", name: "c", cached: []client.Object{object("c")}, want: object("c"),
+		},
+		"default": {
+			reason: "An empty name is the default.", cached: []client.Object{object("default")}, want: object("default"),
+		},
+		"only live": {
+			reason: "The cache may lag.", name: "c", live: []client.Object{object("c")}, want: object("c"), wantLive: 1,
+		},
+		"not missing": {
+			reason: "A default that exists is used.", opts: Options{DefaultContext: true},
+			live: []client.Object{object("default")}, want: object("default"), wantLive: 1,
+		},
+		"missing": {
+			reason: "A missing Context is named.", name: "c", wantLive: 1,
+			wantErr: `Context "foo/c"` + missing,
+		},
+		"default missing": {
+			reason: "A default is missing like any other.", wantLive: 1,
+			wantErr: `Context "foo/default"` + missing,
+		},
+		"default allowed to be missing": {
+			reason: "The option stands in for the default.", opts: Options{DefaultContext: true}, wantLive: 1,
+			want: &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "foo", Name: "default"}},
+		},
+		"other missing": {
+			reason: "The option stands in for no other Context.", name: "c", opts: Options{DefaultContext: true}, wantLive: 1,
+			wantErr: `Context "foo/c"` + missing,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			item := newItem("")
+			item.Spec.Context = tc.name
+			live := newStore(t, tc.live...)
+			got, err := NewResolver(newCache(t, tc.cached...), live, tc.opts).Context(t.Context(), item)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s\nContext() (-want +got):\n%s", tc.reason, diff)
+			}
+			if live.requests.Load() != tc.wantLive {
+				t.Errorf("%s\nContext(): want %d live requests, got %d", tc.reason, tc.wantLive, live.requests.Load())
+			}
+			if tc.wantErr == "" && err == nil {
+				return
+			}
+			var typed *Error
+			if !errors.As(err, &typed) || typed.Error() != tc.wantErr || typed.Reason != ReasonContextNotFound ||
+				typed.Code() != "" {
+				t.Errorf("%s\nContext(): want %q, got %v", tc.reason, tc.wantErr, err)
+			}
+		})
 	}
 }

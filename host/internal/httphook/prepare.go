@@ -3,7 +3,6 @@ package httphook
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -70,25 +68,6 @@ func (e *NotReadyError) Concerns(phase v1alpha1.HookCapability) bool {
 	return e.Reason == reasonStarting || e.Reason == reasonInvalid || slices.Contains(e.Capabilities, phase)
 }
 
-// Reconcile makes the hook of a registration ready to be called, and says in its status what has become of it. The rate
-// limiter tries again what cannot be.
-func (r *Registrations) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	registration := &v1alpha1.DeployerRegistration{}
-	err := r.cluster.Get(ctx, request.NamespacedName, registration)
-	switch {
-	case apierrors.IsNotFound(err):
-		r.remember(request.Name, nil)
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("read DeployerRegistration: %w", err)
-	}
-	problem := r.prepare(ctx, registration)
-	if ctx.Err() != nil {
-		return reconcile.Result{}, context.Cause(ctx)
-	}
-	return reconcile.Result{RequeueAfter: r.interval}, errors.Join(problem, r.report(ctx, registration))
-}
-
 // inputs is all that a hook is made of. Equal inputs make equal hooks.
 type inputs struct {
 	spec      *v1alpha1.Hook
@@ -96,39 +75,29 @@ type inputs struct {
 	tls, auth map[string][]byte
 }
 
-// prepare makes the hook of a registration. One that would be the same as before is the same, with its connections. The
-// error is a *NotReadyError.
-func (r *Registrations) prepare(ctx context.Context, registration *v1alpha1.DeployerRegistration) error {
-	if registration.Spec.Hook == nil {
-		r.remember(registration.Name, nil)
-		return nil
+// problem is why the hook of an entry cannot be called.
+func (e *entry) problem() *NotReadyError {
+	return &NotReadyError{
+		Registration: e.name, Reason: e.faults[0].reason, Message: e.faults.String(),
+		Capabilities: e.inputs.spec.Capabilities,
 	}
-	reading, cancel := context.WithTimeout(ctx, readTimeout)
+}
+
+// prepare makes the hook of a registration. One that would be the same as before is the same, with its connections.
+func (r *Registrations) prepare(
+	ctx context.Context, registration *v1alpha1.DeployerRegistration, before *entry,
+) *entry {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	options, in, faults := r.read(reading, registration)
-	if ctx.Err() != nil { // the host stops, which says nothing about the hook
-		return context.Cause(ctx)
+	options, in, wrong := r.read(ctx, registration)
+	if before != nil && reflect.DeepEqual(before.inputs, in) && reflect.DeepEqual(before.faults, wrong) {
+		return before
 	}
-	r.mu.Lock()
-	before := r.entries[registration.Name]
-	r.mu.Unlock()
-	next := &entry{registration: registration, inputs: in}
-	switch {
-	case len(faults) > 0:
-		next.problem = &NotReadyError{
-			Registration: registration.Name, Reason: faults[0].reason, Message: faults.String(),
-			Capabilities: registration.Spec.Hook.Capabilities,
-		}
-	case before != nil && before.hook != nil && reflect.DeepEqual(before.inputs, in):
-		next.hook = before.hook
-	default:
-		next.hook = New(options)
+	made := &entry{name: registration.Name, inputs: in, faults: wrong}
+	if len(wrong) == 0 {
+		made.hook = New(options)
 	}
-	r.remember(registration.Name, next)
-	if next.problem != nil {
-		return next.problem
-	}
-	return nil
+	return made
 }
 
 // read reads all that the hook of a registration is made of, and says everything that is wrong.
@@ -152,7 +121,7 @@ func (r *Registrations) read(
 	}
 	options.Timeout, err = parseTimeout(spec.Timeout)
 	all.add(reasonInvalid, "spec.hook.timeout: ", err)
-	uri, err := parseAddress(spec.Address)
+	uri, err := parseURL(spec.Address.URI)
 	all.add(reasonInvalid, "spec.hook.address.uri: ", err)
 	if err == nil && spec.Address.Ref != nil {
 		uri, err = resolve(ctx, r.live, *spec.Address.Ref, uri, r.options.ClusterDomain)
@@ -168,42 +137,40 @@ func (r *Registrations) read(
 	if spec.TLS != nil {
 		options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: spec.TLS.ServerName}
 		if ref := spec.TLS.SecretRef; ref != nil {
-			var reason string
-			in.tls, reason, err = r.secret(ctx, *ref, func(data map[string][]byte) error {
+			in.tls = r.secret(ctx, *ref, "spec.hook.tls.secretRef: ", &all, func(data map[string][]byte) error {
 				return addTLS(options.TLS, data)
 			})
-			all.add(reason, "spec.hook.tls.secretRef: ", err)
 		}
 	}
 	if spec.Auth != nil {
-		var reason string
-		in.auth, reason, err = r.secret(ctx, spec.Auth.SecretRef, func(data map[string][]byte) (err error) {
-			options.Authorization, err = authorization(data)
-			return err
-		})
-		all.add(reason, "spec.hook.auth.secretRef: ", err)
+		in.auth = r.secret(ctx, spec.Auth.SecretRef, "spec.hook.auth.secretRef: ", &all,
+			func(data map[string][]byte) (err error) {
+				options.Authorization, err = authorization(data)
+				return err
+			})
 	}
 	return options, in, all
 }
 
-// secret reads a secret and has its data used. It returns the data, or a reason and an error.
+// secret reads a secret that a field names, has its data used, and returns them. What is wrong is added to wrong.
 func (r *Registrations) secret(
-	ctx context.Context, ref v1alpha1.NamespacedSecretReference, use func(data map[string][]byte) error,
-) (data map[string][]byte, reason string, err error) {
+	ctx context.Context, ref v1alpha1.NamespacedSecretReference, field string, wrong *faults,
+	use func(data map[string][]byte) error,
+) map[string][]byte {
+	name := fmt.Sprintf("secret %q in namespace %q", ref.Name, ref.Namespace)
 	secret := &corev1.Secret{}
-	err = r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = fmt.Errorf("there is no secret %q in namespace %q; create it", ref.Name, ref.Namespace)
-		return nil, reasonSecretNotFound, err
+		wrong.add(reasonSecretNotFound, field, fmt.Errorf("there is no %s; create it", name))
 	case err != nil:
-		err = fmt.Errorf("secret %q in namespace %q cannot be read: %w", ref.Name, ref.Namespace, err)
-		return nil, reasonSecretUnreadable, err
+		wrong.add(reasonSecretUnreadable, field, fmt.Errorf("%s cannot be read: %w", name, err))
+	default:
+		if err := use(secret.Data); err != nil {
+			wrong.add(reasonSecretInvalid, field, fmt.Errorf("%s: %w", name, err))
+		}
 	}
-	if err := use(secret.Data); err != nil {
-		return nil, reasonSecretInvalid, fmt.Errorf("secret %q in namespace %q: %w", ref.Name, ref.Namespace, err)
-	}
-	return secret.Data, "", nil
+	return secret.Data
 }
 
 // faults are what is wrong with a hook. The first gives the reason.
