@@ -42,13 +42,13 @@ what it was for. What cannot be read is Unknown, with the reason. Of Secrets not
 		ctx, out := cmd.Context(), cmd.OutOrStdout()
 		c, item, err := cluster.read(ctx, args[0])
 		if err != nil {
-			return asItems(err)
+			return err
 		}
 		root := inspect.Tree(ctx, item, c, func() (client.Reader, error) {
 			target, err := c.targetOf(ctx, item)
 			return target, withRights(err)
 		})
-		return asItems(printAs(out, output.value, root, func(bool) string { return root.Text(paletteOf(colour.value, out)) }))
+		return printAs(out, output.value, root, func(bool) string { return root.Text(paletteOf(colour.value, out)) })
 	}
 	return cmd
 }
