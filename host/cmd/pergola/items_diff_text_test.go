@@ -40,11 +40,7 @@ func everyAction() *diffReport {
 func TestDiffText(t *testing.T) {
 	t.Parallel()
 	for name, colour := range map[string]string{"diff.golden.txt": colourNever, "diff-colour.golden.txt": colourAlways} {
-		text, err := everyAction().text(paletteOf(colour, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		expectGolden(t, name, text)
+		expectGolden(t, name, everyAction().text(paletteOf(colour, nil)))
 	}
 }
 

@@ -85,17 +85,15 @@ func (f *localFlags) options(settings *config.HostConfiguration, log *slog.Logge
 type localPlugins struct {
 	set *plugin.Set
 	// changed and woken keep one piece of news each: more would say no more to those who look afterwards.
-	changed chan struct{}
-	// woken holds what plugins say about one item: its namespace and name.
-	woken chan [2]string
-	end   context.CancelFunc
-	ended chan error
+	changed, woken chan struct{}
+	end            context.CancelFunc
+	ended          chan error
 }
 
 // startPlugins starts plugins, and waits until each of them runs or it is known why it does not. The caller closes them.
 // ctx bounds the start alone.
 func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, error) {
-	l := &localPlugins{changed: make(chan struct{}, 1), woken: make(chan [2]string, 1), ended: make(chan error, 1)}
+	l := &localPlugins{changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ended: make(chan error, 1)}
 	var err error
 	if l.set, err = plugin.Open(options, l); err != nil {
 		return nil, err
@@ -137,17 +135,14 @@ func (l *localPlugins) close() error {
 var _ plugin.Listener = (*localPlugins)(nil)
 
 // Changed implements plugin.Listener.
-func (l *localPlugins) Changed() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
-}
+func (l *localPlugins) Changed() { notify(l.changed) }
 
-// WakeUp implements plugin.Listener. A command works on one item.
-func (l *localPlugins) WakeUp(_ *plugin.Plugin, namespace, name string) {
+// WakeUp implements plugin.Listener. A command works on one item; to look at it once more for the sake of another one does no harm.
+func (l *localPlugins) WakeUp(*plugin.Plugin, string, string) { notify(l.woken) }
+
+func notify(news chan<- struct{}) {
 	select {
-	case l.woken <- [2]string{namespace, name}:
+	case news <- struct{}{}:
 	default:
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,28 +19,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	strictyaml "sigs.k8s.io/yaml"
-
-	"github.com/pergola-deploy/pergola/test/testenv"
 )
-
-// startShared starts the control plane that shared returns, when it is called for the first time.
-var (
-	startShared func() (*testenv.ControlPlane, error)
-	stopShared  = func() error { return nil }
-)
-
-// shared returns a control plane for all tests that keep to a namespace of their own. With -short the test is skipped.
-func shared(t *testing.T) *testenv.ControlPlane {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it needs a control plane")
-	}
-	controlPlane, err := startShared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return controlPlane
-}
 
 // The test binary is also the plugins of these tests: the name of the file says which.
 func TestMain(m *testing.M) {
@@ -68,19 +45,7 @@ func runTests(m *testing.M) (code int, err error) {
 	if err := os.Setenv("TMPDIR", temporary); err != nil {
 		return 1, err
 	}
-	startShared = sync.OnceValues(func() (*testenv.ControlPlane, error) {
-		dir, err := os.MkdirTemp("", "shared")
-		if err != nil {
-			return nil, err
-		}
-		controlPlane, err := testenv.StartControlPlane(context.Background(), dir)
-		if err == nil {
-			stopShared = controlPlane.Stop
-		}
-		return controlPlane, err
-	})
-	defer func() { err = errors.Join(err, stopShared()) }()
-	return m.Run(), nil
+	return controlPlane.RunTests(m), nil
 }
 
 // pergola runs the command in this process and returns what it prints.
@@ -310,9 +275,9 @@ func TestConclude(t *testing.T) {
 
 // How a manager starts and stops is not what the log is read for at level info; its errors are.
 func TestManagerIsQuiet(t *testing.T) {
-	controlPlane := shared(t)
+	plane, _ := controlPlane.ForTest(t)
 	var out bytes.Buffer
-	mgr, err := newManager(controlPlane.Config, time.Second, slog.New(slog.NewTextHandler(&out, nil)))
+	mgr, err := newManager(plane.Config, time.Second, slog.New(slog.NewTextHandler(&out, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,27 +27,24 @@ const defaultPoll = 5 * time.Second
 
 // localJob is a job that a command carries out without a cluster.
 type localJob struct {
+	*localCall
+
 	plugin *plugin.Plugin
 	op     plugin.Operation
-	call   plugin.Call
-	// others are the Targets beside that of the call, by their names.
-	others map[string]*v1alpha1.ResolvedTarget
-	// secrets are those that the plugin may ask for, and that the Context names.
-	secrets fileSecrets
-	state   *stateFile
-	say     *narrator
-	// woken tells of items that may have moved on.
-	woken <-chan [2]string
+	state  *stateFile
+	say    *narrator
+	// woken tells that the item may have moved on.
+	woken <-chan struct{}
 	// again calls the plugin as long as the job is in progress.
 	again bool
 }
 
 // carryOut calls the plugin, and says how each call ends. The error says why the job has failed.
 func (j *localJob) carryOut(ctx context.Context) error {
-	waiting, cancel := context.WithDeadline(ctx, j.call.Deadline)
+	waiting, cancel := context.WithDeadline(ctx, j.Deadline)
 	defer cancel()
 	for {
-		outcome, err := j.plugin.Call(ctx, j.op, j.call, j)
+		outcome, err := j.plugin.Call(ctx, j.op, j.Call, j)
 		if err == nil {
 			err = errors.Join(check(outcome), j.keep(outcome))
 		}
@@ -54,16 +52,16 @@ func (j *localJob) carryOut(ctx context.Context) error {
 			err = j.say.outcome(outcome)
 		}
 		if err != nil {
-			return fmt.Errorf("%s of item %s: %w", j.op, j.call.DeployItem.Name, err)
+			return fmt.Errorf("%s of item %s: %w", j.op, j.DeployItem.Name, err)
 		}
 		if len(outcome.Errors) > 0 {
-			return fmt.Errorf("%s of item %s has failed", j.op, j.call.DeployItem.Name)
+			return fmt.Errorf("%s of item %s has failed", j.op, j.DeployItem.Name)
 		}
 		if outcome.InProgress == nil || !j.again {
 			return nil
 		}
 		if err := j.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
-			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.call.DeployItem.Name, err)
+			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
 		}
 	}
 }
@@ -85,21 +83,13 @@ func check(outcome *plugin.Outcome) error {
 
 // wait waits until it is time to call again.
 func (j *localJob) wait(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	item := [2]string{j.call.DeployItem.Namespace, j.call.DeployItem.Name}
-	for {
-		select {
-		case <-timer.C:
-			return nil
-		case woken := <-j.woken:
-			if woken == item {
-				return nil
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	select {
+	case <-time.After(pause):
+	case <-j.woken:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	return nil
 }
 
 // keep keeps what the next call needs. A job that has come to its end is not gone on with; nor is an item that is deleted.
@@ -109,13 +99,12 @@ func (j *localJob) keep(outcome *plugin.Outcome) error {
 			return err
 		}
 	}
-	if outcome.InProgress != nil {
-		return j.state.write()
-	}
 	if outcome.Succeeded != nil && j.op == plugin.Delete {
 		return j.state.remove()
 	}
-	j.state.JobID = ""
+	if outcome.InProgress == nil {
+		j.state.JobID = ""
+	}
 	return j.state.write()
 }
 
@@ -123,9 +112,9 @@ func (j *localJob) save(document []byte) error {
 	if err := j.state.save(document); err != nil {
 		return err
 	}
-	item := j.call.DeployItem.DeepCopy() // the plugin is called with the one before
+	item := j.DeployItem.DeepCopy() // the plugin is called with the one before
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-	j.call.DeployItem = item
+	j.DeployItem = item
 	return nil
 }
 
@@ -133,7 +122,7 @@ var _ plugin.Observer = (*localJob)(nil)
 
 // Progress implements plugin.Observer.
 func (j *localJob) Progress(step, message string) {
-	j.say.progress(step, message)
+	j.say.tell("progress", step+": "+message, fields{"step": step, "message": message})
 }
 
 // SaveProviderStatus implements plugin.Observer.
@@ -150,23 +139,29 @@ func (j *localJob) ResolveTarget(_ context.Context, name string) (*v1alpha1.Reso
 	if target := j.others[name]; target != nil {
 		return target, nil
 	}
-	if own := j.call.Target; own != nil && own.Target.Name == name {
+	if own := j.Target; own != nil && own.Target.Name == name {
 		return own, nil
 	}
 	return nil, plugin.Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "ResolveOtherTarget", Reason: contract.ReasonTargetNotFound,
-		Message: fmt.Sprintf("Target %q: there is no such Target; give the kubeconfig of its cluster with --other-target %[1]s=FILE", name),
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "ResolveOtherTarget",
+		Reason: contract.ReasonTargetNotFound,
+		Message: fmt.Sprintf("Target %q: there is no such Target; give the kubeconfig of its cluster with "+
+			"--other-target %[1]s=FILE", name),
 	}
 }
 
 // ResolveRegistryCredentials implements plugin.Observer.
 func (j *localJob) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, j.secrets, j.call.DeployItem.Namespace, secret)
+	return target.NamedCredentials(ctx, j.secrets, j.DeployItem.Namespace, secret)
 }
 
 // Event implements plugin.Observer.
 func (j *localJob) Event(warning bool, reason, message string) {
-	j.say.event(warning, reason, message)
+	kind := corev1.EventTypeNormal
+	if warning {
+		kind = corev1.EventTypeWarning
+	}
+	j.say.tell("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
 }
 
 // narrator tells what a plugin says, in a line of text for each thing, or of JSON. It tells nobody that it cannot print until the end.
@@ -188,18 +183,6 @@ func (n *narrator) tell(kind, text string, value any) {
 		err = printText(n.out, fmt.Sprintf("%-15s %s\n", kind, inspect.Printable(text)))
 	}
 	n.err = errors.Join(n.err, err)
-}
-
-func (n *narrator) progress(step, message string) {
-	n.tell("progress", step+": "+message, fields{"step": step, "message": message})
-}
-
-func (n *narrator) event(warning bool, reason, message string) {
-	kind := "Normal"
-	if warning {
-		kind = "Warning"
-	}
-	n.tell("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
 }
 
 func (n *narrator) saved(document []byte) {
@@ -240,12 +223,8 @@ func failureText(e plugin.Error) string {
 	if e.Operation != "" {
 		text = e.Operation + ": " + text
 	}
-	codes := make([]string, 0, len(e.Codes))
-	for _, code := range e.Codes {
-		codes = append(codes, string(code))
-	}
-	if len(codes) > 0 {
-		text = "[" + strings.Join(codes, ", ") + "] " + text
+	if len(e.Codes) > 0 {
+		text = strings.ReplaceAll(fmt.Sprint(e.Codes), " ", ", ") + " " + text
 	}
 	return text
 }

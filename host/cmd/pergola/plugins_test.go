@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
 // expectGolden compares a text with a file in testdata. UPDATE_GOLDEN=1 writes it anew.
@@ -121,9 +122,13 @@ func TestVerificationOf(t *testing.T) {
 func TestVerdictsText(t *testing.T) {
 	t.Parallel()
 	rules := []finding{
-		{Rule: "good-rule", Text: "It is good.", Verdict: "passed"},
-		{Rule: "bad-rule", Text: "It is better.", Verdict: "broken", Messages: []string{"Reconcile: it\nis not", "\x1b[31m"}},
-		{Rule: "other-rule", Text: "It is.", Verdict: "not applicable", Messages: []string{"no"}},
+		{Text: "It is good.", Finding: conformance.Finding{Rule: "good-rule", Verdict: conformance.Passed}},
+		{Text: "It is better.", Finding: conformance.Finding{
+			Rule: "bad-rule", Verdict: conformance.Broken, Messages: []string{"Reconcile: it\nis not", "\x1b[31m"},
+		}},
+		{Text: "It is.", Finding: conformance.Finding{
+			Rule: "other-rule", Verdict: conformance.NotApplicable, Messages: []string{"no"},
+		}},
 	}
 	verdicts := []verdict{
 		{File: "good", Rules: rules[:1]},
