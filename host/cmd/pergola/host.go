@@ -35,7 +35,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
@@ -73,13 +72,8 @@ On SIGTERM the host finishes running calls and ends.`,
 
 // defaultIdentity is the pod's name, or the machine's.
 func defaultIdentity() string {
-	if pod := ownPod(); pod.name != "" {
-		return pod.name
-	}
-	if host, err := os.Hostname(); err == nil {
-		return host
-	}
-	return "pergola"
+	machine, _ := os.Hostname() // which may have none
+	return cmp.Or(ownPod().name, machine, "pergola")
 }
 
 // runHost runs the host until ctx ends, and then lets the calls under way come to an end before it ends the plugins.
@@ -102,7 +96,7 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	}
 	h := &host{
 		flags: flags, settings: settings, replicas: replicas, log: log, level: level,
-		lastJobs: statuspage.NewJobs(), jobMetrics: telemetry.NewJobMetrics(),
+		listener: &listener{}, lastJobs: statuspage.NewJobs(), jobMetrics: telemetry.NewJobMetrics(),
 	}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
 		return errors.Join(err, h.discard(ctx))
@@ -121,6 +115,7 @@ type host struct {
 	manager     manager.Manager
 	plugins     *plugin.Set
 	deployItems *controller.Controller
+	listener    *listener
 	// registrations have the HTTP hooks.
 	registrations *httphook.Registrations
 	jobs          *standalone.Setter // nil if the host sets no jobs
@@ -150,7 +145,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.openPlugins(podCluster); err != nil {
 		return err
 	}
-	if err := h.replicas.lock(h.manager, listener{h}, h.settings.LockPrefix); err != nil {
+	if err := h.replicas.lock(h.manager, h.listener, h.settings.LockPrefix); err != nil {
 		return err
 	}
 	if h.flags.standalone {
@@ -159,11 +154,9 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		}
 	}
 	h.deployItems = controller.New(h.manager, h.controllerOptions(selectors))
-	if err := h.collectLeftovers(); err != nil {
+	h.listener.Controller = h.deployItems
+	if err := errors.Join(h.collectLeftovers(), h.add(h.deployItems)); err != nil {
 		return err
-	}
-	if err := h.manager.Add(h.deployItems); err != nil {
-		return fmt.Errorf("set up the host: %w", err)
 	}
 	return h.measure(ctx, podCluster)
 }
@@ -174,7 +167,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		Locks:                h.replicas.locker,
 		Identity:             h.settings.Identity,
 		Workers:              h.settings.Workers,
-		PluginWorkers:        pluginWorkers(h.settings),
+		PluginWorkers:        map[string]int{},
 		AbortTimeout:         h.settings.Timeouts.Abort.Duration,
 		MaxCrashes:           h.settings.MaxPluginCrashes,
 		HookTimeout:          h.settings.Timeouts.Hook.Duration,
@@ -189,6 +182,9 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		Observed:             h.observers(),
 		Log:                  h.log,
 	}
+	for name, p := range h.settings.Plugins {
+		options.PluginWorkers[name] = p.Workers
+	}
 	if h.jobs != nil {
 		options.Witness = h.jobs
 	}
@@ -196,26 +192,15 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 }
 
 // listener passes on to the controller, which is made after them, what plugins and locks report.
-type listener struct{ host *host }
+type listener struct{ *controller.Controller }
 
-var (
-	_ plugin.Listener = listener{}
-	_ lock.Listener   = listener{}
-)
-
-// Changed implements plugin.Listener.
-func (l listener) Changed() { l.host.deployItems.Changed() }
-
-// WakeUp implements plugin.Listener.
-func (l listener) WakeUp(p *plugin.Plugin, namespace, name string) {
-	l.host.deployItems.WakeUp(p, namespace, name)
+// add has the manager run something.
+func (h *host) add(runnable manager.Runnable) error {
+	if err := h.manager.Add(runnable); err != nil {
+		return fmt.Errorf("set up the host: %w", err)
+	}
+	return nil
 }
-
-// Freed implements lock.Listener.
-func (l listener) Freed(key lock.Key) { l.host.deployItems.Freed(key) }
-
-// Lost implements lock.Listener.
-func (l listener) Lost(key lock.Key) { l.host.deployItems.Lost(key) }
 
 // discard gives back what a host has that is not run.
 func (h *host) discard(ctx context.Context) error {
@@ -278,10 +263,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
 		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
 		"listenAddress", endpoints.Server.Addr)
-	if err := h.manager.Add(endpoints); err != nil {
-		return fmt.Errorf("set up the host: %w", err)
-	}
-	return errors.Join(h.serveProfiles(ctx), h.serveStatusPage(ctx))
+	return errors.Join(h.add(endpoints), h.serveProfiles(ctx), h.serveStatusPage(ctx))
 }
 
 // run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this replica, without

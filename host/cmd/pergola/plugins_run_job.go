@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -227,4 +230,86 @@ func failureText(e plugin.Error) string {
 		text = strings.ReplaceAll(fmt.Sprint(e.Codes), " ", ", ") + " " + text
 	}
 	return text
+}
+
+// stateFile is what is kept of an item between two runs, in place of its status.
+type stateFile struct {
+	path string // empty for none
+
+	// JobID is that of the running job; empty if there is none.
+	JobID string `json:"jobID,omitempty"`
+	// ProviderStatus is what the plugin has saved last.
+	ProviderStatus json.RawMessage `json:"providerStatus,omitempty"`
+}
+
+// readState reads a state file; an empty one if it is not there.
+func readState(path string) (*stateFile, error) {
+	s := &stateFile{path: path}
+	if path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state in %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// applyTo gives an item what it would have in a cluster where the job runs.
+func (s *stateFile) applyTo(item *v1alpha1.DeployItem, op plugin.Operation) {
+	item.Status.JobID = s.JobID
+	if len(s.ProviderStatus) > 0 {
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: s.ProviderStatus}
+	}
+	if op == plugin.Delete && item.DeletionTimestamp == nil {
+		now := metav1.Now()
+		item.DeletionTimestamp = &now
+	}
+}
+
+// write writes the state, all or nothing: the plugin relies on what it has saved.
+func (s *stateFile) write() error {
+	if s.path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = os.WriteFile(s.path+".new", append(text, '\n'), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(s.path+".new", s.path)
+	}
+	if err != nil {
+		return fmt.Errorf("save the state: %w", err)
+	}
+	return nil
+}
+
+// remove removes the state of an item that is gone.
+func (s *stateFile) remove() error {
+	if err := os.Remove(s.path); s.path != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the state of the item, which is deleted: %w", err)
+	}
+	return nil
+}
+
+// maxProviderStatus is as much as fits into an object in a cluster.
+const maxProviderStatus = 1 << 20
+
+// save keeps a provider status.
+func (s *stateFile) save(document []byte) error {
+	if len(document) > maxProviderStatus {
+		return fmt.Errorf("a provider status has at most %d bytes, but this one has %d", maxProviderStatus, len(document))
+	}
+	if !json.Valid(document) {
+		return errors.New("the provider status is not valid JSON")
+	}
+	s.ProviderStatus = document
+	return s.write()
 }

@@ -144,36 +144,6 @@ func TestVerdictsText(t *testing.T) {
 	}
 }
 
-func TestPluginProfiles(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		reason string
-		entry  config.Plugin
-		want   map[string]plugin.Profile
-	}{
-		{reason: "an entry about calls leaves the file alone", entry: config.Plugin{Workers: 5, Config: []byte("{}")}, want: map[string]plugin.Profile{}},
-		{reason: "the name of the file is a process' matter", entry: config.Plugin{File: "helm-deployer"}, want: map[string]plugin.Profile{"helm-deployer": {Plugin: "helm", Confinement: sandbox.Auto}}},
-		{reason: "a checksum", entry: config.Plugin{SHA256: "ab"}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", SHA256: "ab", Confinement: sandbox.Auto}}},
-		{reason: "arguments", entry: config.Plugin{Args: []string{"a"}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Args: []string{"a"}, Confinement: sandbox.Auto}}},
-		{reason: "environment", entry: config.Plugin{Environment: []string{"A"}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Environment: []string{"A"}, Confinement: sandbox.Auto}}},
-		{reason: "memory", entry: config.Plugin{Memory: 64 << 20}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Memory: 64 << 20, Confinement: sandbox.Auto}}},
-		{reason: "open files", entry: config.Plugin{OpenFiles: 64}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", OpenFiles: 64, Confinement: sandbox.Auto}}},
-		{reason: "off", entry: config.Plugin{Confinement: config.Confinement{Mode: config.ConfinementOff}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Confinement: sandbox.Off}}},
-		{
-			reason: "required, with paths", entry: config.Plugin{Confinement: config.Confinement{Mode: config.ConfinementRequired, Read: []string{"/r"}, Write: []string{"/w"}}},
-			want: map[string]plugin.Profile{"helm": {Plugin: "helm", Confinement: sandbox.Required, Read: []string{"/r"}, Write: []string{"/w"}}},
-		},
-		{reason: "reading", entry: config.Plugin{Confinement: config.Confinement{Read: []string{"/r"}}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Read: []string{"/r"}, Confinement: sandbox.Auto}}},
-		{reason: "writing", entry: config.Plugin{Confinement: config.Confinement{Write: []string{"/w"}}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Write: []string{"/w"}, Confinement: sandbox.Auto}}},
-	} {
-		settings := config.Default("host")
-		settings.Plugins = map[string]config.Plugin{"helm": tc.entry}
-		if diff := cmp.Diff(tc.want, pluginProfiles(settings)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
 func TestPluginOptions(t *testing.T) {
 	t.Parallel()
 	settings := config.Default("host")
@@ -184,7 +154,33 @@ func TestPluginOptions(t *testing.T) {
 		t.Errorf("the options are not those of the settings: %+v", got)
 	}
 	settings.Verification = config.VerificationRequired
-	if got := pluginOptions(settings, nil, 0); !got.RequireSums {
-		t.Error("expected programs without a checksum to be refused")
+	settings.Plugins = map[string]config.Plugin{
+		"calls":       {Workers: 5, HostCluster: &config.HostCluster{}, Config: []byte("{}"), Args: []string{}},
+		"file":        {File: "deployer"},
+		"sum":         {SHA256: "ab"},
+		"args":        {Args: []string{"a"}},
+		"environment": {Environment: []string{"A"}},
+		"memory":      {Memory: 64 << 20},
+		"files":       {OpenFiles: 64},
+		"auto":        {Confinement: config.Confinement{Mode: config.ConfinementAuto}},
+		"off":         {Confinement: config.Confinement{Mode: config.ConfinementOff}},
+		"read":        {Confinement: config.Confinement{Read: []string{"/r"}}},
+		"write":       {Confinement: config.Confinement{Mode: config.ConfinementRequired, Write: []string{"/w"}}},
+	}
+	got = pluginOptions(settings, nil, 0)
+	want := map[string]plugin.Profile{ // an entry about calls leaves the file alone
+		"deployer":    {Plugin: "file", Confinement: sandbox.Auto},
+		"sum":         {Plugin: "sum", SHA256: "ab", Confinement: sandbox.Auto},
+		"args":        {Plugin: "args", Args: []string{"a"}, Confinement: sandbox.Auto},
+		"environment": {Plugin: "environment", Environment: []string{"A"}, Confinement: sandbox.Auto},
+		"memory":      {Plugin: "memory", Memory: 64 << 20, Confinement: sandbox.Auto},
+		"files":       {Plugin: "files", OpenFiles: 64, Confinement: sandbox.Auto},
+		"auto":        {Plugin: "auto", Confinement: sandbox.Auto},
+		"off":         {Plugin: "off", Confinement: sandbox.Off},
+		"read":        {Plugin: "read", Read: []string{"/r"}, Confinement: sandbox.Auto},
+		"write":       {Plugin: "write", Write: []string{"/w"}, Confinement: sandbox.Required},
+	}
+	if diff := cmp.Diff(want, got.Profiles); diff != "" || !got.RequireSums || string(got.Configs["calls"]) != "{}" {
+		t.Errorf("found %+v, profiles (-want +got):\n%s", got, diff)
 	}
 }

@@ -113,16 +113,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestPluginConfigs(t *testing.T) {
-	t.Parallel()
-	c := config.Default("host")
-	c.Plugins = map[string]config.Plugin{"helm": {Workers: 1}, "manifest": {Config: []byte(`{"a":1}`)}}
-	want := map[string][]byte{"helm": nil, "manifest": []byte(`{"a":1}`)}
-	if diff := cmp.Diff(want, pluginConfigs(c)); diff != "" {
-		t.Errorf("documents (-want +got):\n%s", diff)
-	}
-}
-
 // A configuration with errors is refused before anything else is looked at, such as a cluster that is not there.
 func TestBadConfigStartsNothing(t *testing.T) {
 	t.Parallel()
