@@ -67,33 +67,17 @@ func TestListText(t *testing.T) {
 }
 
 func TestPluginsErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
-	for _, tc := range []struct {
-		reason string
-		args   []string
-		want   []string
-	}{
-		{reason: "names the values", args: []string{"list", "-o", "xml"}, want: []string{"--output", "text, json, wide or yaml", "xml"}},
-		{reason: "no such directory", args: []string{"list", "--plugin-dir", "/no/where"}, want: []string{"read plugin directory", "/no/where"}},
-		{reason: "a file with errors", args: []string{"list", "--plugin-dir", "/", "--config", writeFile(t, "host.yaml", "typo: 1")}, want: []string{"host.yaml: typo"}},
-		{reason: "nothing to verify", args: []string{"verify", t.TempDir()}, want: []string{"there are no plugins in"}},
-		{reason: "which one?", args: []string{"verify"}, want: []string{"expected one plugin, or --attach"}},
-		{reason: "which item?", args: []string{"run", "mock"}, want: []string{"--item is missing"}},
-		{reason: "names the operations", args: []string{"run", "mock", "--operation", "dance"}, want: []string{"--operation", "force-reconcile", `"dance"`}},
-		{reason: "the item has a target", args: []string{"run", "mock", "--item", item}, want: []string{"spec.target", `"cluster"`, "--target"}},
-		{reason: "both", args: []string{"run", "mock", "--attach", "unix:///a"}, want: []string{`both "mock" and --attach`}},
-	} {
-		out, err := pergola(t, append([]string{"plugins"}, tc.args...)...)
-		if err == nil || out != "" {
-			t.Errorf("%s: expected an error and nothing else, but found %v, %q", tc.reason, err, out)
-			continue
-		}
-		for _, text := range tc.want {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: expected %q in %q", tc.reason, text, err)
-			}
-		}
-	}
+	config := writeFile(t, "host.yaml", configHead+"typo: 1")
+	expectErrors(t, exitNo, []errorCase{
+		{"no such directory", "plugins list --plugin-dir /no/where", []string{"read plugin directory", "/no/where"}},
+		{"a file with errors", "plugins list --plugin-dir / --config " + config, []string{"host.yaml: typo"}},
+		{"nothing to verify", "plugins verify " + t.TempDir(), []string{"there are no plugins in"}},
+		{"which item?", "plugins run mock", []string{"--item is missing"}},
+		{"the operations", "plugins run mock --operation dance", []string{"--operation", "force-reconcile", `"dance"`}},
+		{"the item has a target", "plugins run mock --item " + item, []string{"spec.target", `"cluster"`, "--target"}},
+	}...)
 }
 
 // What is pasted into a HostConfiguration is read as what is meant.
