@@ -34,7 +34,8 @@ type definition struct {
 	config      v1.Config
 }
 
-// user is who all images run as, by numbers because Kubernetes must see that it is not root. The names are those of /etc/passwd.
+// user is who all images run as, by numbers because Kubernetes must see that it is not root. The names are those of
+// /etc/passwd.
 const (
 	user   = "65532:65532"
 	users  = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n"
@@ -137,8 +138,8 @@ func contents(ctx context.Context, d definition, o options, platform *v1.Platfor
 	return files, addLicenses(ctx, files, platform, packages)
 }
 
-// certificates are those of the authorities that browsers trust. A file cannot say of one that it is trusted under conditions only, so those
-// are left out.
+// certificates are those of the authorities that browsers trust. A file cannot say of one that it is trusted under
+// conditions only, so those are left out.
 func certificates() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
@@ -149,7 +150,8 @@ func certificates() []byte {
 	return out.Bytes()
 }
 
-// imageOf makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same files give the same image.
+// imageOf makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same
+// files give the same image.
 func imageOf(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)

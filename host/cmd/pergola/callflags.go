@@ -229,8 +229,8 @@ func clusterTarget(namespace, name, path string) (*v1alpha1.ResolvedTarget, erro
 	}, nil
 }
 
-// inlineKubeconfig is the current context of a kubeconfig with everything inside, as a plugin gets it: one that is confined can read
-// no files of others.
+// inlineKubeconfig is the current context of a kubeconfig with everything inside, as a plugin gets it: one that is
+// confined can read no files of others.
 func inlineKubeconfig(path string) ([]byte, error) {
 	kubeconfig, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -302,7 +302,8 @@ func (f *callFlags) readSecrets() (fileSecrets, error) {
 	return secrets, nil
 }
 
-// registries are the credentials for registries in the Secrets, by their names, as an item of the namespace can name them.
+// registries are the credentials for registries in the Secrets, by their names, as an item of the namespace can name
+// them.
 func (s fileSecrets) registries(ctx context.Context, namespace string) (map[string]*sdk.RegistryCredentials, error) {
 	found := make(map[string]*sdk.RegistryCredentials, len(s))
 	for name := range s {

@@ -78,8 +78,8 @@ func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Compl
 	})
 }
 
-// completeFrom reads a list of objects, in the namespace that the flags of the command say, and returns the names in it; none if
-// it cannot be read, because a shell has no place for an error.
+// completeFrom reads a list of objects, in the namespace that the flags of the command say, and returns the names in
+// it; none if it cannot be read, because a shell has no place for an error.
 func completeFrom(
 	cmd *cobra.Command, list client.ObjectList, names func(add func(string)),
 ) ([]cobra.Completion, cobra.ShellCompDirective) {

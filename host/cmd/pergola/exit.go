@@ -9,9 +9,11 @@ import (
 
 // The exit codes beside 0. docs/cli.md says what they mean for each command.
 const (
-	// exitNo: the answer is no, such as for an item that has failed; or an error of a command that has no code of its own for that.
+	// exitNo: the answer is no, such as for an item that has failed; or an error of a command that has no code of its
+	// own for that.
 	exitNo = 1
-	// exitFailure: the command was called in a wrong way, or could not do what it is for. Those of items tell it from exitNo.
+	// exitFailure: the command was called in a wrong way, or could not do what it is for. Those of items tell it from
+	// exitNo.
 	exitFailure = 2
 	// exitTimeout: what was waited for has not come in time.
 	exitTimeout = 3

@@ -266,8 +266,8 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 	return errors.Join(h.add(endpoints), h.serveProfiles(ctx), h.serveStatusPage(ctx))
 }
 
-// run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this replica, without
-// which others take its locks over, outlives the plugins. A replica that was replaced stops, too.
+// run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this
+// replica, without which others take its locks over, outlives the plugins. A replica that was replaced stops, too.
 func (h *host) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -293,8 +293,8 @@ func (h *host) run(ctx context.Context) error {
 const unsyncedGrace = 2 * time.Second
 
 // manage runs the manager until ctx ends. A manager that still waits for its caches does not end then, but spins (see
-// https://github.com/kubernetes-sigs/controller-runtime/pull/3440). It has started nothing that must be stopped in order, and is left to the end of the
-// process.
+// https://github.com/kubernetes-sigs/controller-runtime/pull/3440). It has started nothing that must be stopped in
+// order, and is left to the end of the process.
 func (h *host) manage(ctx context.Context) error {
 	ended := make(chan error, 1)
 	// What it runs besides controllers takes its logger from the context.
@@ -378,7 +378,8 @@ func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error
 	return cluster, nil
 }
 
-// kubeconfigLoader finds a kubeconfig as kubectl does: the one that is named, or those of $KUBECONFIG, or the one in the home directory.
+// kubeconfigLoader finds a kubeconfig as kubectl does: the one that is named, or those of $KUBECONFIG, or the one in
+// the home directory.
 func kubeconfigLoader(named string, overrides *clientcmd.ConfigOverrides) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = named
@@ -397,8 +398,9 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 	return cluster, nil
 }
 
-// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and secrets nothing but
-// metadata. When it stops, calls under way may take the time of drain. How it and its controllers start and stop is logged at level debug.
+// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and
+// secrets nothing but metadata. When it stops, calls under way may take the time of drain. How it and its controllers
+// start and stop is logged at level debug.
 func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

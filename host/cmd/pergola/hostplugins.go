@@ -21,8 +21,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// openPlugins finds the plugins and makes the directory for their sockets and temporary files. It is named after the process: in a
-// container that is restarted, the next host has the same process id, and removes what one that was killed has left.
+// openPlugins finds the plugins and makes the directory for their sockets and temporary files. It is named after the
+// process: in a container that is restarted, the next host has the same process id, and removes what one that was
+// killed has left.
 func (h *host) openPlugins(podCluster *rest.Config) error {
 	var err error
 	options := pluginOptions(h.settings, h.log, h.level)

@@ -47,7 +47,8 @@ func (h *host) serveProfiles(ctx context.Context) error {
 	return h.add(profiles)
 }
 
-// measureMemory has what the host keeps in its memory measured. That of which a cluster may have no kind is left out: an informer of it fails.
+// measureMemory has what the host keeps in its memory measured. That of which a cluster may have no kind is left out:
+// an informer of it fails.
 func (h *host) measureMemory(ctx context.Context) error {
 	cached := map[string]client.Object{
 		"deployitems": controller.NewMetadata(), "targets": &v1alpha1.Target{}, "contexts": &v1alpha1.Context{},

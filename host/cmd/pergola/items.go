@@ -39,7 +39,8 @@ The commands work with your own kubeconfig and your own rights, as kubectl does,
 	return cmd
 }
 
-// asItems gives the errors of a command for items their exit code and what there is to say about rights and definitions.
+// asItems gives the errors of a command for items their exit code and what there is to say about rights and
+// definitions.
 func asItems(err error) error { return failing(withRights(withAdvice(err))) }
 
 // clusterFlags say which cluster the DeployItems are in, as the flags of kubectl do.
@@ -109,8 +110,9 @@ func (f *clusterFlags) read(ctx context.Context, name string) (*userCluster, *v1
 	return cluster, item, err
 }
 
-// follow calls told with the items that the options select: with all of them and no event first, and then with each that changes, until told
-// has seen enough. A watch that ends is begun again where it was; if the API server does not know that place any more, all are told again.
+// follow calls told with the items that the options select: with all of them and no event first, and then with each
+// that changes, until told has seen enough. A watch that ends is begun again where it was; if the API server does not
+// know that place any more, all are told again.
 func (c *userCluster) follow(
 	ctx context.Context, options []client.ListOption, told func([]v1alpha1.DeployItem, watch.EventType) (done bool, err error),
 ) error {

@@ -197,8 +197,8 @@ func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.D
 	return item, err
 }
 
-// resolver resolves with the user's own rights, and by the rules of a host. A missing Context "default" is an empty one: Landscaper would
-// create it, and a host without Landscaper does the same.
+// resolver resolves with the user's own rights, and by the rules of a host. A missing Context "default" is an empty
+// one: Landscaper would create it, and a host without Landscaper does the same.
 func (c *userCluster) resolver() *target.Resolver {
 	return target.NewResolver(c, c, target.Options{
 		DefaultContext: true, ServiceAccount: c.targetAccount,

@@ -137,8 +137,8 @@ func (w *waiter) ask(ctx context.Context, name, operation string) (item *v1alpha
 	return item, refusal, err
 }
 
-// busyExecution returns the name of the Execution that sets the jobs of an item, if it is at work; empty for none. The error says that nobody
-// knows.
+// busyExecution returns the name of the Execution that sets the jobs of an item, if it is at work; empty for none. The
+// error says that nobody knows.
 func (c *userCluster) busyExecution(ctx context.Context, item *v1alpha1.DeployItem) (string, error) {
 	for _, owner := range item.OwnerReferences {
 		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)

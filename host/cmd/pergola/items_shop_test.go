@@ -26,7 +26,8 @@ import (
 
 var controlPlane testenv.OnDemand
 
-// shop is a namespace of the shared cluster, as the user of the command has it. The test is the host: it takes the steps of jobs.
+// shop is a namespace of the shared cluster, as the user of the command has it. The test is the host: it takes the
+// steps of jobs.
 type shop struct {
 	t          *testing.T
 	admin      client.WithWatch
@@ -46,7 +47,8 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// as writes a kubeconfig of one who acts as a user, or the administrator, in the namespace of the shop, or that of its other context.
+// as writes a kubeconfig of one who acts as a user, or the administrator, in the namespace of the shop, or that of its
+// other context.
 func (s *shop) as(user string) string {
 	s.t.Helper()
 	text, err := testenv.InlineKubeconfig(s.config)
@@ -193,7 +195,8 @@ func failWith(message string) itemStep {
 	return func(i *v1alpha1.DeployItem) { contract.Fail(i, i.DeletionTimestamp != nil, failure, time.Now()) }
 }
 
-// itemsCase is a command for items, in words, its exit code and parts of what it prints and of its error. NS stands for the namespace.
+// itemsCase is a command for items, in words, its exit code and parts of what it prints and of its error. NS stands for
+// the namespace.
 type itemsCase struct {
 	reason, command string
 	code            int

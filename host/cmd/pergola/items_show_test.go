@@ -49,7 +49,8 @@ func TestItemsShow(t *testing.T) {
 	}
 }
 
-// TestItemsOfATargetWithoutAccount: a Target that names no ServiceAccount acts as the one that the operator says, for the commands, too.
+// TestItemsOfATargetWithoutAccount: a Target that names no ServiceAccount acts as the one that the operator says, for
+// the commands, too.
 func TestItemsOfATargetWithoutAccount(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

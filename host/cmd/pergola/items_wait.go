@@ -105,8 +105,8 @@ func (w *waiter) wait(ctx context.Context) error {
 	return w.conclude()
 }
 
-// see judges an item, nil if it is gone, and prints how far it is if that has changed. One of the same name that was created since
-// is another one.
+// see judges an item, nil if it is gone, and prints how far it is if that has changed. One of the same name that was
+// created since is another one.
 func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 	if a.decided() {
 		return
@@ -182,8 +182,8 @@ func (c *itemChoice) check(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-// find returns what waits for items, and the names of those that the arguments name or that have the labels, each once. That there is
-// none is an error, unless it is allowed.
+// find returns what waits for items, and the names of those that the arguments name or that have the labels, each once.
+// That there is none is an error, unless it is allowed.
 func (c *itemChoice) find(cmd *cobra.Command, args []string, allowNone bool) (w *waiter, names []string, err error) {
 	w = &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), timeout: c.timeout}
 	if w.userCluster, err = c.connect(); err != nil || len(args) > 0 {

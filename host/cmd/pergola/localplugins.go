@@ -90,8 +90,8 @@ type localPlugins struct {
 	ended          chan error
 }
 
-// startPlugins starts plugins, and waits until each of them runs or it is known why it does not. The caller closes them.
-// ctx bounds the start alone.
+// startPlugins starts plugins, and waits until each of them runs or it is known why it does not. The caller closes
+// them. ctx bounds the start alone.
 func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, error) {
 	l := &localPlugins{changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ended: make(chan error, 1)}
 	var err error
@@ -137,7 +137,8 @@ var _ plugin.Listener = (*localPlugins)(nil)
 // Changed implements plugin.Listener.
 func (l *localPlugins) Changed() { notify(l.changed) }
 
-// WakeUp implements plugin.Listener. A command works on one item; to look at it once more for the sake of another one does no harm.
+// WakeUp implements plugin.Listener. A command works on one item; to look at it once more for the sake of another one
+// does no harm.
 func (l *localPlugins) WakeUp(*plugin.Plugin, string, string) { notify(l.woken) }
 
 func notify(news chan<- struct{}) {

@@ -81,8 +81,8 @@ func arguments(most int) cobra.PositionalArgs {
 	}
 }
 
-// finish gives a command and those below it what all have in common: nonsense is refused, and the examples are for the name that the program
-// was called by.
+// finish gives a command and those below it what all have in common: nonsense is refused, and the examples are for the
+// name that the program was called by.
 func finish(cmd *cobra.Command, name string) {
 	cmd.Example = strings.ReplaceAll(cmd.Example, "  "+ownName+" ", "  "+name+" ")
 	if !cmd.HasSubCommands() {

@@ -152,7 +152,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	expectErrors(t, exitNo, errorCase{"the file", "host", []string{"find the cluster", nowhere, "--kubeconfig"}})
 }
 
-// TestNonsenseIsRefused: what the command does not know is an error, with a code of its own, and never the help and success.
+// TestNonsenseIsRefused: what the command does not know is an error, with a code of its own, and never the help and
+// success.
 func TestNonsenseIsRefused(t *testing.T) {
 	t.Parallel()
 	expectErrors(t, exitFailure, []errorCase{

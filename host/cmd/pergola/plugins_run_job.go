@@ -95,7 +95,8 @@ func (j *localJob) wait(ctx context.Context, pause time.Duration) error {
 	return nil
 }
 
-// keep keeps what the next call needs. A job that has come to its end is not gone on with; nor is an item that is deleted.
+// keep keeps what the next call needs. A job that has come to its end is not gone on with; nor is an item that is
+// deleted.
 func (j *localJob) keep(outcome *plugin.Outcome) error {
 	if outcome.ProviderStatus != nil {
 		if err := j.save(outcome.ProviderStatus); err != nil {
@@ -167,7 +168,8 @@ func (j *localJob) Event(warning bool, reason, message string) {
 	j.say.tell("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
 }
 
-// narrator tells what a plugin says, in a line of text for each thing, or of JSON. It tells nobody that it cannot print until the end.
+// narrator tells what a plugin says, in a line of text for each thing, or of JSON. It tells nobody that it cannot print
+// until the end.
 type narrator struct {
 	out  io.Writer
 	json bool

@@ -200,7 +200,8 @@ func orphans(cases []conformance.Case, found []plugin.Status) error {
 	return errors.Join(errs...)
 }
 
-// conformanceOptions are those for one plugin: it is run with what its profile gives it, and gets the items that it serves.
+// conformanceOptions are those for one plugin: it is run with what its profile gives it, and gets the items that it
+// serves.
 func conformanceOptions(options plugin.Options, s plugin.Status, cases []conformance.Case) conformance.Options {
 	profile, ok := options.Profiles[s.File]
 	if !ok {

@@ -56,7 +56,8 @@ func (p pod) locks(locking config.Locking) (bool, error) {
 	return known && locking != config.LockingOff, nil
 }
 
-// replicas are the host's replicas and what is done because there may be several. The zero value is that of a host that is alone.
+// replicas are the host's replicas and what is done because there may be several. The zero value is that of a host that
+// is alone.
 type replicas struct {
 	*lock.Replicas
 
@@ -175,7 +176,8 @@ type uncached struct {
 	client.Reader
 }
 
-// onElection sets a function that is called when this replica may have been elected, or may not be any more. It must not block.
+// onElection sets a function that is called when this replica may have been elected, or may not be any more. It must
+// not block.
 func (r *replicas) onElection(changed func()) {
 	if !r.alone() {
 		r.Subscribe(changed)
@@ -198,7 +200,8 @@ func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// measureAutoscalers has the figures of the HorizontalPodAutoscalers in the namespace of the host's pods logged and measured.
+// measureAutoscalers has the figures of the HorizontalPodAutoscalers in the namespace of the host's pods logged and
+// measured.
 func (r *replicas) measureAutoscalers(mgr manager.Manager, podCluster *rest.Config, self pod) error {
 	if self.namespace == "" {
 		return nil

@@ -29,7 +29,8 @@ type Evidence struct {
 	Now time.Time
 }
 
-// Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports nothing is in it.
+// Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports
+// nothing is in it.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
 	d.out.WriteString("DeployItem " + Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")

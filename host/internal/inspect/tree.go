@@ -48,8 +48,8 @@ type Node struct {
 	Children []*Node `json:"children,omitempty"`
 }
 
-// Tree reads what an item has deployed, from the cluster of the item and from that of its Target, which openTarget connects to.
-// What cannot be read is in the tree, with the reason. Of Secrets nothing but the metadata is read.
+// Tree reads what an item has deployed, from the cluster of the item and from that of its Target, which openTarget
+// connects to. What cannot be read is in the tree, with the reason. Of Secrets nothing but the metadata is read.
 func Tree(ctx context.Context, item *v1alpha1.DeployItem, host client.Reader, openTarget func() (client.Reader, error)) *Node {
 	root := &Node{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind, Namespace: item.Namespace, Name: item.Name,

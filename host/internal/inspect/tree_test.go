@@ -28,7 +28,8 @@ func object(t *testing.T, document string) *unstructured.Unstructured {
 	return o
 }
 
-// cluster has a Deployment that has come half-way: one Pod of two runs, the other has no image. An older ReplicaSet is kept for a rollback.
+// cluster has a Deployment that has come half-way: one Pod of two runs, the other has no image. An older ReplicaSet is
+// kept for a rollback.
 const cluster = `
 {apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: web, uid: d}, spec: {replicas: 2, selector: {matchLabels: {app: web}}},
   status: {replicas: 2, updatedReplicas: 2, readyReplicas: 1, availableReplicas: 1}}
