@@ -56,15 +56,17 @@ var definitions = []definition{
 		},
 		authorities: true,
 		config: v1.Config{
-			User: user, WorkingDir: "/", Env: []string{"PATH=/usr/local/bin"}, Entrypoint: []string{"pergola"}, Cmd: []string{"host"},
+			User: user, WorkingDir: "/", Env: []string{"PATH=/usr/local/bin"},
+			Entrypoint: []string{"pergola"}, Cmd: []string{"host"},
 		},
 	},
 	{
-		name:        "container-helper",
-		title:       "Pergola container helper",
-		description: "What runs beside the image of a container deploy item: it prepares its directories and takes its exports and its state",
-		programs:    map[string]string{"helper": "./plugins/container/helper"},
-		config:      v1.Config{User: user, WorkingDir: "/", Env: []string{"PATH=/"}, Entrypoint: []string{"/helper"}},
+		name:  "container-helper",
+		title: "Pergola container helper",
+		description: "What runs beside the image of a container deploy item: " +
+			"it prepares its directories and takes its exports and its state",
+		programs: map[string]string{"helper": "./plugins/container/helper"},
+		config:   v1.Config{User: user, WorkingDir: "/", Env: []string{"PATH=/"}, Entrypoint: []string{"/helper"}},
 	},
 }
 
@@ -158,8 +160,9 @@ func imageOf(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	if err := errors.Join(archive.AddFS(files), archive.Close()); err != nil {
 		return nil, fmt.Errorf("pack files: %w", err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil },
-		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, fmt.Errorf("make layer: %w", err)
 	}

@@ -40,14 +40,16 @@ const listModules = "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.D
 // addLicenses adds the licenses of Go and of all modules that programs of these packages are made of. It fails if one
 // has none.
 func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform, packages []string) error {
-	list := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", listModules}, packages...)...) //nolint:gosec // they are ours
+	arguments := append([]string{"list", "-deps", "-f", listModules}, packages...)
+	list := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // they are ours
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)
 	list.Stderr = os.Stderr
 	modules, err := list.Output()
 	if err != nil {
 		return fmt.Errorf("list modules: %w", err)
 	}
-	all := append(strings.Fields(string(modules)), "stdlib@"+strings.TrimPrefix(runtime.Version(), "go"), build.Default.GOROOT)
+	stdlib := "stdlib@" + strings.TrimPrefix(runtime.Version(), "go")
+	all := append(strings.Fields(string(modules)), stdlib, build.Default.GOROOT)
 	sources := map[string]string{}
 	for pair := range slices.Chunk(all, 2) {
 		sources[pair[0]] = pair[1]

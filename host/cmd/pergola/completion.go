@@ -22,8 +22,10 @@ const completionTimeout = 3 * time.Second
 
 // words are what flags are completed with by their names, beside those that are a choice.
 var words = map[string][]cobra.Completion{
-	"phase": {"Init", "Progressing", "Completing", "Succeeded", "Failed", "InitDelete", "Deleting", "DeleteFailed", "none"},
-	"for":   {string(inspect.Succeeded), string(inspect.Finished), string(inspect.Deleted), "condition="},
+	"phase": {
+		"Init", "Progressing", "Completing", "Succeeded", "Failed", "InitDelete", "Deleting", "DeleteFailed", "none",
+	},
+	"for": {string(inspect.Succeeded), string(inspect.Finished), string(inspect.Deleted), "condition="},
 }
 
 // addCompletion has shells complete the flags of a command, and its arguments if they are DeployItems.

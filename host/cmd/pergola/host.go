@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -179,7 +180,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		TargetServiceAccount: h.settings.TargetServiceAccount,
 		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
 		Served:               h.served,
-		Observed:             h.observers(),
+		Observed:             telemetry.NewStream(clock.RealClock{}, h.tracer, h.jobMetrics, h.lastJobs),
 		Log:                  h.log,
 	}
 	for name, p := range h.settings.Plugins {
@@ -261,8 +262,8 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 		return err
 	}
 	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
-		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
-		"listenAddress", endpoints.Server.Addr)
+		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone,
+		"locking", !h.replicas.alone(), "listenAddress", endpoints.Server.Addr)
 	return errors.Join(h.add(endpoints), h.serveProfiles(ctx), h.serveStatusPage(ctx))
 }
 
@@ -331,8 +332,8 @@ func (h *host) ready() error {
 // withAdvice adds to an error what to do about it, where the error does not say.
 func withAdvice(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster lacks CustomResourceDefinitions; `pergola crds | kubectl create -f -` installs those that are missing, "+
-			"and leaves the others as they are: %w", err)
+		return fmt.Errorf("the cluster lacks CustomResourceDefinitions; `pergola crds | kubectl create -f -` installs "+
+			"those that are missing, and leaves the others as they are: %w", err)
 	}
 	// What the clients were about to do when nobody answered, and how they have tried, is of no interest.
 	var request *url.Error
@@ -389,8 +390,8 @@ func kubeconfigLoader(named string, overrides *clientcmd.ConfigOverrides) client
 func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 	cluster, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("find the cluster: there is no kubeconfig that names one at %s; say with --kubeconfig or $KUBECONFIG where it is",
-			strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
+		return nil, fmt.Errorf("find the cluster: there is no kubeconfig that names one at %s; "+
+			"say with --kubeconfig or $KUBECONFIG where it is", strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)

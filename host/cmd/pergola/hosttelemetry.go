@@ -6,7 +6,6 @@ import (
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -24,14 +23,10 @@ func (h *host) trace(ctx context.Context) (err error) {
 		return nil
 	}
 	h.tracer, err = telemetry.NewTracer(ctx, telemetry.TracerOptions{
-		Endpoint: t.Endpoint, Insecure: t.Insecure, SampleRatio: t.SampleRatio, Version: version, Instance: defaultIdentity(), Log: h.log,
+		Endpoint: t.Endpoint, Insecure: t.Insecure, SampleRatio: t.SampleRatio,
+		Version: version, Instance: defaultIdentity(), Log: h.log,
 	})
 	return err
-}
-
-// observers make something of what happens to jobs.
-func (h *host) observers() *telemetry.Stream {
-	return telemetry.NewStream(clock.RealClock{}, h.tracer, h.jobMetrics, h.lastJobs)
 }
 
 // serveProfiles has profiles of the host served, if the configuration says where.
@@ -83,8 +78,8 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 	self := ownPod()
 	sources := statuspage.Sources{
 		Host: statuspage.Host{
-			Identity: h.settings.Identity, Version: version, Pod: self.name, Namespace: self.namespace, Standalone: h.flags.standalone,
-			Started: time.Now().UTC(),
+			Identity: h.settings.Identity, Version: version, Pod: self.name, Namespace: self.namespace,
+			Standalone: h.flags.standalone, Started: time.Now().UTC(),
 		},
 		Ready:   h.ready,
 		Plugins: func() *statuspage.PluginList { return statuspage.ListOf(h.plugins.Details()) },
@@ -94,8 +89,9 @@ func (h *host) serveStatusPage(ctx context.Context) error {
 	if !h.replicas.alone() {
 		sources.Locks, sources.Replicas = h.replicas.locker.Held, h.replicas.Members
 	}
-	names := telemetry.HostNames{Pod: self.name, ClusterDomain: h.settings.ClusterDomain, More: h.settings.StatusPage.HostNames}
-	page, err := statuspage.Listen(ctx, h.settings.StatusPage.ListenAddress, names, sources, h.log)
+	configured := h.settings.StatusPage
+	names := telemetry.HostNames{Pod: self.name, ClusterDomain: h.settings.ClusterDomain, More: configured.HostNames}
+	page, err := statuspage.Listen(ctx, configured.ListenAddress, names, sources, h.log)
 	if err != nil {
 		return err
 	}

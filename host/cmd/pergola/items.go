@@ -30,8 +30,8 @@ func newItemsCommand() *cobra.Command {
 
 The commands work with your own kubeconfig and your own rights, as kubectl does, and need no host.`,
 	}
-	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(),
-		newItemsWaitCommand(), newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
+	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(), newItemsWaitCommand(),
+		newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
 	for _, below := range cmd.Commands() {
 		run := below.RunE
 		below.RunE = func(cmd *cobra.Command, args []string) error { return asItems(run(cmd, args)) }
@@ -114,11 +114,14 @@ func (f *clusterFlags) read(ctx context.Context, name string) (*userCluster, *v1
 // that changes, until told has seen enough. A watch that ends is begun again where it was; if the API server does not
 // know that place any more, all are told again.
 func (c *userCluster) follow(
-	ctx context.Context, options []client.ListOption, told func([]v1alpha1.DeployItem, watch.EventType) (done bool, err error),
+	ctx context.Context, options []client.ListOption,
+	told func([]v1alpha1.DeployItem, watch.EventType) (done bool, err error),
 ) error {
-	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-		return c.Watch(ctx, &v1alpha1.DeployItemList{}, append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)...)
-	}}
+	follow := func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+		from := append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)
+		return c.Watch(ctx, &v1alpha1.DeployItemList{}, from...)
+	}
+	watcher := &cache.ListWatch{WatchFuncWithContext: follow}
 	for {
 		list := &v1alpha1.DeployItemList{}
 		if err := c.List(ctx, list, options...); err != nil {

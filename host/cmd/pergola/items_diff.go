@@ -159,7 +159,9 @@ func withRights(err error) error {
 }
 
 // item returns the item to compare, as it is or would be in the cluster.
-func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, stdin io.Reader) (*v1alpha1.DeployItem, error) {
+func (d *itemDiff) item(
+	ctx context.Context, cluster *userCluster, name string, stdin io.Reader,
+) (*v1alpha1.DeployItem, error) {
 	if d.file == "" {
 		return cluster.stayingItem(ctx, name)
 	}
@@ -191,8 +193,8 @@ func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, 
 func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.DeployItem, error) {
 	item, err := c.deployItem(ctx, name)
 	if err == nil && item.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("the DeployItem %q is being deleted, with what it has deployed; no job will change anything else",
-			c.namespace+"/"+name)
+		return nil, fmt.Errorf("the DeployItem %q is being deleted, with what it has deployed; "+
+			"no job will change anything else", c.namespace+"/"+name)
 	}
 	return item, err
 }
@@ -227,9 +229,8 @@ func theOneFor(plugins *plugin.Set, itemType v1alpha1.DeployItemType) (*plugin.P
 		}
 		return p, nil
 	}
-	errs := []error{
-		fmt.Errorf("no plugin serves the type %q; say with --plugin-dir or --attach where the plugins of the host are", itemType),
-	}
+	errs := []error{fmt.Errorf("no plugin serves the type %q; "+
+		"say with --plugin-dir or --attach where the plugins of the host are", itemType)}
 	for _, s := range plugins.Status() {
 		if s.Problem != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", s.File, s.Problem))

@@ -119,7 +119,8 @@ func newItemPrinter(out io.Writer, format string, withNamespace bool) *itemPrint
 	case formatName:
 		p.ResourcePrinter = &printers.NamePrinter{}
 	default:
-		p.ResourcePrinter = printers.NewTablePrinter(printers.PrintOptions{WithNamespace: withNamespace, Wide: format == formatWide})
+		options := printers.PrintOptions{WithNamespace: withNamespace, Wide: format == formatWide}
+		p.ResourcePrinter = printers.NewTablePrinter(options)
 	}
 	return p
 }

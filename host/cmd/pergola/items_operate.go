@@ -117,7 +117,9 @@ func (w *waiter) askAll(ctx context.Context, names []string, operation string) (
 }
 
 // ask asks an item, unless that makes no sense. An item that changes meanwhile is read again.
-func (w *waiter) ask(ctx context.Context, name, operation string) (item *v1alpha1.DeployItem, refusal string, err error) {
+func (w *waiter) ask(
+	ctx context.Context, name, operation string,
+) (item *v1alpha1.DeployItem, refusal string, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if item, err = w.deployItem(ctx, name); err != nil {
 			return err
@@ -149,8 +151,8 @@ func (c *userCluster) busyExecution(ctx context.Context, item *v1alpha1.DeployIt
 		execution.SetGroupVersionKind(kind)
 		err := c.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: owner.Name}, execution)
 		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("whether the execution %q is at work, and would put its own job in the place of this one, is not known: %w",
-				owner.Name, err)
+			return "", fmt.Errorf("whether the execution %q is at work, "+
+				"and would put its own job in the place of this one, is not known: %w", owner.Name, err)
 		}
 		set, _, _ := unstructured.NestedString(execution.Object, "status", "jobID")
 		finished, _, _ := unstructured.NestedString(execution.Object, "status", "jobIDFinished")

@@ -81,5 +81,6 @@ type noItemError struct {
 }
 
 func (e *noItemError) Error() string {
-	return fmt.Sprintf("there is no DeployItem %q in the namespace %q; name another one, or a namespace with -n", e.name, e.namespace)
+	return fmt.Sprintf("there is no DeployItem %q in the namespace %q; name another one, or a namespace with -n",
+		e.name, e.namespace)
 }

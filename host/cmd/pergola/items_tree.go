@@ -66,7 +66,8 @@ func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (
 		Kubeconfig string `json:"kubeconfig"`
 	}
 	name, targetType := target.Target.Name, target.Target.Spec.Type
-	if err := json.Unmarshal([]byte(target.Content), &content); err != nil || targetType != v1alpha1.KubernetesClusterTargetType {
+	err = json.Unmarshal([]byte(target.Content), &content)
+	if err != nil || targetType != v1alpha1.KubernetesClusterTargetType {
 		return nil, fmt.Errorf("the Target %q is of type %s, and objects can be read from a %s only",
 			name, targetType, v1alpha1.KubernetesClusterTargetType)
 	}

@@ -165,7 +165,8 @@ type itemChoice struct {
 
 func (c *itemChoice) addTo(flags *pflag.FlagSet) {
 	c.clusterFlags.addTo(flags)
-	flags.StringVarP(&c.selector, "selector", "l", "", "those with these labels instead of named ones, such as app=shop,tier!=test")
+	flags.StringVarP(&c.selector, "selector", "l", "",
+		"those with these labels instead of named ones, such as app=shop,tier!=test")
 	flags.DurationVar(&c.timeout, "timeout", 10*time.Minute, "how long to wait at most; 0 for as long as it takes")
 }
 

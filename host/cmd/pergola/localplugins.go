@@ -23,8 +23,8 @@ type localFlags struct {
 }
 
 func (f *localFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.config, "config", "",
-		"file with the HostConfiguration, whose verification, plugins and timeouts are applied; without it everything has its default")
+	flags.StringVar(&f.config, "config", "", "file with the HostConfiguration, whose verification, plugins and timeouts "+
+		"are applied; without it everything has its default")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print to standard error what the plugins log")
 }
 
@@ -65,12 +65,13 @@ func (f *localFlags) log(stderr io.Writer) *slog.Logger {
 
 // textLog returns a log for people, without the time.
 func textLog(out io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+	withoutTime := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
-	}}))
+	}
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 }
 
 // options are those for the plugin that is attached, or else for those of a directory.

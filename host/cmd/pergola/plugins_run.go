@@ -28,7 +28,8 @@ type trial struct {
 
 // operations are those of a deployer by their names on the command line.
 var operations = map[string]plugin.Operation{
-	"reconcile": plugin.Reconcile, "delete": plugin.Delete, "abort": plugin.Abort, "force-reconcile": plugin.ForceReconcile,
+	"reconcile": plugin.Reconcile, "delete": plugin.Delete, "abort": plugin.Abort,
+	"force-reconcile": plugin.ForceReconcile,
 }
 
 func newPluginsRunCommand() *cobra.Command {

@@ -155,7 +155,9 @@ func (j *localJob) ResolveTarget(_ context.Context, name string) (*v1alpha1.Reso
 }
 
 // ResolveRegistryCredentials implements plugin.Observer.
-func (j *localJob) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
+func (j *localJob) ResolveRegistryCredentials(
+	ctx context.Context, secret types.NamespacedName,
+) (*sdk.RegistryCredentials, error) {
 	return target.NamedCredentials(ctx, j.secrets, j.DeployItem.Namespace, secret)
 }
 
@@ -211,12 +213,14 @@ func (n *narrator) outcome(o *plugin.Outcome) error {
 		}
 		n.tell("succeeded", text, fields{"exports": json.RawMessage(o.Succeeded.Exports)})
 	case o.InProgress != nil:
-		text := "waits for " + cmp.Or(o.InProgress.WaitingFor, "something that it does not name")
-		n.tell("inProgress", fmt.Sprintf("%s; to be called again after %s", text, cmp.Or(o.InProgress.PollAfter, defaultPoll)),
+		text := fmt.Sprintf("waits for %s; to be called again after %s",
+			cmp.Or(o.InProgress.WaitingFor, "something that it does not name"), cmp.Or(o.InProgress.PollAfter, defaultPoll))
+		n.tell("inProgress", text,
 			fields{"waitingFor": o.InProgress.WaitingFor, "pollAfterSeconds": o.InProgress.PollAfter.Seconds()})
 	default:
 		for _, e := range o.Errors {
-			n.tell("failed", failureText(e), fields{"codes": e.Codes, "operation": e.Operation, "reason": e.Reason, "message": e.Message})
+			n.tell("failed", failureText(e),
+				fields{"codes": e.Codes, "operation": e.Operation, "reason": e.Reason, "message": e.Message})
 		}
 	}
 	return n.err

@@ -91,10 +91,14 @@ type finding struct {
 }
 
 // broken tells whether anything is wrong with the plugin.
-func (v verdict) broken() bool { return v.Problem != "" || v.count(conformance.Broken) > 0 }
+func (v verdict) broken() bool { return v.Problem != "" || v.count()[conformance.Broken] > 0 }
 
-func (v verdict) count(wanted conformance.Verdict) int {
-	return len(v.Rules) - len(slices.DeleteFunc(slices.Clone(v.Rules), func(f finding) bool { return f.Verdict == wanted }))
+func (v verdict) count() map[conformance.Verdict]int {
+	count := map[conformance.Verdict]int{}
+	for _, f := range v.Rules {
+		count[f.Verdict]++
+	}
+	return count
 }
 
 // verify checks the plugins of a directory, or the one that is attached. The error is for what says nothing about them.
@@ -238,7 +242,8 @@ func startBy(profile plugin.Profile) func(cmd *exec.Cmd, dir string) (*exec.Cmd,
 		if err != nil {
 			return nil, err
 		}
-		started.Stdout, started.Stderr, started.WaitDelay, started.SysProcAttr = cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.SysProcAttr
+		started.Stdout, started.Stderr = cmd.Stdout, cmd.Stderr
+		started.WaitDelay, started.SysProcAttr = cmd.WaitDelay, cmd.SysProcAttr
 		return started, started.Start()
 	}
 }
@@ -247,8 +252,9 @@ func startBy(profile plugin.Profile) func(cmd *exec.Cmd, dir string) (*exec.Cmd,
 func verdictsText(verdicts []verdict) string {
 	var out strings.Builder
 	for _, v := range verdicts {
-		kept, broken, skipped := v.count(conformance.Passed), v.count(conformance.Broken), v.count(conformance.NotApplicable)
-		summary := fmt.Sprintf("Rules of the protocol: %d kept, %d broken, %d not applicable", kept, broken, skipped)
+		count := v.count()
+		summary := fmt.Sprintf("Rules of the protocol: %d kept, %d broken, %d not applicable",
+			count[conformance.Passed], count[conformance.Broken], count[conformance.NotApplicable])
 		if len(v.Rules) == 0 {
 			summary = "A host does not use it, and so the rules of the protocol are not checked"
 		}

@@ -50,8 +50,8 @@ func (p pod) forgotten() bool {
 func (p pod) locks(locking config.Locking) (bool, error) {
 	known := p.known()
 	if locking == config.LockingOn && !known {
-		return false, fmt.Errorf("locking is on, but the environment does not have both %s and %s: set them by the downward API, or set locking to off for a host without replicas",
-			podNameVariable, podNamespaceVariable)
+		return false, fmt.Errorf("locking is on, but the environment does not have both %s and %s: "+
+			"set them by the downward API, or set locking to off for a host without replicas", podNameVariable, podNamespaceVariable)
 	}
 	return known && locking != config.LockingOff, nil
 }
@@ -88,8 +88,9 @@ func joinReplicas(
 		LeaseDuration: settings.Timeouts.Lease.Duration, Log: log,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("find the other replicas: the host needs to get, list and watch pods, and to get, list, watch, create and update leases in namespace %q; set locking to off for a host without replicas: %w",
-			self.namespace, err)
+		return nil, fmt.Errorf("find the other replicas: the host needs to get, list and watch pods, "+
+			"and to get, list, watch, create and update leases in namespace %q; "+
+			"set locking to off for a host without replicas: %w", self.namespace, err)
 	}
 	if err != nil {
 		return nil, err

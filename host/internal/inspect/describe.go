@@ -125,7 +125,7 @@ func (d *description) lastError(last *v1alpha1.Error) {
 
 func (d *description) results() {
 	managed, exports := "its deployer names none", "none"
-	if objects, ok := managedObjects(d.Item); ok {
+	if objects, err := managedObjects(d.Item); err == nil {
 		managed = fmt.Sprintf("%d; items tree shows them", len(objects))
 	}
 	if ref := d.Item.Status.ExportReference; ref != nil {

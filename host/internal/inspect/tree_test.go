@@ -172,8 +172,8 @@ func TestManagedObjects(t *testing.T) {
 	} {
 		item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Type: tc.itemType}}
 		item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(tc.status)}
-		if objects, known := managedObjects(item); known != tc.known || len(objects) > 0 {
-			t.Errorf("%s: found %v, %v", tc.reason, objects, known)
+		if objects, err := managedObjects(item); (err == nil) != tc.known || len(objects) > 0 {
+			t.Errorf("%s: found %v, %v", tc.reason, objects, err)
 		}
 	}
 }
