@@ -51,7 +51,8 @@ func TestReadItem(t *testing.T) {
 	if item, err := readItem("-", strings.NewReader(named+spec)); err != nil || item.Name != "a" {
 		t.Errorf("expected the item of standard input, but found %v (%v)", item, err)
 	}
-	if _, err := readItem("-", strings.NewReader("{")); err == nil || !strings.Contains(err.Error(), "read standard input") {
+	_, err := readItem("-", strings.NewReader("{"))
+	if err == nil || !strings.Contains(err.Error(), "read standard input") {
 		t.Errorf("expected to hear where it comes from, but found: %v", err)
 	}
 }
@@ -61,7 +62,8 @@ func kubeconfig(t *testing.T, user string) string {
 	t.Helper()
 	path := writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c,
 		contexts: [{name: c, context: {cluster: c, user: u}}, {name: other, context: {cluster: other, user: other}}],
-		clusters: [{name: c, cluster: {server: "https://one", certificate-authority: ca}}, {name: other, cluster: {server: "https://other"}}],
+		clusters: [{name: c, cluster: {server: "https://one", certificate-authority: ca}},
+			{name: other, cluster: {server: "https://other"}}],
 		users: [{name: u, user: {`+user+`}}, {name: other, user: {token: other-secret}}]}`)
 	for name, content := range map[string]string{"ca": "authority", "token": "secret"} {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(content), 0o600); err != nil {
@@ -121,7 +123,8 @@ func TestOtherTargets(t *testing.T) {
 		`the Target "a" is there twice`:         {"a=" + path, "a=" + path},
 		"--other-target b: open /no/where":      {"b=/no/where"},
 	} {
-		if got, err := (&callFlags{others: others}).otherTargets("ns"); got != nil || err == nil || !strings.Contains(err.Error(), want) {
+		got, err := (&callFlags{others: others}).otherTargets("ns")
+		if got != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected an error with %q, but found %v: %v", want, got, err)
 		}
 	}
@@ -149,18 +152,19 @@ const pullConfig = `{"auths":{"r.example.org":{"auth":"bWU6c2VjcmV0"}}}`
 
 func TestCredentialsOfFiles(t *testing.T) {
 	t.Parallel()
-	data := writeFile(t, "secret.yaml", `{apiVersion: v1, kind: Secret, metadata: {name: data}, type: kubernetes.io/dockerconfigjson,
+	const head = "{apiVersion: v1, kind: Secret, "
+	data := writeFile(t, "secret.yaml", head+`metadata: {name: data}, type: kubernetes.io/dockerconfigjson,
 		data: {.dockerconfigjson: eyJhdXRocyI6eyJyLmV4YW1wbGUub3JnIjp7ImF1dGgiOiJiV1U2YzJWamNtVjAifX19}}`)
 	text := writeFile(t, "secret.yaml",
-		"---\n{apiVersion: v1, kind: Secret, metadata: {name: text, namespace: any}, stringData: {.dockerconfigjson: '"+pullConfig+"'}}\n---\n")
+		"---\n"+head+"metadata: {name: text, namespace: any}, stringData: {.dockerconfigjson: '"+pullConfig+"'}}\n---\n")
 	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n")
-	if call, err := (&callFlags{}).read(t.Context(), item); err != nil || call.Context.Name != v1alpha1.DefaultContextName ||
-		call.Context.Namespace != "default" {
+	call, err := (&callFlags{}).read(t.Context(), item)
+	if err != nil || call.Context.Name != v1alpha1.DefaultContextName || call.Context.Namespace != "default" {
 		t.Errorf("expected an empty Context without a file, but found %+v (%v)", call, err)
 	}
 	file := writeFile(t, "context.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\n"+
 		"metadata: {name: mine}\nregistryPullSecrets: [{name: text}, {name: gone}, {name: data}]\n")
-	call, err := (&callFlags{context: file, secrets: []string{data, text}}).read(t.Context(), item)
+	call, err = (&callFlags{context: file, secrets: []string{data, text}}).read(t.Context(), item)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,14 +136,15 @@ func TestItemsDiff(t *testing.T) {
 	item("going", func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
 	s.remove("going")
 	const head = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\n"
-	spec := "spec: {type: test.pergola.dev/differ, target: {name: here}, config: " + strings.Replace(document, "green", "blue", 1) + "}\n"
+	blue := strings.Replace(document, "green", "blue", 1)
+	spec := "spec: {type: test.pergola.dev/differ, target: {name: here}, config: " + blue + "}\n"
 	file := writeFile(t, "item.yaml", head+"metadata: {name: changed, labels: {b: two}}\n"+spec)
 	unborn := writeFile(t, "unborn.yaml", head+"metadata: {name: unborn, namespace: "+s.namespace+"}\n"+spec+
 		"status: {observedGeneration: 1, providerStatus: "+document+"}\n")
 	const created, updated = "1 to create, 0 to update, 0 to delete.\n", "0 to create, 1 to update, 0 to delete.\n"
 	colours := func(before, after string) string {
-		return "\n    @@ -1,3 +1,3 @@\n     apiVersion: test.pergola.dev/v1\n    -colour: " + before + "\n    +colour: " + after +
-			"\n     kind: Document\n"
+		return "\n    @@ -1,3 +1,3 @@\n     apiVersion: test.pergola.dev/v1\n    -colour: " + before +
+			"\n    +colour: " + after + "\n     kind: Document\n"
 	}
 	colour := func(name string) string {
 		return "\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: " + name + "\n    +kind: Document\n"
@@ -165,7 +166,9 @@ func TestItemsDiff(t *testing.T) {
 			"+ create Document NS/unborn: on here, with Context default, label" + colour("blue") + created,
 		}},
 		{"another namespace than that of the file", "-n default -f " + unborn, 2, []string{`"NS"`, `-n says "default"`}},
-		{"another context of the kubeconfig", "new --context other", 2, []string{`no DeployItem "new" in the namespace "elsewhere"`}},
+		{"another context of the kubeconfig", "new --context other", 2, []string{
+			`there is no DeployItem "new" in the namespace "elsewhere"`,
+		}},
 		{"no such item", "nobody", 2, []string{`there is no DeployItem "nobody" in the namespace "NS"`, "-n"}},
 		{"an empty name would be a list", "", 2, []string{"is empty"}},
 		{"two things to compare", "new -f " + file, 2, []string{`"new"`, "-f"}},

@@ -20,7 +20,10 @@ func TestDiffText(t *testing.T) {
 		`"data":{"a":"%s","b":"2","c":"3","d":"4","colour":"green","n":%s,"text":"one\n%s\n"}}`
 	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	report := newDiffReport(item, []sdk.Change{
-		{Object: "Namespace shop", Action: sdk.ActionCreate, After: document(`{"kind":"Namespace","metadata":{"name":"shop"}}`)},
+		{
+			Object: "Namespace shop", Action: sdk.ActionCreate,
+			After: document(`{"kind":"Namespace","metadata":{"name":"shop"}}`),
+		},
 		{
 			Object: "ConfigMap shop/settings", Action: sdk.ActionUpdate,
 			Before: document(fmt.Sprintf(settings, "1", "9007199254740993", "two")),

@@ -26,7 +26,8 @@ func TestItemsList(t *testing.T) {
 	s.item("new", labelled)
 	s.item("busy", setJob("job-1"), beginJob, waitFor("Deployment shop/web: Available: 1/3"))
 	s.item("good", setJob("job-1"), beginJob, succeed)
-	s.item("bad", setJob("job-1"), beginJob, failWith("no\x1b[31m"), func(i *v1alpha1.DeployItem) { i.Labels["app"] = "good" })
+	asGood := func(i *v1alpha1.DeployItem) { i.Labels["app"] = "good" }
+	s.item("bad", setJob("job-1"), beginJob, failWith("no\x1b[31m"), asGood)
 	other := newShop(t)
 	other.item("elsewhere", labelled)
 
@@ -36,7 +37,8 @@ func TestItemsList(t *testing.T) {
 		want            []string
 	}{
 		{"all", "list", "bad busy good new", []string{
-			"NAME", "helm", "Progressing", "running", "Deployment shop/web: Available: 1/3", `Broken: no\x1b[31m`, "there was no job yet",
+			"NAME", "helm", "Progressing", "running", "Deployment shop/web: Available: 1/3", `Broken: no\x1b[31m`,
+			"there was no job yet",
 		}},
 		{"by label", "list -l app=good", "bad good", nil},
 		{"by phase, whatever its letters are", "list --phase failed,Progressing", "bad busy", nil},
@@ -64,8 +66,8 @@ func TestItemsList(t *testing.T) {
 		out, _, err := s.run("list", "-l", "app=busy", "-o", format)
 		var document v1alpha1.DeployItemList
 		decodeYAML(t, out, &document)
-		if err != nil || len(document.Items) != 1 || document.Items[0].Name != "busy" || document.Items[0].Status.JobID != "job-1" ||
-			strings.Contains(out, "t0ps3cret") {
+		if err != nil || len(document.Items) != 1 || document.Items[0].Name != "busy" ||
+			document.Items[0].Status.JobID != "job-1" || strings.Contains(out, "t0ps3cret") {
 			t.Errorf("%s: expected the item without its configuration, but found %+v, %v", format, document, err)
 		}
 	}
@@ -98,7 +100,9 @@ func TestItemsListErrors(t *testing.T) {
 	s.allow("nobody", deployItems)
 	s.allowTo("list", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "lister"}, deployItems)
 	s.expect(
-		itemsCase{"no rights", "list --kubeconfig " + s.as("nobody"), 2, []string{"forbidden", `"nobody"`, "your own rights"}},
+		itemsCase{"no rights", "list --kubeconfig " + s.as("nobody"), 2, []string{
+			"forbidden", `"nobody"`, "your own rights",
+		}},
 		itemsCase{
 			"no rights to watch", "list --watch --kubeconfig " + s.as("lister"), 2, []string{"forbidden", "your own rights"},
 		},

@@ -81,7 +81,8 @@ func (s *shop) allowTo(verb string, who rbacv1.Subject, resources ...string) {
 	role := &rbacv1.Role{ObjectMeta: s.named(who.Name)}
 	for _, resource := range resources {
 		name, group, _ := strings.Cut(resource, ".")
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{name}})
+		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{name}}
+		role.Rules = append(role.Rules, rule)
 	}
 	s.create(role)
 	s.create(&rbacv1.RoleBinding{

@@ -17,13 +17,15 @@ func TestItemsShow(t *testing.T) {
 	exports := func(i *v1alpha1.DeployItem) {
 		i.Status.ExportReference = &v1alpha1.ObjectReference{Name: "web-export", Namespace: s.namespace}
 	}
-	item := s.item("web", on("here"), setJob("job-1"), beginJob, succeed, exports, setJob("job-2"), beginJob, waitFor("a miracle"))
+	item := s.item("web", on("here"),
+		setJob("job-1"), beginJob, succeed, exports, setJob("job-2"), beginJob, waitFor("a miracle"))
 	s.create(&v1alpha1.SyncObject{ObjectMeta: s.named("helm-" + string(item.UID)), Spec: v1alpha1.SyncObjectSpec{
 		PodName: "pergola-7", Kind: "DeployItem", Name: "web", Prefix: "helm", LastUpdateTime: v1alpha1.Now(),
 	}})
 	regarding := corev1.ObjectReference{Kind: "DeployItem", Namespace: s.namespace, Name: "web", UID: item.UID}
 	s.create(&eventsv1.Event{
-		ObjectMeta: s.named("web-event"), EventTime: metav1.NowMicro(), ReportingController: "pergola", ReportingInstance: "pergola-7",
+		ObjectMeta: s.named("web-event"), EventTime: metav1.NowMicro(),
+		ReportingController: "pergola", ReportingInstance: "pergola-7",
 		Action: "Reconcile", Reason: "Noticed", Regarding: regarding, Note: "it is there", Type: "Normal",
 	})
 	s.allow("guest", deployItems, "targets."+v1alpha1.GroupName)
@@ -38,10 +40,11 @@ func TestItemsShow(t *testing.T) {
 		{"no such item", "show nobody", 2, []string{`there is no DeployItem "nobody" in the namespace "NS"`, "-n"}},
 		{"no item", "show", 2, []string{"expected ITEM"}},
 	}...)
-	if out, _, _ := s.run("show", "web"); strings.Contains(out, "Could not be read") || strings.Contains(out, "does not resolve") {
+	out, code, err := s.run("show", "web")
+	if strings.Contains(out, "Could not be read") || strings.Contains(out, "does not resolve") {
 		t.Errorf("expected that everything can be read, but found\n%s", out)
 	}
-	out, code, err := s.run("show", "web", "-o", "yaml")
+	out, code, err = s.run("show", "web", "-o", "yaml")
 	var printed v1alpha1.DeployItem
 	decodeYAML(t, out, &printed)
 	if code != 0 || printed.Status.JobID != "job-2" || strings.Contains(out, "t0ps3cret") {
@@ -59,7 +62,8 @@ func TestItemsOfATargetWithoutAccount(t *testing.T) {
 	s.item("web", on("here"))
 	const missing = "selfConfig.serviceAccount.name"
 	s.expect(itemsCase{"what the Target lacks", "show web", 0, []string{missing}})
-	if out, _, err := s.run("show", "web", "--target-service-account", "deployer"); err != nil || strings.Contains(out, missing) {
+	out, _, err := s.run("show", "web", "--target-service-account", "deployer")
+	if err != nil || strings.Contains(out, missing) {
 		t.Errorf("expected that nothing is wrong with the Target, but found %s %v", out, err)
 	}
 }

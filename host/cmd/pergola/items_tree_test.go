@@ -61,7 +61,9 @@ func TestItemsTree(t *testing.T) {
 		{"rights of the Target", "tree poor", 0, []string{
 			"├─ ConfigMap NS/settings  Ready", "├─ Secret NS/token  Unknown  secrets \"token\" is forbidden",
 		}},
-		{"no such Target", "tree lost", 0, []string{"└─ Objects  Unknown  Target \"NS/nowhere\": there is no such Target"}},
+		{"no such Target", "tree lost", 0, []string{
+			"└─ Objects  Unknown  Target \"NS/nowhere\": there is no such Target",
+		}},
 		{"no Target at all", "tree nowhere", 0, []string{"└─ Objects  Unknown  the item has no Target"}},
 		{"rights of the user", "tree poor --kubeconfig " + s.as("guest"), 0, []string{
 			"└─ Objects  Unknown", "targets.landscaper.gardener.cloud \"poor\" is forbidden", "your own rights",

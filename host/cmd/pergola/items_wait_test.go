@@ -14,7 +14,7 @@ func TestItemsWait(t *testing.T) {
 	s.expect([]itemsCase{
 		{"it is there already", "wait good", 0, []string{"good: succeeded\n"}},
 		{"it has failed", "wait bad", 1, []string{`NS/bad": Broken: no\x1b[31m`}},
-		{"one of them has failed, which is known after the other", "wait good bad", 1, []string{"good: succeeded\n", "Broken"}},
+		{"one of them has failed", "wait good bad", 1, []string{"good: succeeded\n", "Broken"}},
 		{"a failure is an end", "wait bad --for finished", 0, []string{"bad: finished\n"}},
 		{"it takes too long", "wait new --timeout=100ms", 3, []string{"is not succeeded", "--timeout", "waits for a job"}},
 		{"one failed, another takes too long", "wait new bad --timeout=100ms", 1, []string{"Broken", "is not succeeded"}},
@@ -46,7 +46,8 @@ func TestItemsWaitTells(t *testing.T) {
 	up.until("web: Progressing: Available: 2/3\n")
 	s.take("web", succeed)
 	out, code, err := up.wait()
-	if code != 0 || !strings.HasSuffix(out, "web: succeeded\n") || strings.Contains(out, "other") || strings.Count(out, "1/3") != 1 {
+	if code != 0 || !strings.HasSuffix(out, "web: succeeded\n") || strings.Contains(out, "other") ||
+		strings.Count(out, "1/3") != 1 {
 		t.Errorf("expected each change once and no error, but found %d, %v:\n%s", code, err, out)
 	}
 	s.remove("web")

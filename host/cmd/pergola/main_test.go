@@ -117,8 +117,13 @@ func withoutCRDs(t *testing.T) string {
 		http.NotFound(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return writeFile(t, "bare", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}],
-		clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
+	return kubeconfigFor(t, server.URL)
+}
+
+func kubeconfigFor(t *testing.T, server string) string {
+	t.Helper()
+	return writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c,
+		contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "`+server+`"}}]}`)
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
@@ -126,14 +131,13 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Setenv("HOME", dir)
 	t.Setenv("KUBECONFIG", "")
 	kubeconfig := " --plugin-dir " + dir + " --kubeconfig "
-	nobody := writeFile(t, "nobody", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`)
-	const unreachable = "connect to the cluster: the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
+	nobody := kubeconfigFor(t, "http://127.0.0.1:1")
+	const unreachable = "the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
 	const install = "`pergola crds | kubectl create -f -`"
 	garbage, bare, nowhere := writeFile(t, "garbage", "{"), withoutCRDs(t), filepath.Join(dir, "nowhere")
 	expectErrors(t, exitNo, []errorCase{
-		{"a level that there is not", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
-		{"a format that there is not", "host --log-format xml", []string{"--log-format", "json or text", `"xml"`}},
+		{"no level", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
+		{"no format", "host --log-format xml", []string{"--log-format", "json or text", `"xml"`}},
 		{"no name", "host --identity ", []string{"--identity", "expected 1 to 253 printable characters"}},
 		{"no address", "host --listen-address x", []string{"--listen-address", ":8080", `"x"`}},
 		{"no file", "host --config " + nowhere, []string{"read the host configuration", nowhere, "no such file"}},
@@ -143,11 +147,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"who does not answer", "host" + kubeconfig + nobody, []string{unreachable}},
 		{"how to install definitions", "host" + kubeconfig + bare, []string{install}},
 		{"how to install definitions, too", "host --standalone" + kubeconfig + bare, []string{install}},
-		{"another kind of document", "config check " + writeFile(t, "c.yaml", "apiVersion: v1\nkind: HostConfiguration\n"), []string{
-			"c.yaml: apiVersion: expected",
-		}},
+		{"another document", "config check " + writeFile(t, "c.yaml", "apiVersion: v1"), []string{"c.yaml: apiVersion: expected"}},
 	}...)
-	expectErrors(t, exitFailure, errorCase{"the same for items", "items list --kubeconfig " + nobody, []string{unreachable}})
+	items := "items list --kubeconfig " + nobody
+	expectErrors(t, exitFailure, errorCase{"the same for items", items, []string{unreachable}})
 	t.Setenv("KUBECONFIG", nowhere)
 	expectErrors(t, exitNo, errorCase{"the file", "host", []string{"find the cluster", nowhere, "--kubeconfig"}})
 }
@@ -168,7 +171,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{"no such colour", "items tree a --color x", []string{"auto, always or never"}},
 		{"an argument too many", "crds nonsense", []string{"nonsense"}},
 		{"another argument too many", "host nonsense", []string{"nonsense"}},
-		{"no such definition", "crds --only targets,roses", []string{"--only", "contexts, deployerregistrations, ", `"roses"`}},
+		{"no such definition", "crds --only targets,roses", []string{"--only", "contexts, deploy", `"roses"`}},
 		{"no item", "items show", []string{"expected ITEM, but found nothing", "pergola items show --help"}},
 		{"two files", "config check a b", []string{`expected FILE, but found 2 arguments: ["a" "b"]`}},
 		{"no file or type", "plugins schema", []string{"expected FILE [TYPE], but found nothing"}},
@@ -180,7 +183,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 func TestConfigCheck(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, "host.yaml", configHead+"workers: 5\n")
-	if out, err := pergola(t, "config", "check", file); err != nil || out != file+" is a HostConfiguration that a host can use\n" {
+	out, err := pergola(t, "config", "check", file)
+	if err != nil || out != file+" is a HostConfiguration that a host can use\n" {
 		t.Errorf("found %q, %v", out, err)
 	}
 }
@@ -197,7 +201,8 @@ func TestVersion(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"/usr/bin/pergola": "pergola", "kubectl-pergola": "kubectl pergola", "/home/me/bin/kubectl-pergola.exe": "kubectl pergola", "kubectl-pergola2": "pergola",
+		"/usr/bin/pergola": "pergola", "kubectl-pergola2": "pergola",
+		"kubectl-pergola": "kubectl pergola", "/home/me/bin/kubectl-pergola.exe": "kubectl pergola",
 	} {
 		if got := displayName(name); got != want {
 			t.Errorf("%s: expected %q, but found %q", name, want, got)
@@ -211,7 +216,8 @@ func TestHelp(t *testing.T) {
 		if err := cmd.ExecuteContext(t.Context()); err != nil {
 			t.Errorf("%v: expected help, but found: %v", args, err)
 		}
-		if usage := strings.Join(append([]string{"kubectl pergola"}, args[:max(0, len(args)-1)]...), " "); !strings.Contains(out.String(), usage) {
+		usage := strings.Join(append([]string{"kubectl pergola"}, args[:max(0, len(args)-1)]...), " ")
+		if !strings.Contains(out.String(), usage) {
 			t.Errorf("%v: expected %q in %s", args, usage, out.String())
 		}
 		if strings.Contains(out.String(), "\n  pergola ") {
@@ -222,17 +228,18 @@ func TestHelp(t *testing.T) {
 
 func TestConclude(t *testing.T) {
 	t.Parallel()
+	no := errors.New("no")
 	for _, tc := range []struct {
 		reason string
 		err    error
 		code   int
 		told   string
 	}{
-		{reason: "all is well"},
-		{reason: "an error is 1", err: errors.New("no"), code: 1, told: "error: no\n"},
-		{reason: "several are told one by one", err: errors.Join(errors.New("no"), errors.New("never")), code: 1, told: "error: no\nerror: never\n"},
-		{reason: "another code", err: fmt.Errorf("diff: %w", &exitError{code: 2, err: errors.New("no")}), code: 2, told: "error: diff: no\n"},
-		{reason: "a code says it all", err: &exitError{code: 1}, code: 1},
+		{"all is well", nil, 0, ""},
+		{"an error is 1", no, 1, "error: no\n"},
+		{"several are told one by one", errors.Join(no, errors.New("never")), 1, "error: no\nerror: never\n"},
+		{"another code", fmt.Errorf("diff: %w", &exitError{code: 2, err: no}), 2, "error: diff: no\n"},
+		{"a code says it all", &exitError{code: 1}, 1, ""},
 	} {
 		var out bytes.Buffer
 		if code := conclude(&out, tc.err); code != tc.code || out.String() != tc.told {

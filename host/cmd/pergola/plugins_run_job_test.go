@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,11 +78,11 @@ func TestKeep(t *testing.T) {
 		job     string
 		gone    bool
 	}{
-		{reason: "a later run goes on with the job", op: plugin.Reconcile, outcome: plugin.Outcome{InProgress: progress}, job: "job"},
-		{reason: "a deletion, too", op: plugin.Delete, outcome: plugin.Outcome{InProgress: progress}, job: "job"},
-		{reason: "the next run is another job", op: plugin.Reconcile, outcome: plugin.Outcome{Succeeded: success}},
-		{reason: "a job that has failed is at its end", op: plugin.Delete, outcome: plugin.Outcome{Errors: []plugin.Error{{}}}},
-		{reason: "nothing is left of an item that is deleted", op: plugin.Delete, outcome: plugin.Outcome{Succeeded: success}, gone: true},
+		{"a later run goes on with the job", plugin.Reconcile, plugin.Outcome{InProgress: progress}, "job", false},
+		{"a deletion, too", plugin.Delete, plugin.Outcome{InProgress: progress}, "job", false},
+		{"the next run is another job", plugin.Reconcile, plugin.Outcome{Succeeded: success}, "", false},
+		{"a job that has failed is at its end", plugin.Delete, plugin.Outcome{Errors: []plugin.Error{{}}}, "", false},
+		{"nothing is left of an item that is deleted", plugin.Delete, plugin.Outcome{Succeeded: success}, "", true},
 	} {
 		e := newLocalJob(t, tc.op)
 		tc.outcome.ProviderStatus = []byte(`{"b":2}`)
@@ -108,8 +109,9 @@ func TestSaveIsForTheNextCall(t *testing.T) {
 	if err := e.SaveProviderStatus(t.Context(), []byte(`{"new":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if string(under.Status.ProviderStatus.Raw) != `{"old":1}` || string(e.DeployItem.Status.ProviderStatus.Raw) != `{"new":1}` {
-		t.Errorf("found %s and %s", under.Status.ProviderStatus.Raw, e.DeployItem.Status.ProviderStatus.Raw)
+	before, after := under.Status.ProviderStatus.Raw, e.DeployItem.Status.ProviderStatus.Raw
+	if string(before) != `{"old":1}` || string(after) != `{"new":1}` {
+		t.Errorf("found %s and %s", before, after)
 	}
 }
 
@@ -130,15 +132,13 @@ func TestResolve(t *testing.T) {
 	e.Target = nil
 	_, err := e.ResolveTarget(t.Context(), "own")
 	var problem plugin.Error
-	if !errors.As(err, &problem) || problem.Reason != "NoTargetFound" || len(problem.Codes) != 1 || !strings.Contains(problem.Message, "--other-target own=FILE") {
+	if !errors.As(err, &problem) || problem.Reason != "NoTargetFound" || len(problem.Codes) != 1 ||
+		!strings.Contains(problem.Message, "--other-target own=FILE") {
 		t.Errorf("expected to hear what to do, but found: %v", err)
 	}
 
-	secret := "{apiVersion: v1, kind: Secret, metadata: {name: pull}, stringData: {.dockerconfigjson: '" + pullConfig + "'}}"
-	if e.secrets, err = (&callFlags{secrets: []string{writeFile(t, "secret.yaml", secret)}}).readSecrets(); err != nil {
-		t.Fatal(err)
-	}
-	e.DeployItem.Namespace = "shop"
+	secret := &corev1.Secret{Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(pullConfig)}}
+	e.secrets, e.DeployItem.Namespace = fileSecrets{"pull": secret}, "shop"
 	got, err := e.ResolveRegistryCredentials(t.Context(), types.NamespacedName{Namespace: "shop", Name: "pull"})
 	if err != nil || string(got.DockerConfig) != pullConfig {
 		t.Errorf("expected the credentials of the file, but found %v, %v", got, err)
@@ -185,7 +185,9 @@ func TestCheck(t *testing.T) {
 // TestNarrator: everything that there is to say.
 func TestNarrator(t *testing.T) {
 	t.Parallel()
-	drifted := sdk.Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas\x1b[31m"}
+	drifted := sdk.Condition{
+		Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas\x1b[31m",
+	}
 	codes := []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem, v1alpha1.ErrorInternalProblem}
 	for name, asJSON := range map[string]bool{"run.golden.txt": false, "run.golden.jsonl": true} {
 		var out bytes.Buffer

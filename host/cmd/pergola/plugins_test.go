@@ -46,16 +46,19 @@ func somePlugins() *statuspage.PluginList {
 				Confinement: "landlock (ABI 7): files, devices",
 			},
 			{
-				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running", Capabilities: []string{"hooks"},
-				HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
+				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running",
+				Capabilities: []string{"hooks"}, HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
 			},
 			{File: "new", State: "Starting"},
 			{File: "policy", State: "Missing", Problem: "the file is not in the plugin directory"},
 			{
-				File: "rogue", State: "CrashLoop", Name: "rogue", Version: "\x1b[31mred\tand\nlong\xff", Types: []string{"example.org/rogue"},
-				Problem: "its process ended:\n\x1b]0;title\asignal: killed",
+				File: "rogue", State: "CrashLoop", Name: "rogue", Version: "\x1b[31mred\tand\nlong\xff",
+				Types: []string{"example.org/rogue"}, Problem: "its process ended:\n\x1b]0;title\asignal: killed",
 			},
-			{File: "unix:///tmp/hello/plugin.sock", Name: "hello", Version: "v1", Types: []string{"example.org/hello"}, State: "Running", Confinement: "none: it was not started by the host"},
+			{
+				File: "unix:///tmp/hello/plugin.sock", Name: "hello", Version: "v1", Types: []string{"example.org/hello"},
+				State: "Running", Confinement: "none: it was not started by the host",
+			},
 		},
 	}
 }
@@ -85,19 +88,22 @@ func TestVerificationOf(t *testing.T) {
 	t.Parallel()
 	sum := strings.Repeat("ab", 32)
 	list := &statuspage.PluginList{Plugins: []statuspage.Plugin{
-		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum}, {File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
+		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum},
+		{File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
 	}}
 	var out strings.Builder
 	if err := printYAML(&out, verificationOf(list)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := config.Parse("host.yaml", []byte("apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\n"+out.String()), "host")
+	got, err := config.Parse("host.yaml", []byte(configHead+out.String()), "host")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config.Default("host")
 	want.Verification = config.VerificationRequired
-	want.Plugins = map[string]config.Plugin{"helm": {SHA256: sum}, "deployer": {File: "deployer-v2", SHA256: sum}, "refused": {SHA256: sum}}
+	want.Plugins = map[string]config.Plugin{
+		"helm": {SHA256: sum}, "deployer": {File: "deployer-v2", SHA256: sum}, "refused": {SHA256: sum},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
 	}

@@ -51,9 +51,9 @@ func TestVerifyConfines(t *testing.T) {
 	item := filepath.Join(other, "item.json")
 	for path, text := range map[string]string{
 		file:   "text",
-		config: "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\nplugins: {reader: {confinement: {read: [" + file + "]}}}\n",
-		item: fmt.Sprintf(`{"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DeployItem", "metadata": {"namespace": "shop", "name": "item"},
-			"spec": {"type": %q, "config": {"apiVersion": "test.pergola.dev/v1", "kind": "Reader", "file": %q}}}`, readerType, file),
+		config: configHead + "plugins: {reader: {confinement: {read: [" + file + "]}}}\n",
+		item: itemHead + "metadata: {namespace: shop, name: item}\n" + fmt.Sprintf(
+			"spec: {type: %s, config: {apiVersion: test.pergola.dev/v1, kind: Reader, file: %s}}", readerType, file),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

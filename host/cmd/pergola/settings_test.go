@@ -115,8 +115,7 @@ error: FILE: workers: expected a number from 1 to 1000, but found 0
 
 func TestClusterConfig(t *testing.T) {
 	t.Parallel()
-	kubeconfig := writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`)
+	kubeconfig := kubeconfigFor(t, "http://127.0.0.1:1")
 	unlimited, err := clusterConfig(kubeconfig, config.Client{})
 	if err != nil {
 		t.Fatal(err)

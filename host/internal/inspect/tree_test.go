@@ -22,7 +22,11 @@ import (
 func object(t *testing.T, document string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON([]byte(document)); err != nil {
+	text, err := yaml.YAMLToJSON([]byte(document))
+	if err == nil {
+		err = o.UnmarshalJSON(text)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -31,20 +35,34 @@ func object(t *testing.T, document string) *unstructured.Unstructured {
 // cluster has a Deployment that has come half-way: one Pod of two runs, the other has no image. An older ReplicaSet is
 // kept for a rollback.
 const cluster = `
-{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: web, uid: d}, spec: {replicas: 2, selector: {matchLabels: {app: web}}},
-  status: {replicas: 2, updatedReplicas: 2, readyReplicas: 1, availableReplicas: 1}}
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: shop, name: web, uid: d}
+spec: {replicas: 2, selector: {matchLabels: {app: web}}}
+status: {replicas: 2, updatedReplicas: 2, readyReplicas: 1, availableReplicas: 1}
 ---
-{apiVersion: apps/v1, kind: ReplicaSet, metadata: {namespace: shop, name: web-new, uid: r, labels: {app: web}, ownerReferences: [{uid: d}]},
-  spec: {replicas: 2, selector: {matchLabels: {app: web}}},
-  status: {replicas: 2, fullyLabeledReplicas: 2, readyReplicas: 1, availableReplicas: 1}}
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {namespace: shop, name: web-new, uid: r, labels: {app: web}, ownerReferences: [{uid: d}]}
+spec: {replicas: 2, selector: {matchLabels: {app: web}}}
+status: {replicas: 2, fullyLabeledReplicas: 2, readyReplicas: 1, availableReplicas: 1}
 ---
-{apiVersion: apps/v1, kind: ReplicaSet, metadata: {namespace: shop, name: web-old, labels: {app: web}, ownerReferences: [{uid: d}]}, spec: {replicas: 0}}
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {namespace: shop, name: web-old, labels: {app: web}, ownerReferences: [{uid: d}]}
+spec: {replicas: 0}
 ---
-{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: web-new-0, labels: {app: web}, ownerReferences: [{uid: r}]},
-  status: {phase: Running, conditions: [{type: Ready, status: "True"}]}}
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: web-new-0, labels: {app: web}, ownerReferences: [{uid: r}]}
+status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
 ---
-{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: web-new-1, labels: {app: web}, ownerReferences: [{uid: r}]},
-  status: {phase: Pending, containerStatuses: [{name: main, state: {waiting: {reason: ImagePullBackOff, message: "no shop:v1\e[31m\nnot found"}}}]}}
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: web-new-1, labels: {app: web}, ownerReferences: [{uid: r}]}
+status:
+  phase: Pending
+  containerStatuses: [{name: main, state: {waiting: {reason: ImagePullBackOff, message: "no shop:v1\e[31m\nnot found"}}}]
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: settings, uid: s}}
 ---
@@ -55,11 +73,7 @@ func TestTree(t *testing.T) {
 	t.Parallel()
 	builder := fake.NewClientBuilder()
 	for text := range strings.SplitSeq(cluster, "---") {
-		document, err := yaml.YAMLToJSON([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		builder.WithRuntimeObjects(object(t, string(document)))
+		builder.WithRuntimeObjects(object(t, text))
 	}
 	everything := builder.Build()
 	deploymentAlone := interceptor.NewClient(everything, interceptor.Funcs{
@@ -67,10 +81,13 @@ func TestTree(t *testing.T) {
 			return apierrors.NewForbidden(corev1.Resource("replicasets"), "", errors.New("no"))
 		},
 	})
-	const objects = `{"managedResources":[{"policy":"keep","resource":{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"settings"}},
+	const objects = `{"managedResources":[
+		{"policy":"keep","resource":{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"settings"}},
 		{"policy":"manage","resource":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"}},
 		{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"token"},
 		{"resource":{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"settings","uid":"another"}}]}`
+	const replaced = "\n└─ ConfigMap shop/settings  Missing  " +
+		"there is another object of this name instead, which somebody else has created"
 	const container = "landscaper.gardener.cloud/container"
 	run := func(more string) string {
 		return `{"run":{"namespace":"shop","name":"run","outcome":"Succeeded"` + more + `}}`
@@ -88,23 +105,25 @@ func TestTree(t *testing.T) {
 │     ├─ Pod shop/web-new-0  Ready
 │     └─ Pod shop/web-new-1  InProgress  container main: ImagePullBackOff: no shop:v1\x1b[31m
 │              not found; Pod is in the Pending phase
-├─ Secret shop/token  Ready
-└─ ConfigMap shop/settings  Missing  there is another object of this name instead, which somebody else has created`},
+├─ Secret shop/token  Ready` + replaced},
 		{reason: "what cannot be listed", status: objects, target: deploymentAlone, want: `
 ├─ ConfigMap shop/settings (keep)  Ready
 ├─ Deployment shop/web  InProgress  Available: 1/2
 │  └─ ReplicaSet  Unknown  replicasets is forbidden: no
-├─ Secret shop/token  Ready
-└─ ConfigMap shop/settings  Missing  there is another object of this name instead, which somebody else has created`},
+├─ Secret shop/token  Ready` + replaced},
 		{reason: "no Target", status: objects, want: "└─ Objects  Unknown  there is none"},
-		{reason: "a deployer without objects", want: "└─ Objects  Unknown  its deployer keeps none in the status of the item"},
+		{
+			reason: "a deployer without objects",
+			want:   "└─ Objects  Unknown  its deployer keeps none in the status of the item",
+		},
 		{
 			reason: "a container that is done", itemType: container, status: run(`,"cleared":true`),
 			want: "└─ Pod shop/run  Gone  the run is over, and its Pod is removed: Succeeded",
 		},
 		{
 			reason: "a container that is not here", itemType: container, status: run(""),
-			want: "└─ Pod shop/run  Missing  it is not in the cluster of the DeployItem; the host may run containers in another one",
+			want: "└─ Pod shop/run  Missing  it is not in the cluster of the DeployItem; " +
+				"the host may run containers in another one",
 		},
 		{
 			reason: "a container on the Target", itemType: container, status: run(`,"onTarget":true`), target: everything,
@@ -130,24 +149,33 @@ func TestTree(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	pod := func(status string) string {
-		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":` + status + `}`
-	}
-	for _, tc := range []struct {
-		reason   string
-		document string
-		want     string
-		message  string // part of it; empty for none
-	}{
-		{reason: "nothing to wait for", document: `{"apiVersion":"v1","kind":"ConfigMap"}`, want: "Ready"},
-		{reason: "an older generation", document: `{"apiVersion":"a/v1","kind":"Rose","metadata":{"generation":2},"status":{"observedGeneration":1}}`, want: "InProgress", message: "generation"},
-		{reason: "stalled", document: `{"apiVersion":"a/v1","kind":"Rose","status":{"conditions":[{"type":"Stalled","status":"True","message":"no water"}]}}`, want: "Failed", message: "no water"},
-		{reason: "going", document: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`, want: "Terminating", message: "deletion"},
-		{reason: "a status that is none", document: `{"apiVersion":"apps/v1","kind":"Deployment","status":{"conditions":"none"}}`, want: "Unknown", message: "cannot be understood"},
-		{reason: "a Pod that starts", document: pod(`{"phase":"Pending","containerStatuses":[{"name":"main","state":{"waiting":{"reason":"ContainerCreating"}}}]}`), want: "InProgress", message: "Pending"},
+	const pod = "{apiVersion: v1, kind: Pod, status: {phase: Pending, "
+	for _, tc := range []struct{ reason, document, want, message string }{ // a part of the message; empty for none
+		{"nothing to wait for", "{apiVersion: v1, kind: ConfigMap}", "Ready", ""},
 		{
-			reason: "a Pod whose init container ends badly", want: "InProgress", message: "container init: has ended with code 3: Error; ",
-			document: pod(`{"phase":"Pending","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":3,"reason":"Error"}}}]}`),
+			"an older generation", "{apiVersion: a/v1, kind: Rose, metadata: {generation: 2}, status: {observedGeneration: 1}}",
+			"InProgress", "generation",
+		},
+		{
+			"stalled", "{apiVersion: a/v1, kind: Rose, status: {conditions: [{type: Stalled, status: 'True', message: no water}]}}",
+			"Failed", "no water",
+		},
+		{
+			"going", "{apiVersion: v1, kind: ConfigMap, metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}}",
+			"Terminating", "deletion",
+		},
+		{
+			"a status that is none", "{apiVersion: apps/v1, kind: Deployment, status: {conditions: none}}",
+			"Unknown", "cannot be understood",
+		},
+		{
+			"a Pod that starts", pod + "containerStatuses: [{name: main, state: {waiting: {reason: ContainerCreating}}}]}}",
+			"InProgress", "Pending",
+		},
+		{
+			"a Pod whose init container ends badly",
+			pod + "initContainerStatuses: [{name: init, state: {terminated: {exitCode: 3, reason: Error}}}]}}",
+			"InProgress", "container init: has ended with code 3: Error; ",
 		},
 	} {
 		status, message := readinessOf(object(t, tc.document))
@@ -168,7 +196,10 @@ func TestManagedObjects(t *testing.T) {
 		{reason: "another status", status: `{"progress":1}`},
 		{reason: "no JSON of that form", status: `{"managedResources":7}`},
 		{reason: "nothing deployed", status: `{"managedResources":[]}`, known: true},
-		{reason: "a container that has not run", itemType: "landscaper.gardener.cloud/container", status: `{"lastOperation":"RECONCILE"}`},
+		{
+			reason: "a container that has not run", itemType: "landscaper.gardener.cloud/container",
+			status: `{"lastOperation":"RECONCILE"}`,
+		},
 	} {
 		item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Type: tc.itemType}}
 		item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(tc.status)}
