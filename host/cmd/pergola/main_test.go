@@ -134,6 +134,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	nobody := kubeconfigFor(t, "http://127.0.0.1:1")
 	const unreachable = "the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
 	const install = "`pergola crds | kubectl create -f -`"
+	other := writeFile(t, "c.yaml", "apiVersion: v1\nkind: HostConfiguration\n")
 	garbage, bare, nowhere := writeFile(t, "garbage", "{"), withoutCRDs(t), filepath.Join(dir, "nowhere")
 	expectErrors(t, exitNo, []errorCase{
 		{"no level", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
@@ -147,7 +148,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"who does not answer", "host" + kubeconfig + nobody, []string{unreachable}},
 		{"how to install definitions", "host" + kubeconfig + bare, []string{install}},
 		{"how to install definitions, too", "host --standalone" + kubeconfig + bare, []string{install}},
-		{"another document", "config check " + writeFile(t, "c.yaml", "apiVersion: v1"), []string{"c.yaml: apiVersion: expected"}},
+		{"another version", "config check " + other, []string{"c.yaml: apiVersion: expected"}},
 	}...)
 	items := "items list --kubeconfig " + nobody
 	expectErrors(t, exitFailure, errorCase{"the same for items", items, []string{unreachable}})

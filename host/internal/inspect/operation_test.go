@@ -23,24 +23,15 @@ func TestRefusal(t *testing.T) {
 		{"nothing is under way", trigger, after(succeeded), "", ""},
 		{"there was no job yet", trigger, newItem(), "", ""},
 		{"a job is under way", trigger, after(underWay), "", ""},
-		{
-			"a deletion has failed", trigger, after(succeeded, append(deleting, fails(errConfiguration, 2*time.Minute))...), "",
-			"",
-		},
+		{"a deletion has failed", trigger, after(succeeded, append(deleting, fails(errConfiguration, 0))...), "", ""},
 		{"somebody asks for it already", trigger, after(underWay, asks(trigger)), "", ""},
 		{"nobody would hear it", trigger, newItem(unserved, asks(trigger)), "", "no plugin here"},
 		{
 			"somebody asks for something else", trigger, after(underWay, asks(force)), "",
 			`asks for "force-reconcile" already`,
 		},
-		{
-			"somebody asks for what nobody knows", trigger, after(succeeded, asks("dance")), "",
-			`asks for "dance" already`,
-		},
-		{
-			"Landscaper would put its own job in the place", trigger, after(succeeded), "shop",
-			`its execution "shop" is at work`,
-		},
+		{"somebody asks for what nobody knows", trigger, after(succeeded, asks("dance")), "", `asks for "dance" already`},
+		{"Landscaper is at work", trigger, after(succeeded), "shop", `its execution "shop" is at work`},
 
 		{"nothing is under way", force, after(succeeded), "", ""},
 		{"a job is under way", force, after(underWay), "", ""},
@@ -53,10 +44,7 @@ func TestRefusal(t *testing.T) {
 		{"the job has no worker", abort, newItem(jobSet("job-1", 0), queued(time.Second)), "", ""},
 		{"an abort does not disturb Landscaper", abort, after(underWay), "shop", ""},
 		{"there was no job", abort, newItem(), "", "it has no job to abort: there was none yet"},
-		{
-			"the job is over", abort, after(succeeded), "",
-			"it has no job to abort: the last one is finished, with phase Succeeded",
-		},
+		{"the job is over", abort, after(succeeded), "", "the last one is finished, with phase Succeeded"},
 		{"it is being aborted", abort, aborting, "", "is being aborted already"},
 	} {
 		got := inspect.Refusal(tc.item, tc.operation, tc.execution, at(2*time.Minute))

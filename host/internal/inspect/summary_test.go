@@ -35,7 +35,7 @@ func TestMessage(t *testing.T) {
 			"a job that tries again", after(underWay, retries(retrying, 5*time.Second)),
 			"running", "another try, after: connection refused",
 		},
-		{"a job of another deployer than Pergola's", newItem(foreign), "running", ""},
+		{"a job of another deployer", newItem(foreign), "running", ""},
 		{"all is well", after(succeeded), "done", ""},
 		{"nothing is well", after(broken), "done", `ConfigInvalid: spec.config: unknown field "manifest"`},
 		{
