@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -146,24 +145,6 @@ func TestResolve(t *testing.T) {
 	gone, err := e.ResolveRegistryCredentials(t.Context(), types.NamespacedName{Name: "gone"})
 	if err != nil || !strings.Contains(gone.Problem, `there is no Secret "shop/gone"`) {
 		t.Errorf("expected to hear what is missing, but found %v, %v", gone, err)
-	}
-}
-
-func TestWait(t *testing.T) {
-	t.Parallel()
-	woken := make(chan struct{}, 1)
-	woken <- struct{}{}
-	e := &localJob{woken: woken}
-	if err := e.wait(t.Context(), time.Hour); err != nil {
-		t.Errorf("the item was woken, but: %v", err)
-	}
-	if err := e.wait(t.Context(), time.Nanosecond); err != nil {
-		t.Errorf("the pause was over, but: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := e.wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("expected the end of the context, but found: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,24 +91,6 @@ func TestSettings(t *testing.T) {
 				t.Errorf("%s: expected %q, but found:\n%v", tc.reason, tc.errs, err)
 			}
 		}
-	}
-}
-
-// A configuration with errors is refused before anything else is looked at, such as a cluster that is not there.
-func TestBadConfigStartsNothing(t *testing.T) {
-	t.Parallel()
-	file := writeFile(t, "bad.yaml", configHead+"workers: 0\ntypo: 1\n")
-	out, err := pergola(t, "host", "--config", file, "--kubeconfig", "/nowhere", "--plugin-dir", "/nowhere")
-	if err == nil || out != "" {
-		t.Fatalf("expected an error and nothing else, but found %v, %q", err, out)
-	}
-	var printed bytes.Buffer
-	report(&printed, err)
-	want := strings.ReplaceAll(`error: FILE: typo: unknown field
-error: FILE: workers: expected a number from 1 to 1000, but found 0
-`, "FILE", file)
-	if diff := cmp.Diff(want, printed.String()); diff != "" {
-		t.Errorf("standard error (-want +got):\n%s", diff)
 	}
 }
 
