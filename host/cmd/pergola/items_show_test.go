@@ -40,11 +40,11 @@ func TestItemsShow(t *testing.T) {
 		{"no such item", "show nobody", 2, []string{`there is no DeployItem "nobody" in the namespace "NS"`, "-n"}},
 		{"no item", "show", 2, []string{"expected ITEM"}},
 	}...)
-	out, code, err := s.run("show", "web")
+	out, _, _ := s.run("show", "web")
 	if strings.Contains(out, "Could not be read") || strings.Contains(out, "does not resolve") {
 		t.Errorf("expected that everything can be read, but found\n%s", out)
 	}
-	out, code, err = s.run("show", "web", "-o", "yaml")
+	out, code, err := s.run("show", "web", "-o", "yaml")
 	var printed v1alpha1.DeployItem
 	decodeYAML(t, out, &printed)
 	if code != 0 || printed.Status.JobID != "job-2" || strings.Contains(out, "t0ps3cret") {
