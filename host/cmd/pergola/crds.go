@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,12 +29,7 @@ DeployerRegistrations: it is needed for HTTP hooks, and for nothing else.`,
 			if err != nil {
 				return failing(err)
 			}
-			for _, manifest := range manifests {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s", manifest); err != nil {
-					return fmt.Errorf("print CustomResourceDefinitions: %w", err)
-				}
-			}
-			return nil
+			return printText(cmd.OutOrStdout(), string(bytes.Join(manifests, nil)))
 		},
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "print those of these resources alone, such as deployerregistrations")

@@ -61,10 +61,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Root().DisplayName(), version); err != nil {
-				return fmt.Errorf("print the version: %w", err)
-			}
-			return nil
+			return printText(cmd.OutOrStdout(), fmt.Sprintf("%s version %s\n", cmd.Root().DisplayName(), version))
 		},
 	}
 }

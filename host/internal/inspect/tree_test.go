@@ -149,31 +149,17 @@ func TestTree(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	t.Parallel()
+	const rose, settings = "{apiVersion: a/v1, kind: Rose, ", "{apiVersion: v1, kind: ConfigMap, "
 	const pod = "{apiVersion: v1, kind: Pod, status: {phase: Pending, "
 	for _, tc := range []struct{ reason, document, want, message string }{ // a part of the message; empty for none
-		{"nothing to wait for", "{apiVersion: v1, kind: ConfigMap}", "Ready", ""},
+		{"nothing to wait for", settings + "}", "Ready", ""},
+		{"older", rose + "metadata: {generation: 2}, status: {observedGeneration: 1}}", "InProgress", "generation"},
+		{"stalled", rose + "status: {conditions: [{type: Stalled, status: 'True', message: dry}]}}", "Failed", "dry"},
+		{"going", settings + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}}", "Terminating", "deletion"},
+		{"no status", "{apiVersion: apps/v1, kind: Deployment, status: {conditions: none}}", "Unknown", "be understood"},
+		{"it starts", pod + "containerStatuses: [{state: {waiting: {reason: PodInitializing}}}]}}", "InProgress", "Pending"},
 		{
-			"an older generation", "{apiVersion: a/v1, kind: Rose, metadata: {generation: 2}, status: {observedGeneration: 1}}",
-			"InProgress", "generation",
-		},
-		{
-			"stalled", "{apiVersion: a/v1, kind: Rose, status: {conditions: [{type: Stalled, status: 'True', message: no water}]}}",
-			"Failed", "no water",
-		},
-		{
-			"going", "{apiVersion: v1, kind: ConfigMap, metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}}",
-			"Terminating", "deletion",
-		},
-		{
-			"a status that is none", "{apiVersion: apps/v1, kind: Deployment, status: {conditions: none}}",
-			"Unknown", "cannot be understood",
-		},
-		{
-			"a Pod that starts", pod + "containerStatuses: [{name: main, state: {waiting: {reason: ContainerCreating}}}]}}",
-			"InProgress", "Pending",
-		},
-		{
-			"a Pod whose init container ends badly",
+			"an init container ends badly",
 			pod + "initContainerStatuses: [{name: init, state: {terminated: {exitCode: 3, reason: Error}}}]}}",
 			"InProgress", "container init: has ended with code 3: Error; ",
 		},
