@@ -34,7 +34,8 @@ type definition struct {
 	config      v1.Config
 }
 
-// user is who all images run as, by numbers because Kubernetes must see that it is not root. The names are those of /etc/passwd.
+// user is who all images run as, by numbers because Kubernetes must see that it is not root. The names are those of
+// /etc/passwd.
 const (
 	user   = "65532:65532"
 	users  = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n"
@@ -55,15 +56,17 @@ var definitions = []definition{
 		},
 		authorities: true,
 		config: v1.Config{
-			User: user, WorkingDir: "/", Env: []string{"PATH=/usr/local/bin"}, Entrypoint: []string{"pergola"}, Cmd: []string{"host"},
+			User: user, WorkingDir: "/", Env: []string{"PATH=/usr/local/bin"},
+			Entrypoint: []string{"pergola"}, Cmd: []string{"host"},
 		},
 	},
 	{
-		name:        "container-helper",
-		title:       "Pergola container helper",
-		description: "What runs beside the image of a container deploy item: it prepares its directories and takes its exports and its state",
-		programs:    map[string]string{"helper": "./plugins/container/helper"},
-		config:      v1.Config{User: user, WorkingDir: "/", Env: []string{"PATH=/"}, Entrypoint: []string{"/helper"}},
+		name:  "container-helper",
+		title: "Pergola container helper",
+		description: "What runs beside the image of a container deploy item: " +
+			"it prepares its directories and takes its exports and its state",
+		programs: map[string]string{"helper": "./plugins/container/helper"},
+		config:   v1.Config{User: user, WorkingDir: "/", Env: []string{"PATH=/"}, Entrypoint: []string{"/helper"}},
 	},
 }
 
@@ -137,8 +140,8 @@ func contents(ctx context.Context, d definition, o options, platform *v1.Platfor
 	return files, addLicenses(ctx, files, platform, packages)
 }
 
-// certificates are those of the authorities that browsers trust. A file cannot say of one that it is trusted under conditions only, so those
-// are left out.
+// certificates are those of the authorities that browsers trust. A file cannot say of one that it is trusted under
+// conditions only, so those are left out.
 func certificates() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
@@ -149,15 +152,17 @@ func certificates() []byte {
 	return out.Bytes()
 }
 
-// imageOf makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same files give the same image.
+// imageOf makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same
+// files give the same image.
 func imageOf(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
 	if err := errors.Join(archive.AddFS(files), archive.Close()); err != nil {
 		return nil, fmt.Errorf("pack files: %w", err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil },
-		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, fmt.Errorf("make layer: %w", err)
 	}

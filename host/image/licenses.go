@@ -37,16 +37,19 @@ var (
 // listModules prints the name of the module that a package is of, and the directory of its source.
 const listModules = "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}"
 
-// addLicenses adds the licenses of Go and of all modules that programs of these packages are made of. It fails if one has none.
+// addLicenses adds the licenses of Go and of all modules that programs of these packages are made of. It fails if one
+// has none.
 func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform, packages []string) error {
-	list := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", listModules}, packages...)...) //nolint:gosec // they are ours
+	arguments := append([]string{"list", "-deps", "-f", listModules}, packages...)
+	list := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // they are ours
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)
 	list.Stderr = os.Stderr
 	modules, err := list.Output()
 	if err != nil {
 		return fmt.Errorf("list modules: %w", err)
 	}
-	all := append(strings.Fields(string(modules)), "stdlib@"+strings.TrimPrefix(runtime.Version(), "go"), build.Default.GOROOT)
+	stdlib := "stdlib@" + strings.TrimPrefix(runtime.Version(), "go")
+	all := append(strings.Fields(string(modules)), stdlib, build.Default.GOROOT)
 	sources := map[string]string{}
 	for pair := range slices.Chunk(all, 2) {
 		sources[pair[0]] = pair[1]
@@ -63,8 +66,9 @@ func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform,
 	return nil
 }
 
-// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Those below the root are of what was
-// taken over from others. Directories that are no packages to Go, such as testdata, are left out.
+// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Those below
+// the root are of what was taken over from others. Directories that are no packages to Go, such as testdata, are left
+// out.
 func licensesIn(source fs.FS) (fstest.MapFS, error) {
 	found, licensed := fstest.MapFS{}, false
 	err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {

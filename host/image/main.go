@@ -34,7 +34,8 @@ func main() {
 	flag.StringVar(&o.revision, "revision", "", "commit that the programs were built from")
 	flag.Int64Var(&o.created, "created", 0, "seconds since 1970 until that commit: the images' date")
 	flag.StringVar(&o.out, "out", "bin/image", "directory for the images, each a layout in a directory of its own")
-	flag.StringVar(&o.push, "push", "", "where to push the images to, such as registry.example.org/team; empty for nowhere")
+	flag.StringVar(&o.push, "push", "",
+		"where to push the images to, such as registry.example.org/team; empty for nowhere")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -82,7 +83,8 @@ func push(ctx context.Context, index v1.ImageIndex, to string) error {
 	if err != nil {
 		return fmt.Errorf("push to %s: %w", to, err)
 	}
-	if err := remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	err = remote.WriteIndex(tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err != nil {
 		return fmt.Errorf("push to %s: %w", to, err)
 	}
 	digest, err := index.Digest()

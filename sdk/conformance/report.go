@@ -20,11 +20,11 @@ const (
 
 // Finding is what was found for one rule.
 type Finding struct {
-	Rule    Rule
-	Verdict Verdict
+	Rule    Rule    `json:"rule"`
+	Verdict Verdict `json:"verdict"`
 	// Messages say how the rule is broken, each with the call in which it was, or why it is not applicable. Empty for a
 	// rule that is kept.
-	Messages []string
+	Messages []string `json:"messages,omitempty"`
 }
 
 // Report is what was found in one run of the checks.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -39,16 +41,16 @@ type callFlags struct {
 }
 
 func (f *callFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.target, "target", "",
-		"kubeconfig of the cluster to deploy to; of its current context, with a certificate, token or password in it or in files that it names")
+	flags.StringVar(&f.target, "target", "", "kubeconfig of the cluster to deploy to; of its current context, "+
+		"with a certificate, token or password in it or in files that it names")
 	flags.StringVar(&f.context, "context", "", "file with the Context of the items; without it an empty one")
-	flags.StringArrayVar(&f.secrets, "secret", nil,
-		"file with a Secret that the Context or the item names, with credentials for registries or chart repositories; may be given several times")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "file with a Secret that the Context or the item names, "+
+		"with credentials for registries or chart repositories; may be given several times")
 }
 
 func (f *callFlags) addOthersTo(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.others, "other-target", nil,
-		"NAME=FILE: another Target that the item names, and the kubeconfig of its cluster, as for --target; may be given several times")
+	flags.StringArrayVar(&f.others, "other-target", nil, "NAME=FILE: another Target that the item names, "+
+		"and the kubeconfig of its cluster, as for --target; may be given several times")
 }
 
 // Where an item says nothing about itself.
@@ -60,36 +62,34 @@ const (
 
 // localCall is what a plugin is called with for the item of a file.
 type localCall struct {
-	item        *v1alpha1.DeployItem
-	target      *v1alpha1.ResolvedTarget // nil for none
-	context     *v1alpha1.Context
-	credentials *sdk.Credentials
+	plugin.Call
+
 	// others are the Targets that the item can name beside its own, by their names.
 	others map[string]*v1alpha1.ResolvedTarget
-	// secrets are those that the plugin may ask for.
+	// secrets are those that the plugin may ask for, and that the Context names.
 	secrets fileSecrets
 }
 
 // read reads the item of a file, and what the flags say it is called with.
 func (f *callFlags) read(ctx context.Context, path string) (_ *localCall, err error) {
 	call := &localCall{}
-	if call.item, err = readItem(path, nil); err != nil {
+	if call.DeployItem, err = readItem(path, nil); err != nil {
 		return nil, err
 	}
-	complete(call.item, localNamespace)
-	if call.target, err = f.targetOf(call.item); err != nil {
+	complete(call.DeployItem, localNamespace)
+	if call.Target, err = f.targetOf(call.DeployItem); err != nil {
 		return nil, err
 	}
-	if call.others, err = f.otherTargets(call.item.Namespace); err != nil {
+	if call.others, err = f.otherTargets(call.DeployItem.Namespace); err != nil {
 		return nil, err
 	}
-	if call.context, err = f.readContext(call.item.Namespace); err != nil {
+	if call.Context, err = f.readContext(call.DeployItem.Namespace); err != nil {
 		return nil, err
 	}
 	if call.secrets, err = f.readSecrets(); err != nil {
 		return nil, err
 	}
-	call.credentials, err = target.Credentials(ctx, call.secrets, call.context)
+	call.Credentials, err = target.Credentials(ctx, call.secrets, call.Context)
 	return call, err
 }
 
@@ -110,27 +110,18 @@ func readItem(path string, stdin io.Reader) (*v1alpha1.DeployItem, error) {
 
 // complete gives an item what it would have in a cluster.
 func complete(item *v1alpha1.DeployItem, namespace string) {
-	if item.Namespace == "" {
-		item.Namespace = namespace
-	}
-	if item.UID == "" {
-		item.UID = localUID
-	}
-	if item.Generation == 0 {
-		item.Generation = 1
-	}
+	item.Namespace = cmp.Or(item.Namespace, namespace)
+	item.UID = cmp.Or(item.UID, localUID)
+	item.Generation = cmp.Or(item.Generation, 1)
 }
 
 // readObject reads the one object of a YAML file, strictly; that of standard input for "-".
 func readObject(path string, stdin io.Reader, kind schema.GroupVersionKind, into client.Object) error {
-	var text []byte
-	var err error
+	read := func() ([]byte, error) { return os.ReadFile(path) }
 	if path == "-" && stdin != nil {
-		path = "standard input"
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(path)
+		path, read = "standard input", func() ([]byte, error) { return io.ReadAll(stdin) }
 	}
+	text, err := read()
 	if err == nil {
 		text, err = onlyDocument(text)
 	}
@@ -141,7 +132,8 @@ func readObject(path string, stdin io.Reader, kind schema.GroupVersionKind, into
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if found := into.GetObjectKind().GroupVersionKind(); found != kind {
-		return fmt.Errorf("read %s: expected a %s of %s, but found a %q of %q", path, kind.Kind, kind.GroupVersion(), found.Kind, found.GroupVersion())
+		return fmt.Errorf("read %s: expected a %s of %s, but found a %q of %q",
+			path, kind.Kind, kind.GroupVersion(), found.Kind, found.GroupVersion())
 	}
 	return nil
 }
@@ -160,13 +152,13 @@ func onlyDocument(text []byte) ([]byte, error) {
 			return nil, err
 		}
 		var content any
-		if err := yaml.Unmarshal(document, &content); err == nil && content == nil {
-			continue
-		}
-		if only != nil {
+		switch err := yaml.Unmarshal(document, &content); {
+		case err == nil && content == nil: // such as a comment
+		case only != nil:
 			return nil, errSeveral
+		default:
+			only = document
 		}
-		only = document
 	}
 }
 
@@ -181,17 +173,17 @@ func (f *callFlags) readContext(namespace string) (*v1alpha1.Context, error) {
 
 // targetOf makes the Target of an item; nil for an item without one.
 func (f *callFlags) targetOf(item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
-	name := localTarget
-	if item.Spec.Target != nil {
-		name = item.Spec.Target.Name
-	}
+	reference := item.Spec.Target
 	switch {
-	case f.target == "" && item.Spec.Target == nil:
+	case f.target == "" && reference == nil:
 		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
 	case f.target == "":
-		return nil, fmt.Errorf("item %s: spec.target names the Target %q; give the kubeconfig of its cluster with --target", item.Name, name)
+		return nil, fmt.Errorf("item %s: spec.target names the Target %q; give the kubeconfig of its cluster with --target",
+			item.Name, reference.Name)
+	case reference == nil:
+		reference = &v1alpha1.ObjectReference{Name: localTarget}
 	}
-	resolved, err := clusterTarget(item.Namespace, name, f.target)
+	resolved, err := clusterTarget(item.Namespace, reference.Name, f.target)
 	if err != nil {
 		return nil, fmt.Errorf("--target: %w", err)
 	}
@@ -237,21 +229,19 @@ func clusterTarget(namespace, name, path string) (*v1alpha1.ResolvedTarget, erro
 	}, nil
 }
 
-// inlineKubeconfig is the current context of a kubeconfig with everything inside, as a plugin gets it: one that is confined can read
-// no files of others.
+// inlineKubeconfig is the current context of a kubeconfig with everything inside, as a plugin gets it: one that is
+// confined can read no files of others.
 func inlineKubeconfig(path string) ([]byte, error) {
 	kubeconfig, err := clientcmd.LoadFromFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := clientcmd.ResolveLocalPaths(kubeconfig); err != nil {
-		return nil, err
-	}
-	if err := clientcmdapi.MinifyConfig(kubeconfig); err != nil {
-		return nil, err
-	}
-	if err := clientcmdapi.FlattenConfig(kubeconfig); err != nil {
-		return nil, err
+	for _, inline := range []func(*clientcmdapi.Config) error{
+		clientcmd.ResolveLocalPaths, clientcmdapi.MinifyConfig, clientcmdapi.FlattenConfig,
+	} {
+		if err := inline(kubeconfig); err != nil {
+			return nil, err
+		}
 	}
 	for name, user := range kubeconfig.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
@@ -312,7 +302,8 @@ func (f *callFlags) readSecrets() (fileSecrets, error) {
 	return secrets, nil
 }
 
-// registries are the credentials for registries in the Secrets, by their names, as an item of the namespace can name them.
+// registries are the credentials for registries in the Secrets, by their names, as an item of the namespace can name
+// them.
 func (s fileSecrets) registries(ctx context.Context, namespace string) (map[string]*sdk.RegistryCredentials, error) {
 	found := make(map[string]*sdk.RegistryCredentials, len(s))
 	for name := range s {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pergola-deploy/pergola/sdk"
@@ -17,70 +17,60 @@ import (
 
 const itemHead = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\n"
 
-func readComplete(t *testing.T, path string) (*v1alpha1.DeployItem, error) {
-	t.Helper()
-	call, err := (&callFlags{}).read(t.Context(), path)
-	if err != nil {
-		return nil, err
-	}
-	return call.item, nil
-}
-
 func TestReadItem(t *testing.T) {
 	t.Parallel()
-	item, err := readComplete(t, writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if item.Namespace != "default" || item.UID == "" || item.Generation != 1 {
-		t.Errorf("expected what an item has in a cluster, but found %+v", item.ObjectMeta)
-	}
-	item, err = readComplete(t, writeFile(t, "item.yaml", "# a comment\n---\n"+itemHead+"metadata: {name: a}\nspec: {type: t}\n---\n"))
-	if err != nil || item.Name != "a" {
-		t.Errorf("expected empty documents to be passed over, but found %+v (%v)", item, err)
-	}
-	item, err = readComplete(t, writeFile(t, "item.yaml", itemHead+"metadata: {name: a, namespace: b, uid: c, generation: 4}\nspec: {type: t}\n"))
-	if err != nil || item.Namespace != "b" || item.UID != "c" || item.Generation != 4 {
-		t.Errorf("expected what the item says, but found %+v (%v)", item.ObjectMeta, err)
+	const named, spec = itemHead + "metadata: {name: a}\n", "spec: {type: t}\n"
+	for text, want := range map[string][3]any{ // namespace, UID and generation
+		named + spec: {"default", localUID, int64(1)},
+		"# a comment\n---\n" + named + spec + "---\n":                                  {"default", localUID, int64(1)},
+		itemHead + "metadata: {name: a, namespace: b, uid: c, generation: 4}\n" + spec: {"b", types.UID("c"), int64(4)},
+	} {
+		call, err := (&callFlags{}).read(t.Context(), writeFile(t, "item.yaml", text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [3]any{call.DeployItem.Namespace, call.DeployItem.UID, call.DeployItem.Generation}; got != want {
+			t.Errorf("%q: expected %v, but found %v", text, want, got)
+		}
 	}
 	for text, want := range map[string]string{
-		"":                                       `expected a DeployItem`,
-		"kind: List\napiVersion: v1\n":           `found a "List" of "v1"`,
-		itemHead + "spec: {type: t}\n":           "metadata.name is missing",
-		itemHead + "metadata: {name: a}\n":       "spec.type is missing",
-		itemHead + "metadata: {name: a}\nx: y\n": `unknown field "x"`,
-		"{":                                      "read ",
-		itemHead + "metadata: {name: a}\nspec: {type: t}\n---\n" + itemHead: "expected one object, but found several",
+		"":                                    `expected a DeployItem`,
+		"kind: List\napiVersion: v1\n":        `found a "List" of "v1"`,
+		itemHead + spec:                       "metadata.name is missing",
+		named:                                 "spec.type is missing",
+		named + "x: y\n":                      `unknown field "x"`,
+		"{":                                   "read ",
+		named + spec + "---\n" + named + spec: "expected one object, but found several",
 	} {
 		path := writeFile(t, "item.yaml", text)
-		if _, err := readItem(path, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		_, err := readItem(path, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: expected an error with %q and the file, but found: %v", text, want, err)
 		}
 	}
-	if _, err := readItem("/no/where", nil); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "/no/where")) {
-		t.Errorf("expected the file to be named, but found: %v", err)
+	if item, err := readItem("-", strings.NewReader(named+spec)); err != nil || item.Name != "a" {
+		t.Errorf("expected the item of standard input, but found %v (%v)", item, err)
+	}
+	_, err := readItem("-", strings.NewReader("{"))
+	if err == nil || !strings.Contains(err.Error(), "read standard input") {
+		t.Errorf("expected to hear where it comes from, but found: %v", err)
 	}
 }
 
-func TestReadContext(t *testing.T) {
-	t.Parallel()
-	got, err := (&callFlags{}).readContext("ns")
-	if err != nil || got.Name != v1alpha1.DefaultContextName || got.Namespace != "ns" {
-		t.Errorf("expected an empty Context, but found %+v (%v)", got, err)
-	}
-	file := writeFile(t, "context.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\nmetadata: {name: mine}\n")
-	if got, err = (&callFlags{context: file}).readContext("ns"); err != nil || got.Name != "mine" {
-		t.Errorf("expected the one of the file, but found %+v (%v)", got, err)
-	}
-}
-
-// kubeconfig writes a kubeconfig with such a user.
+// kubeconfig writes a kubeconfig with such a user, and the files that it names.
 func kubeconfig(t *testing.T, user string) string {
 	t.Helper()
-	return writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c,
+	path := writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c,
 		contexts: [{name: c, context: {cluster: c, user: u}}, {name: other, context: {cluster: other, user: other}}],
-		clusters: [{name: c, cluster: {server: "https://one", certificate-authority: ca}}, {name: other, cluster: {server: "https://other"}}],
+		clusters: [{name: c, cluster: {server: "https://one", certificate-authority: ca}},
+			{name: other, cluster: {server: "https://other"}}],
 		users: [{name: u, user: {`+user+`}}, {name: other, user: {token: other-secret}}]}`)
+	for name, content := range map[string]string{"ca": "authority", "token": "secret"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
 }
 
 func TestTarget(t *testing.T) {
@@ -90,17 +80,7 @@ func TestTarget(t *testing.T) {
 		t.Errorf("an item without a target: %v, %v", target, err)
 	}
 	item.Spec.Target = &v1alpha1.ObjectReference{Name: "my-cluster"}
-	if _, err := (&callFlags{}).targetOf(item); err == nil || !strings.Contains(err.Error(), "my-cluster") || !strings.Contains(err.Error(), "--target") {
-		t.Errorf("expected what is missing, but found: %v", err)
-	}
-
-	path := kubeconfig(t, "tokenFile: token")
-	for name, content := range map[string]string{"ca": "authority", "token": "secret"} {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	target, err := (&callFlags{target: path}).targetOf(item)
+	target, err := (&callFlags{target: kubeconfig(t, "tokenFile: token")}).targetOf(item)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +95,8 @@ func TestTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Host != "https://one" || config.BearerToken != "secret" || string(config.CAData) != "authority" || config.CAFile != "" || config.BearerTokenFile != "" {
+	if config.Host != "https://one" || config.BearerToken != "secret" || string(config.CAData) != "authority" ||
+		config.CAFile != "" || config.BearerTokenFile != "" {
 		t.Errorf("expected everything of the current context inside, but found %s", content["kubeconfig"])
 	}
 	if strings.Contains(content["kubeconfig"], "other-secret") {
@@ -126,9 +107,6 @@ func TestTarget(t *testing.T) {
 func TestOtherTargets(t *testing.T) {
 	t.Parallel()
 	path := kubeconfig(t, "token: secret")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ca"), []byte("authority"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	targets, err := (&callFlags{others: []string{"a=" + path, "b=" + path}}).otherTargets("ns")
 	if err != nil || len(targets) != 2 {
 		t.Fatalf("expected two Targets, but found %v (%v)", targets, err)
@@ -145,7 +123,8 @@ func TestOtherTargets(t *testing.T) {
 		`the Target "a" is there twice`:         {"a=" + path, "a=" + path},
 		"--other-target b: open /no/where":      {"b=/no/where"},
 	} {
-		if got, err := (&callFlags{others: others}).otherTargets("ns"); got != nil || err == nil || !strings.Contains(err.Error(), want) {
+		got, err := (&callFlags{others: others}).otherTargets("ns")
+		if got != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("expected an error with %q, but found %v: %v", want, got, err)
 		}
 	}
@@ -153,20 +132,15 @@ func TestOtherTargets(t *testing.T) {
 
 func TestBadKubeconfig(t *testing.T) {
 	t.Parallel()
+	const command = "exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}"
 	for _, tc := range []struct{ reason, path, want string }{
-		{"a plugin runs no commands of others", kubeconfig(t, "exec: {apiVersion: client.authentication.k8s.io/v1, command: rm, interactiveMode: Never}"), "fetches its credentials"},
+		{"a plugin runs no commands of others", kubeconfig(t, command), "fetches its credentials"},
 		{"nor these", kubeconfig(t, "auth-provider: {name: oidc}"), "fetches its credentials"},
 		{"a file that is missing", kubeconfig(t, "tokenFile: nowhere"), "no such file"},
 		{"no file", "/no/where", "/no/where"},
 		{"no kubeconfig", writeFile(t, "kubeconfig", "{"), "--target"},
 		{"nothing in it", writeFile(t, "kubeconfig", "{}"), "--target"},
 	} {
-		dir := filepath.Dir(tc.path)
-		if _, err := os.Stat(tc.path); err == nil {
-			if err := os.WriteFile(filepath.Join(dir, "ca"), []byte(base64.StdEncoding.EncodeToString([]byte("ca"))), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
 		target, err := (&callFlags{target: tc.path}).targetOf(&v1alpha1.DeployItem{})
 		if target != nil || err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: expected an error with %q, but found: %v", tc.reason, tc.want, err)
@@ -178,26 +152,31 @@ const pullConfig = `{"auths":{"r.example.org":{"auth":"bWU6c2VjcmV0"}}}`
 
 func TestCredentialsOfFiles(t *testing.T) {
 	t.Parallel()
-	data := writeFile(t, "secret.yaml", `{apiVersion: v1, kind: Secret, metadata: {name: data}, type: kubernetes.io/dockerconfigjson,
+	const head = "{apiVersion: v1, kind: Secret, "
+	data := writeFile(t, "secret.yaml", head+`metadata: {name: data}, type: kubernetes.io/dockerconfigjson,
 		data: {.dockerconfigjson: eyJhdXRocyI6eyJyLmV4YW1wbGUub3JnIjp7ImF1dGgiOiJiV1U2YzJWamNtVjAifX19}}`)
 	text := writeFile(t, "secret.yaml",
-		"---\n{apiVersion: v1, kind: Secret, metadata: {name: text, namespace: any}, stringData: {.dockerconfigjson: '"+pullConfig+"'}}\n---\n")
+		"---\n"+head+"metadata: {name: text, namespace: any}, stringData: {.dockerconfigjson: '"+pullConfig+"'}}\n---\n")
 	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n")
+	call, err := (&callFlags{}).read(t.Context(), item)
+	if err != nil || call.Context.Name != v1alpha1.DefaultContextName || call.Context.Namespace != "default" {
+		t.Errorf("expected an empty Context without a file, but found %+v (%v)", call, err)
+	}
 	file := writeFile(t, "context.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\n"+
 		"metadata: {name: mine}\nregistryPullSecrets: [{name: text}, {name: gone}, {name: data}]\n")
-	call, err := (&callFlags{context: file, secrets: []string{data, text}}).read(t.Context(), item)
+	call, err = (&callFlags{context: file, secrets: []string{data, text}}).read(t.Context(), item)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if call.context.Name != "mine" {
-		t.Errorf("expected the Context of the file, but found %q", call.context.Name)
+	if call.Context.Name != "mine" {
+		t.Errorf("expected the Context of the file, but found %q", call.Context.Name)
 	}
 	want := &sdk.Credentials{Registries: []sdk.RegistryCredentials{
 		{Secret: "text", DockerConfig: []byte(pullConfig)},
-		{Secret: "gone", Problem: call.credentials.Registries[1].Problem},
+		{Secret: "gone", Problem: call.Credentials.Registries[1].Problem},
 		{Secret: "data", DockerConfig: []byte(pullConfig)},
 	}}
-	if diff := cmp.Diff(want, call.credentials); diff != "" || want.Registries[1].Problem == "" {
+	if diff := cmp.Diff(want, call.Credentials); diff != "" || want.Registries[1].Problem == "" {
 		t.Errorf("credentials (-want +got):\n%s", diff)
 	}
 	all, err := call.secrets.registries(t.Context(), "shop")

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
@@ -20,13 +22,21 @@ const completionTimeout = 3 * time.Second
 
 // words are what flags are completed with by their names, beside those that are a choice.
 var words = map[string][]cobra.Completion{
-	"phase": {"Init", "Progressing", "Completing", "Succeeded", "Failed", "InitDelete", "Deleting", "DeleteFailed", "none"},
-	"for":   {string(inspect.Succeeded), string(inspect.Finished), string(inspect.Deleted), "condition="},
+	"phase": {
+		"Init", "Progressing", "Completing", "Succeeded", "Failed", "InitDelete", "Deleting", "DeleteFailed", "none",
+	},
+	"for": {string(inspect.Succeeded), string(inspect.Finished), string(inspect.Deleted), "condition="},
 }
 
 // addCompletion has shells complete the flags of a command, and its arguments if they are DeployItems.
 func addCompletion(cmd *cobra.Command) {
-	fromCluster := map[string]cobra.CompletionFunc{"namespace": completeNamespaces, "type": completeTypes}
+	fromCluster := map[string]cobra.CompletionFunc{
+		"namespace": completeWith(&corev1.NamespaceList{}, client.Object.GetName),
+		"type": completeWith(&v1alpha1.DeployItemList{}, func(object client.Object) string {
+			item, _ := object.(*v1alpha1.DeployItem)
+			return inspect.ShortType(item.Spec.Type)
+		}),
+	}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		complete, all := fromCluster[flag.Name], words[flag.Name]
 		if c, ok := flag.Value.(*choice); ok {
@@ -45,56 +55,43 @@ func addCompletion(cmd *cobra.Command) {
 }
 
 // completeItems completes names of items, but for those that are named already.
-func completeItems(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeItems(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.HasSuffix(cmd.Use, " ITEM") && len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp // it takes one
 	}
-	items := &v1alpha1.DeployItemList{}
-	return completeFrom(cmd, items, func(add func(string)) {
-		for i := range items.Items {
-			if item := &items.Items[i]; !slices.Contains(args, item.Name) {
-				description := inspect.ShortType(item.Spec.Type) + " " + string(item.Status.Phase)
-				add(cobra.CompletionWithDesc(item.Name, strings.TrimSpace(description)))
+	return completeWith(&v1alpha1.DeployItemList{}, func(object client.Object) string {
+		item, _ := object.(*v1alpha1.DeployItem)
+		if slices.Contains(args, item.Name) {
+			return ""
+		}
+		description := inspect.ShortType(item.Spec.Type) + " " + string(item.Status.Phase)
+		return cobra.CompletionWithDesc(item.Name, strings.TrimSpace(description))
+	})(cmd, args, typed)
+}
+
+// completeWith completes with words about the objects of a list, in the namespace that the flags of the command say.
+// There are none if they cannot be read, because a shell has no place for an error.
+func completeWith(list client.ObjectList, word func(client.Object) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		value := func(flag string) string { return cmd.Flag(flag).Value.String() }
+		flags := &clusterFlags{kubeconfig: value("kubeconfig"), context: value("context"), namespace: value("namespace")}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		cluster, err := flags.connect()
+		if err == nil {
+			err = cluster.List(ctx, list, client.InNamespace(cluster.namespace))
+		}
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var all []cobra.Completion
+		_ = meta.EachListItem(list, func(object runtime.Object) error { // it cannot fail
+			if o, ok := object.(client.Object); ok && word(o) != "" {
+				all = append(all, word(o))
 			}
-		}
-	})
-}
-
-func completeTypes(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	items := &v1alpha1.DeployItemList{}
-	return completeFrom(cmd, items, func(add func(string)) {
-		for _, item := range items.Items {
-			add(inspect.ShortType(item.Spec.Type))
-		}
-	})
-}
-
-func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	namespaces := &corev1.NamespaceList{}
-	return completeFrom(cmd, namespaces, func(add func(string)) {
-		for _, namespace := range namespaces.Items {
-			add(namespace.Name)
-		}
-	})
-}
-
-// completeFrom reads a list of objects, in the namespace that the flags of the command say, and returns the names in it; none if
-// it cannot be read, because a shell has no place for an error.
-func completeFrom(
-	cmd *cobra.Command, list client.ObjectList, names func(add func(string)),
-) ([]cobra.Completion, cobra.ShellCompDirective) {
-	value := func(flag string) string { return cmd.Flag(flag).Value.String() }
-	flags := &clusterFlags{kubeconfig: value("kubeconfig"), context: value("context"), namespace: value("namespace")}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	cluster, err := flags.connect()
-	if err == nil {
-		err = cluster.List(ctx, list, client.InNamespace(cluster.namespace))
+			return nil
+		})
+		slices.Sort(all)
+		return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 	}
-	var all []cobra.Completion
-	if err == nil {
-		names(func(name string) { all = append(all, name) })
-	}
-	slices.Sort(all)
-	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 }

@@ -35,7 +35,10 @@ func TestCompletion(t *testing.T) {
 		{reason: "items of another namespace", args: []string{"items", "show", "-n", other.namespace, ""}},
 		{reason: "types", args: []string{"items", "list", "--type", ""}, want: []string{"helm"}},
 		{reason: "phases", args: []string{"items", "list", "--phase", "S"}, want: []string{"Succeeded"}},
-		{reason: "formats", args: []string{"items", "list", "-o", ""}, want: []string{"text", "json", "wide", "yaml", "name"}},
+		{
+			reason: "formats", args: []string{"items", "list", "-o", ""},
+			want: []string{"text", "json", "wide", "yaml", "name"},
+		},
 		{reason: "goals", args: []string{"items", "wait", "--for", "d"}, want: []string{"deleted"}},
 		{reason: "colours", args: []string{"items", "tree", "--color", ""}, want: []string{"auto", "always", "never"}},
 		{reason: "commands", args: []string{"items", "tr"}, want: []string{"tree", "trigger"}},
@@ -56,7 +59,8 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 		}
 	}
-	if namespaces := completions(t, "items", "list", "--kubeconfig", s.kubeconfig, "-n", ""); !strings.Contains(strings.Join(namespaces, " "), other.namespace) {
+	namespaces := completions(t, "items", "list", "--kubeconfig", s.kubeconfig, "-n", "")
+	if !slices.Contains(namespaces, other.namespace) {
 		t.Errorf("expected the namespaces, but found %v", namespaces)
 	}
 }

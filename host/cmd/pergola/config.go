@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
@@ -31,10 +29,7 @@ plugin's own affair, and "pergola plugins verify DIR --config FILE" checks it.`,
 			if _, err := config.Load(args[0], defaultIdentity()); err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is a HostConfiguration that a host can use\n", args[0]); err != nil {
-				return fmt.Errorf("print the result: %w", err)
-			}
-			return nil
+			return printText(cmd.OutOrStdout(), args[0]+" is a HostConfiguration that a host can use\n")
 		},
 	}
 }

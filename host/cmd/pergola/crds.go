@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,12 +29,7 @@ DeployerRegistrations: it is needed for HTTP hooks, and for nothing else.`,
 			if err != nil {
 				return failing(err)
 			}
-			for _, manifest := range manifests {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s", manifest); err != nil {
-					return fmt.Errorf("print CustomResourceDefinitions: %w", err)
-				}
-			}
-			return nil
+			return printText(cmd.OutOrStdout(), string(bytes.Join(manifests, nil)))
 		},
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "print those of these resources alone, such as deployerregistrations")
@@ -46,8 +42,8 @@ func definitions(only []string) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	byResource := map[string][]byte{}
 	var resources []string
+	var chosen [][]byte
 	for _, manifest := range manifests {
 		var definition struct {
 			Spec struct{ Names struct{ Plural string } }
@@ -56,19 +52,14 @@ func definitions(only []string) ([][]byte, error) {
 			return nil, fmt.Errorf("read embedded CustomResourceDefinition: %w", err)
 		}
 		resources = append(resources, definition.Spec.Names.Plural)
-		byResource[definition.Spec.Names.Plural] = manifest
-	}
-	for _, name := range only {
-		if byResource[name] == nil {
-			return nil, fmt.Errorf("--only: expected any of %s, but found %q", strings.Join(resources, ", "), name)
+		if len(only) == 0 || slices.Contains(only, definition.Spec.Names.Plural) {
+			chosen = append(chosen, manifest)
 		}
 	}
-	if len(only) > 0 {
-		resources = slices.DeleteFunc(resources, func(name string) bool { return !slices.Contains(only, name) })
-	}
-	chosen := make([][]byte, 0, len(resources))
-	for _, name := range resources {
-		chosen = append(chosen, byResource[name])
+	for _, name := range only {
+		if !slices.Contains(resources, name) {
+			return nil, fmt.Errorf("--only: expected any of %s, but found %q", strings.Join(resources, ", "), name)
+		}
 	}
 	return chosen, nil
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +36,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
@@ -73,13 +73,8 @@ On SIGTERM the host finishes running calls and ends.`,
 
 // defaultIdentity is the pod's name, or the machine's.
 func defaultIdentity() string {
-	if pod := ownPod(); pod.name != "" {
-		return pod.name
-	}
-	if host, err := os.Hostname(); err == nil {
-		return host
-	}
-	return "pergola"
+	machine, _ := os.Hostname() // which may have none
+	return cmp.Or(ownPod().name, machine, "pergola")
 }
 
 // runHost runs the host until ctx ends, and then lets the calls under way come to an end before it ends the plugins.
@@ -102,7 +97,7 @@ func runHost(ctx context.Context, flags *hostFlags, settings *config.HostConfigu
 	}
 	h := &host{
 		flags: flags, settings: settings, replicas: replicas, log: log, level: level,
-		lastJobs: statuspage.NewJobs(), jobMetrics: telemetry.NewJobMetrics(),
+		listener: &listener{}, lastJobs: statuspage.NewJobs(), jobMetrics: telemetry.NewJobMetrics(),
 	}
 	if err := h.setUp(ctx, cluster, podCluster); err != nil {
 		return errors.Join(err, h.discard(ctx))
@@ -121,6 +116,7 @@ type host struct {
 	manager     manager.Manager
 	plugins     *plugin.Set
 	deployItems *controller.Controller
+	listener    *listener
 	// registrations have the HTTP hooks.
 	registrations *httphook.Registrations
 	jobs          *standalone.Setter // nil if the host sets no jobs
@@ -150,7 +146,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err := h.openPlugins(podCluster); err != nil {
 		return err
 	}
-	if err := h.replicas.lock(h.manager, listener{h}, h.settings.LockPrefix); err != nil {
+	if err := h.replicas.lock(h.manager, h.listener, h.settings.LockPrefix); err != nil {
 		return err
 	}
 	if h.flags.standalone {
@@ -159,11 +155,9 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		}
 	}
 	h.deployItems = controller.New(h.manager, h.controllerOptions(selectors))
-	if err := h.collectLeftovers(); err != nil {
+	h.listener.Controller = h.deployItems
+	if err := errors.Join(h.collectLeftovers(), h.add(h.deployItems)); err != nil {
 		return err
-	}
-	if err := h.manager.Add(h.deployItems); err != nil {
-		return fmt.Errorf("set up the host: %w", err)
 	}
 	return h.measure(ctx, podCluster)
 }
@@ -174,7 +168,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		Locks:                h.replicas.locker,
 		Identity:             h.settings.Identity,
 		Workers:              h.settings.Workers,
-		PluginWorkers:        pluginWorkers(h.settings),
+		PluginWorkers:        map[string]int{},
 		AbortTimeout:         h.settings.Timeouts.Abort.Duration,
 		MaxCrashes:           h.settings.MaxPluginCrashes,
 		HookTimeout:          h.settings.Timeouts.Hook.Duration,
@@ -186,8 +180,11 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		TargetServiceAccount: h.settings.TargetServiceAccount,
 		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
 		Served:               h.served,
-		Observed:             h.observers(),
+		Observed:             telemetry.NewStream(clock.RealClock{}, h.tracer, h.jobMetrics, h.lastJobs),
 		Log:                  h.log,
+	}
+	for name, p := range h.settings.Plugins {
+		options.PluginWorkers[name] = p.Workers
 	}
 	if h.jobs != nil {
 		options.Witness = h.jobs
@@ -196,26 +193,15 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 }
 
 // listener passes on to the controller, which is made after them, what plugins and locks report.
-type listener struct{ host *host }
+type listener struct{ *controller.Controller }
 
-var (
-	_ plugin.Listener = listener{}
-	_ lock.Listener   = listener{}
-)
-
-// Changed implements plugin.Listener.
-func (l listener) Changed() { l.host.deployItems.Changed() }
-
-// WakeUp implements plugin.Listener.
-func (l listener) WakeUp(p *plugin.Plugin, namespace, name string) {
-	l.host.deployItems.WakeUp(p, namespace, name)
+// add has the manager run something.
+func (h *host) add(runnable manager.Runnable) error {
+	if err := h.manager.Add(runnable); err != nil {
+		return fmt.Errorf("set up the host: %w", err)
+	}
+	return nil
 }
-
-// Freed implements lock.Listener.
-func (l listener) Freed(key lock.Key) { l.host.deployItems.Freed(key) }
-
-// Lost implements lock.Listener.
-func (l listener) Lost(key lock.Key) { l.host.deployItems.Lost(key) }
 
 // discard gives back what a host has that is not run.
 func (h *host) discard(ctx context.Context) error {
@@ -276,16 +262,13 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 		return err
 	}
 	h.log.Info("host is starting", "version", version, "config", h.flags.config, "pluginDir", h.flags.pluginDir,
-		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone, "locking", !h.replicas.alone(),
-		"listenAddress", endpoints.Server.Addr)
-	if err := h.manager.Add(endpoints); err != nil {
-		return fmt.Errorf("set up the host: %w", err)
-	}
-	return errors.Join(h.serveProfiles(ctx), h.serveStatusPage(ctx))
+		"attached", h.flags.attach, "identity", h.settings.Identity, "standalone", h.flags.standalone,
+		"locking", !h.replicas.alone(), "listenAddress", endpoints.Server.Addr)
+	return errors.Join(h.add(endpoints), h.serveProfiles(ctx), h.serveStatusPage(ctx))
 }
 
-// run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this replica, without
-// which others take its locks over, outlives the plugins. A replica that was replaced stops, too.
+// run starts everything and stops it in reverse: the plugins outlive those who call them, and the sign of life of this
+// replica, without which others take its locks over, outlives the plugins. A replica that was replaced stops, too.
 func (h *host) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -311,8 +294,8 @@ func (h *host) run(ctx context.Context) error {
 const unsyncedGrace = 2 * time.Second
 
 // manage runs the manager until ctx ends. A manager that still waits for its caches does not end then, but spins (see
-// https://github.com/kubernetes-sigs/controller-runtime/pull/3440). It has started nothing that must be stopped in order, and is left to the end of the
-// process.
+// https://github.com/kubernetes-sigs/controller-runtime/pull/3440). It has started nothing that must be stopped in
+// order, and is left to the end of the process.
 func (h *host) manage(ctx context.Context) error {
 	ended := make(chan error, 1)
 	// What it runs besides controllers takes its logger from the context.
@@ -349,8 +332,8 @@ func (h *host) ready() error {
 // withAdvice adds to an error what to do about it, where the error does not say.
 func withAdvice(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("the cluster lacks CustomResourceDefinitions; `pergola crds | kubectl create -f -` installs those that are missing, "+
-			"and leaves the others as they are: %w", err)
+		return fmt.Errorf("the cluster lacks CustomResourceDefinitions; `pergola crds | kubectl create -f -` installs "+
+			"those that are missing, and leaves the others as they are: %w", err)
 	}
 	// What the clients were about to do when nobody answered, and how they have tried, is of no interest.
 	var request *url.Error
@@ -396,7 +379,8 @@ func clusterConfig(kubeconfig string, limits config.Client) (*rest.Config, error
 	return cluster, nil
 }
 
-// kubeconfigLoader finds a kubeconfig as kubectl does: the one that is named, or those of $KUBECONFIG, or the one in the home directory.
+// kubeconfigLoader finds a kubeconfig as kubectl does: the one that is named, or those of $KUBECONFIG, or the one in
+// the home directory.
 func kubeconfigLoader(named string, overrides *clientcmd.ConfigOverrides) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = named
@@ -406,8 +390,8 @@ func kubeconfigLoader(named string, overrides *clientcmd.ConfigOverrides) client
 func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 	cluster, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("find the cluster: there is no kubeconfig that names one at %s; say with --kubeconfig or $KUBECONFIG where it is",
-			strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
+		return nil, fmt.Errorf("find the cluster: there is no kubeconfig that names one at %s; "+
+			"say with --kubeconfig or $KUBECONFIG where it is", strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
@@ -415,8 +399,9 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 	return cluster, nil
 }
 
-// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and secrets nothing but
-// metadata. When it stops, calls under way may take the time of drain. How it and its controllers start and stop is logged at level debug.
+// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and
+// secrets nothing but metadata. When it stops, calls under way may take the time of drain. How it and its controllers
+// start and stop is logged at level debug.
 func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

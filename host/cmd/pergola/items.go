@@ -30,18 +30,18 @@ func newItemsCommand() *cobra.Command {
 
 The commands work with your own kubeconfig and your own rights, as kubectl does, and need no host.`,
 	}
-	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(),
-		newItemsWaitCommand(), newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
+	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(), newItemsWaitCommand(),
+		newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
+	for _, below := range cmd.Commands() {
+		run := below.RunE
+		below.RunE = func(cmd *cobra.Command, args []string) error { return asItems(run(cmd, args)) }
+	}
 	return cmd
 }
 
-// asItems gives the errors of a command for items their exit code and what there is to say about rights and definitions.
-func asItems(err error) error {
-	if err == nil {
-		return nil
-	}
-	return failing(withRights(withAdvice(err)))
-}
+// asItems gives the errors of a command for items their exit code and what there is to say about rights and
+// definitions.
+func asItems(err error) error { return failing(withRights(withAdvice(err))) }
 
 // clusterFlags say which cluster the DeployItems are in, as the flags of kubectl do.
 type clusterFlags struct {
@@ -51,14 +51,16 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or ~/.kube/config")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or ~/.kube/config")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig to use; without it the current one")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the DeployItems; without it that of the context")
 }
 
 // addTargetsTo adds what a command needs that looks at Targets.
 func (f *clusterFlags) addTargetsTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.targetAccount, "target-service-account", "", "the targetServiceAccount in the configuration of the host, if it has one")
+	flags.StringVar(&f.targetAccount, "target-service-account", "",
+		"the targetServiceAccount in the configuration of the host, if it has one")
 }
 
 // userCluster is the cluster with the DeployItems as a user sees it, with the user's own rights.
@@ -108,25 +110,29 @@ func (f *clusterFlags) read(ctx context.Context, name string) (*userCluster, *v1
 	return cluster, item, err
 }
 
-// follow tells of the items that the options select: of all of them first, and then of each that changes, until one of the functions has seen
-// enough. A watch that ends is begun again where it was; if the API server does not know that place any more, all are told again.
+// follow calls told with the items that the options select: with all of them and no event first, and then with each
+// that changes, until told has seen enough. A watch that ends is begun again where it was; if the API server does not
+// know that place any more, all are told again.
 func (c *userCluster) follow(
-	ctx context.Context, options []client.ListOption, all func([]v1alpha1.DeployItem) (bool, error), one func(*v1alpha1.DeployItem, bool) (bool, error),
+	ctx context.Context, options []client.ListOption,
+	told func([]v1alpha1.DeployItem, watch.EventType) (done bool, err error),
 ) error {
-	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-		return c.Watch(ctx, &v1alpha1.DeployItemList{}, append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)...)
-	}}
+	follow := func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+		from := append([]client.ListOption{&client.ListOptions{Raw: &raw}}, options...)
+		return c.Watch(ctx, &v1alpha1.DeployItemList{}, from...)
+	}
+	watcher := &cache.ListWatch{WatchFuncWithContext: follow}
 	for {
 		list := &v1alpha1.DeployItemList{}
 		if err := c.List(ctx, list, options...); err != nil {
 			return fmt.Errorf("list DeployItems: %w", err)
 		}
-		if done, err := all(list.Items); done || err != nil {
+		if done, err := told(list.Items, ""); done || err != nil {
 			return err
 		}
 		_, err := watchtools.Until(ctx, list.ResourceVersion, watcher, func(event watch.Event) (bool, error) {
 			if item, ok := event.Object.(*v1alpha1.DeployItem); ok {
-				return one(item, event.Type == watch.Deleted)
+				return told([]v1alpha1.DeployItem{*item}, event.Type)
 			}
 			return false, apierrors.FromObject(event.Object)
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,7 +41,8 @@ applied: what an item of that name has deployed so far is taken from the cluster
 
 The item, its Target with its secret and its Context are read with your own rights. The plugin that serves the type of
 the item is started here, as a host does it, and asked; use the plugins and the configuration of the host. It needs the
-capability "diff", which "pergola plugins list" shows. HTTP hooks are not asked, so what they would change is not shown. What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola.
+capability "diff", which "pergola plugins list" shows. HTTP hooks are not asked, so what they would change is not
+shown. What Secrets hold is hidden by the plugin, if it was built with the sdk of Pergola.
 
 Each change has a line of its own, and below it what differs. "-o yaml" has both states of each object as a whole.
 
@@ -60,24 +62,19 @@ The exit code is 0 if nothing would change, 1 if something would, and 2 after an
 	d.cluster.addTargetsTo(flags)
 	d.local.addTo(flags)
 	flags.StringVarP(&d.file, "filename", "f", "", "file with the DeployItem, in YAML or JSON; - for standard input")
-	flags.StringVar(&d.pluginDir, "plugin-dir", defaultPluginDir, "directory with the plugins of the host, which are started for this")
+	flags.StringVar(&d.pluginDir, "plugin-dir", defaultPluginDir,
+		"directory with the plugins of the host, which are started for this")
 	d.local.addAttachTo(flags)
 	flags.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long it may take")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			args = []string{""}
-		}
-		report, err := d.run(cmd, args[0])
+		report, err := d.run(cmd, strings.Join(args, "")) // there is none with -f
 		if err != nil {
-			return asItems(err)
+			return err
 		}
 		out := cmd.OutOrStdout()
-		text, err := report.text(paletteOf(colour.value, out))
-		if err == nil {
-			err = printAs(out, output.value, report, func(bool) string { return text })
-		}
+		err = printAs(out, output.value, report, func(bool) string { return report.text(paletteOf(colour.value, out)) })
 		if err != nil {
-			return failing(err)
+			return err
 		}
 		return report.verdict()
 	}
@@ -100,7 +97,8 @@ func oneOfItemAndFile(args []string, file string) error {
 
 // run asks the plugin.
 func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err error) {
-	ctx, cancel := context.WithTimeoutCause(cmd.Context(), d.timeout, fmt.Errorf("it has taken longer than %s, which --timeout allows", d.timeout))
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), d.timeout,
+		fmt.Errorf("it has taken longer than %s, which --timeout allows", d.timeout))
 	defer cancel()
 	defer func() {
 		if cause := context.Cause(ctx); errors.Is(err, context.DeadlineExceeded) && cause != nil {
@@ -146,10 +144,10 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 	if err != nil {
 		return nil, fmt.Errorf("ask the plugin %q: %w", p.Name(), err)
 	}
-	if len(found.Errors) > 0 {
-		return nil, refusal(p.Name(), found.Errors)
+	for _, reason := range found.Errors {
+		err = errors.Join(err, fmt.Errorf("plugin %q: %s", p.Name(), inspect.Printable(failureText(reason))))
 	}
-	return newDiffReport(item, found.Changes), nil
+	return newDiffReport(item, found.Changes), err
 }
 
 // withRights adds to a refusal of the API server whose rights are meant.
@@ -160,17 +158,10 @@ func withRights(err error) error {
 	return err
 }
 
-// refusal is the error of a plugin that could not compare.
-func refusal(name string, reasons []plugin.Error) error {
-	errs := make([]error, 0, len(reasons))
-	for _, reason := range reasons {
-		errs = append(errs, fmt.Errorf("plugin %q: %s", name, inspect.Printable(failureText(reason))))
-	}
-	return errors.Join(errs...)
-}
-
 // item returns the item to compare, as it is or would be in the cluster.
-func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, stdin io.Reader) (*v1alpha1.DeployItem, error) {
+func (d *itemDiff) item(
+	ctx context.Context, cluster *userCluster, name string, stdin io.Reader,
+) (*v1alpha1.DeployItem, error) {
 	if d.file == "" {
 		return cluster.stayingItem(ctx, name)
 	}
@@ -179,7 +170,8 @@ func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, 
 		return nil, err
 	}
 	if d.cluster.namespace != "" && item.Namespace != "" && item.Namespace != d.cluster.namespace {
-		return nil, fmt.Errorf("the DeployItem of the file is in the namespace %q, but -n says %q", item.Namespace, d.cluster.namespace)
+		return nil, fmt.Errorf("the DeployItem of the file is in the namespace %q, but -n says %q",
+			item.Namespace, d.cluster.namespace)
 	}
 	cluster.namespace = cmp.Or(item.Namespace, cluster.namespace)
 	existing, err := cluster.stayingItem(ctx, item.Name)
@@ -201,13 +193,14 @@ func (d *itemDiff) item(ctx context.Context, cluster *userCluster, name string, 
 func (c *userCluster) stayingItem(ctx context.Context, name string) (*v1alpha1.DeployItem, error) {
 	item, err := c.deployItem(ctx, name)
 	if err == nil && item.DeletionTimestamp != nil {
-		return nil, fmt.Errorf("the DeployItem %q is being deleted, with what it has deployed; no job will change anything else", c.namespace+"/"+name)
+		return nil, fmt.Errorf("the DeployItem %q is being deleted, with what it has deployed; "+
+			"no job will change anything else", c.namespace+"/"+name)
 	}
 	return item, err
 }
 
-// resolver resolves with the user's own rights, and by the rules of a host. A missing Context "default" is an empty one: Landscaper would
-// create it, and a host without Landscaper does the same.
+// resolver resolves with the user's own rights, and by the rules of a host. A missing Context "default" is an empty
+// one: Landscaper would create it, and a host without Landscaper does the same.
 func (c *userCluster) resolver() *target.Resolver {
 	return target.NewResolver(c, c, target.Options{
 		DefaultContext: true, ServiceAccount: c.targetAccount,
@@ -231,11 +224,13 @@ func callFor(ctx context.Context, resolver *target.Resolver, item *v1alpha1.Depl
 func theOneFor(plugins *plugin.Set, itemType v1alpha1.DeployItemType) (*plugin.Plugin, error) {
 	if p := plugins.For(itemType); p != nil {
 		if info := p.Info(); !info.Capabilities.Diff {
-			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but cannot tell what a job would change: it lacks the capability diff", info.Name, info.Version, itemType)
+			return nil, fmt.Errorf("the plugin %q %s serves the type %q, but cannot tell what a job would change: "+
+				"it lacks the capability diff", info.Name, info.Version, itemType)
 		}
 		return p, nil
 	}
-	errs := []error{fmt.Errorf("no plugin serves the type %q; say with --plugin-dir or --attach where the plugins of the host are", itemType)}
+	errs := []error{fmt.Errorf("no plugin serves the type %q; "+
+		"say with --plugin-dir or --attach where the plugins of the host are", itemType)}
 	for _, s := range plugins.Status() {
 		if s.Problem != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", s.File, s.Problem))

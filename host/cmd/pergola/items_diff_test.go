@@ -5,18 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -61,12 +54,14 @@ func (differ) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, erro
 	target := "nowhere"
 	if req.Target != nil {
 		target = req.Target.Name
-		if !strings.Contains(string(req.Target.Content), "t0ps3cret") {
+		if !strings.Contains(string(req.Target.Content), "kubeconfig") {
 			target += " without credentials"
 		}
 	}
-	change := sdk.Change{Object: "Document " + item.Namespace + "/" + item.Name, Action: sdk.ActionCreate, After: item.Spec.Config.Raw}
-	change.Note = "on " + target + ", with Context " + req.Context.Name + ", label " + item.Labels["a"] + item.Labels["b"]
+	change := sdk.Change{
+		Object: "Document " + item.Namespace + "/" + item.Name, Action: sdk.ActionCreate, After: item.Spec.Config.Raw,
+		Note: "on " + target + ", with Context " + req.Context.Name + ", label " + item.Labels["a"] + item.Labels["b"],
+	}
 	if status := item.Status.ProviderStatus; status != nil {
 		change.Action, change.Before = sdk.ActionUpdate, status.Raw
 	}
@@ -89,222 +84,126 @@ func (puller) Diff(_ context.Context, req *sdk.Request) (*sdk.DiffResponse, erro
 	}}}, nil
 }
 
-// workshop is a cluster with DeployItems and a directory with plugins, as the user of the command has them.
-type workshop struct {
-	t          *testing.T
-	admin      client.Client
-	plugins    string
-	kubeconfig string
-	powerless  string // kubeconfig of one who may read DeployItems and nothing else
-}
-
 const document = `{"apiVersion":"test.pergola.dev/v1","kind":"Document","colour":"green"}`
 
-func newWorkshop(t *testing.T) *workshop {
+// pluginDir is a directory with the test binary by all the names by which it is a plugin.
+func pluginDir(t *testing.T) string {
 	t.Helper()
-	controlPlane, admin := testenv.ForTest(t)
-	w := &workshop{t: t, admin: admin, plugins: t.TempDir(), kubeconfig: controlPlane.Kubeconfig}
+	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name := range testPlugins() {
-		if err := os.WriteFile(filepath.Join(w.plugins, name), program, 0o755); err != nil {
+		if err := testenv.AddPlugin(self, dir, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "workshop"}})
-	w.create(&corev1.Secret{ObjectMeta: w.named("credentials"), StringData: map[string]string{"token": "t0ps3cret"}})
-	w.create(&corev1.Secret{
-		ObjectMeta: w.named("pull"), Type: corev1.SecretTypeDockerConfigJson, StringData: map[string]string{corev1.DockerConfigJsonKey: `{"auths":{"a":{"auth":"t0ps3cret"}}}`},
-	})
-	w.create(&v1alpha1.Context{ObjectMeta: w.named("private"), ContextConfiguration: v1alpha1.ContextConfiguration{
-		RegistryPullSecrets: []v1alpha1.LocalObjectReference{{Name: "pull"}},
-	}})
-	w.create(&v1alpha1.Target{ObjectMeta: w.named("here"), Spec: v1alpha1.TargetSpec{Type: "test.pergola.dev/any", SecretRef: &v1alpha1.LocalSecretReference{Name: "credentials"}}})
-	w.powerless = w.impersonating("powerless")
-	w.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{
-		{Verbs: []string{"get"}, APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"deployitems", "targets", "contexts"}},
-	}})
-	w.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reader"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "powerless"}},
-	})
-	return w
-}
-
-func (w *workshop) named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: "workshop"}
-}
-
-func (w *workshop) create(object client.Object) {
-	w.t.Helper()
-	if err := w.admin.Create(w.t.Context(), object); err != nil {
-		w.t.Fatalf("create %T: %v", object, err)
-	}
-}
-
-// impersonating returns a kubeconfig of another user.
-func (w *workshop) impersonating(user string) string {
-	w.t.Helper()
-	config, err := clientcmd.LoadFromFile(w.kubeconfig)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, info := range config.AuthInfos {
-		info.Impersonate = user
-	}
-	config.Contexts["shopping"] = &clientcmdapi.Context{Namespace: "workshop"}
-	for _, c := range config.Contexts {
-		if c.Cluster != "" {
-			config.Contexts["shopping"].Cluster, config.Contexts["shopping"].AuthInfo = c.Cluster, c.AuthInfo
-		}
-	}
-	path := filepath.Join(w.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		w.t.Fatal(err)
-	}
-	return path
-}
-
-// item creates a DeployItem that has deployed something already, unless that is empty.
-func (w *workshop) item(name string, deployed string, modify ...func(*v1alpha1.DeployItem)) {
-	w.t.Helper()
-	item := &v1alpha1.DeployItem{ObjectMeta: w.named(name), Spec: v1alpha1.DeployItemSpec{
-		Type: differType, Target: &v1alpha1.ObjectReference{Name: "here"}, Config: &runtime.RawExtension{Raw: []byte(document)},
-	}}
-	item.Labels = map[string]string{"a": "one"}
-	for _, m := range modify {
-		m(item)
-	}
-	w.create(item)
-	if deployed == "" {
-		return
-	}
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(deployed)}
-	if err := w.admin.Status().Update(w.t.Context(), item); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// diff runs the command and returns what it prints, and its exit code with its error.
-func (w *workshop) diff(args ...string) (out string, code int, err error) {
-	w.t.Helper()
-	args = append([]string{"items", "diff", "--kubeconfig", w.kubeconfig, "--plugin-dir", w.plugins}, args...)
-	out, err = pergola(w.t, args...)
-	return out, codeOf(err), err
+	return dir
 }
 
 func TestItemsDiff(t *testing.T) {
-	w := newWorkshop(t)
-	red := strings.Replace(document, "green", "red", 1)
-	w.item("new", "")
-	w.item("changed", red)
-	w.item("same", document)
-	w.item("plain", "", func(i *v1alpha1.DeployItem) { i.Spec.Type = plainType })
-	w.item("unserved", "", func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/none" })
-	w.item("puller", "", func(i *v1alpha1.DeployItem) {
-		i.Spec.Type, i.Spec.Context, i.Spec.Target = pullerType, "private", nil
+	s := newShop(t)
+	s.target("here")
+	s.create(&corev1.Secret{
+		ObjectMeta: s.named("pull"), Type: corev1.SecretTypeDockerConfigJson,
+		StringData: map[string]string{corev1.DockerConfigJsonKey: `{"auths":{"a":{"auth":"t0ps3cret"}}}`},
 	})
-	w.item("wrong", "", func(i *v1alpha1.DeployItem) {
+	s.create(&v1alpha1.Context{ObjectMeta: s.named("private"), ContextConfiguration: v1alpha1.ContextConfiguration{
+		RegistryPullSecrets: []v1alpha1.LocalObjectReference{{Name: "pull"}},
+	}})
+	s.allow("powerless", deployItems, "targets."+v1alpha1.GroupName, "contexts."+v1alpha1.GroupName)
+
+	item := func(name string, steps ...itemStep) {
+		s.item(name, append([]itemStep{on("here"), func(i *v1alpha1.DeployItem) {
+			i.Spec.Type, i.Spec.Config.Raw, i.Labels = differType, []byte(document), map[string]string{"a": "one"}
+		}}, steps...)...)
+	}
+	ofType := func(name v1alpha1.DeployItemType) itemStep {
+		return func(i *v1alpha1.DeployItem) { i.Spec.Type = name }
+	}
+	red := strings.Replace(document, "green", "red", 1)
+	item("new")
+	item("changed", keeps(red))
+	item("same", keeps(document))
+	item("plain", ofType(plainType))
+	item("unserved", ofType("test.pergola.dev/none"))
+	item("puller", ofType(pullerType), func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Target = "private", nil })
+	item("wrong", func(i *v1alpha1.DeployItem) {
 		i.Spec.Config.Raw = []byte(`{"apiVersion":"test.pergola.dev/v1","kind":"Document","wrong":"it is\u001b[31m"}`)
 	})
-	w.item("lost", "", func(i *v1alpha1.DeployItem) { i.Spec.Target.Name, i.Spec.Context = "nowhere", "none" })
-	w.item("going", "", func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
-	if err := w.admin.Delete(t.Context(), &v1alpha1.DeployItem{ObjectMeta: w.named("going")}); err != nil {
-		t.Fatal(err)
-	}
+	item("lost", on("nowhere"), func(i *v1alpha1.DeployItem) { i.Spec.Context = "none" })
+	item("going", func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+	s.remove("going")
 	const head = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\n"
-	spec := "spec: {type: test.pergola.dev/differ, target: {name: here}, config: " + strings.Replace(document, "green", "blue", 1) + "}\n"
+	blue := strings.Replace(document, "green", "blue", 1)
+	spec := "spec: {type: test.pergola.dev/differ, target: {name: here}, config: " + blue + "}\n"
 	file := writeFile(t, "item.yaml", head+"metadata: {name: changed, labels: {b: two}}\n"+spec)
-	unborn := writeFile(t, "unborn.yaml", head+"metadata: {name: unborn, namespace: workshop}\n"+spec+"status: {observedGeneration: 1, providerStatus: "+document+"}\n")
-	changed := "~ update Document workshop/changed: on here, with Context default, label one\n    @@ -1,3 +1,3 @@\n     apiVersion: test.pergola.dev/v1\n    -colour: red\n    +colour: green\n     kind: Document\n0 to create, 1 to update, 0 to delete.\n"
-	applied := strings.Replace(strings.Replace(changed, "+colour: green", "+colour: blue", 1), "label one", "label onetwo", 1)
-
-	for _, tc := range []struct {
-		reason string
-		args   []string
-		code   int
-		out    string   // all that is printed
-		err    []string // parts of the error; none for none
-	}{
-		{
-			reason: "what was never deployed is new", args: []string{"new", "-n", "workshop"}, code: 1,
-			out: "+ create Document workshop/new: on here, with Context default, label one\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: green\n    +kind: Document\n1 to create, 0 to update, 0 to delete.\n",
-		},
-		{reason: "what has changed since", args: []string{"changed", "-n", "workshop"}, code: 1, out: changed},
-		{reason: "the namespace of the kubeconfig's context", args: []string{"changed", "--kubeconfig", w.impersonating(""), "--context", "shopping"}, code: 1, out: changed},
-		{reason: "nothing to do", args: []string{"same", "-n", "workshop"}, out: "Nothing to change.\n"},
-		{reason: "a file, as if it were applied to the item", args: []string{"-f", file, "-n", "workshop"}, code: 1, out: applied},
-		{
-			reason: "a file of an item that is not there, whose status is not its own to tell", args: []string{"-f", unborn}, code: 1,
-			out: "+ create Document workshop/unborn: on here, with Context default, label\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: blue\n    +kind: Document\n1 to create, 0 to update, 0 to delete.\n",
-		},
-		{reason: "another namespace than that of the file", args: []string{"-f", unborn, "-n", "default"}, code: 2, err: []string{`"workshop"`, `-n says "default"`}},
-		{reason: "no such item", args: []string{"nobody", "-n", "workshop"}, code: 2, err: []string{`there is no DeployItem "nobody" in the namespace "workshop"`, "-n"}},
-		{reason: "no name at all", args: []string{"-n", "workshop"}, code: 2, err: []string{"-f", "0 arguments"}},
-		{reason: "an empty name would be a list", args: []string{"", "-n", "workshop"}, code: 2, err: []string{"is empty"}},
-		{reason: "two things to compare", args: []string{"new", "-f", file}, code: 2, err: []string{`"new"`, "-f"}},
-		{reason: "no such flag", args: []string{"new", "--colour"}, code: 2, err: []string{"--colour"}},
-		{reason: "no such file", args: []string{"-f", "/no/where"}, code: 2, err: []string{"/no/where"}},
-		{reason: "no such context", args: []string{"new", "--context", "nowhere"}, code: 2, err: []string{"nowhere"}},
-		{reason: "an item that goes", args: []string{"going", "-n", "workshop"}, code: 2, err: []string{`"workshop/going"`, "is being deleted"}},
-		{reason: "all that is missing", args: []string{"lost", "-n", "workshop"}, code: 2, err: []string{`Target "workshop/nowhere"`, `Context "workshop/none"`}},
-		{
-			reason: "credentials of the Context", args: []string{"puller", "-n", "workshop"}, code: 1,
-			out: "+ create Image: pulled with 36 bytes\n1 to create, 0 to update, 0 to delete.\n",
-		},
-		{
-			reason: "what may not be read is for the plugin to judge", args: []string{"puller", "-n", "workshop", "--kubeconfig", w.powerless}, code: 2,
-			err: []string{`plugin "puller": [ERR_CONFIGURATION_PROBLEM]`, `registryPullSecrets[0].name: the Secret "workshop/pull" may not be read`},
-		},
-		{reason: "a plugin that cannot", args: []string{"plain", "-n", "workshop"}, code: 2, err: []string{`the plugin "plain" v2`, "lacks the capability diff"}},
-		{reason: "no plugin, and what may be why", args: []string{"unserved", "-n", "workshop"}, code: 2, err: []string{`no plugin serves the type "test.pergola.dev/none"`, "--plugin-dir", "plugin broken: "}},
-		{reason: "what the plugin does not like", args: []string{"wrong", "-n", "workshop"}, code: 2, err: []string{`plugin "differ": [ERR_CONFIGURATION_PROBLEM]`, `spec.config.wrong: it is\x1b[31m`}},
-		{
-			reason: "the rights are the user's", args: []string{"new", "-n", "workshop", "--kubeconfig", w.powerless}, code: 2,
-			err: []string{`secrets "credentials" is forbidden`, `"powerless"`, "your own rights"},
-		},
-	} {
-		out, code, err := w.diff(tc.args...)
-		if code != tc.code {
-			t.Errorf("%s: expected the exit code %d, but found %d: %v", tc.reason, tc.code, code, err)
-		}
-		if diff := cmp.Diff(tc.out, out); diff != "" {
-			t.Errorf("%s (-want +got):\n%s%v", tc.reason, diff, err)
-		}
-		for _, text := range tc.err {
-			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: expected %q, but found: %v", tc.reason, text, err)
-			}
-		}
-		if strings.Contains(out, "t0ps3cret") || err != nil && strings.Contains(err.Error(), "t0ps3cret") {
-			t.Errorf("%s: the credentials are shown: %s (%v)", tc.reason, out, err)
-		}
+	unborn := writeFile(t, "unborn.yaml", head+"metadata: {name: unborn, namespace: "+s.namespace+"}\n"+spec+
+		"status: {observedGeneration: 1, providerStatus: "+document+"}\n")
+	const created, updated = "1 to create, 0 to update, 0 to delete.\n", "0 to create, 1 to update, 0 to delete.\n"
+	colours := func(before, after string) string {
+		return "\n    @@ -1,3 +1,3 @@\n     apiVersion: test.pergola.dev/v1\n    -colour: " + before +
+			"\n    +colour: " + after + "\n     kind: Document\n"
+	}
+	colour := func(name string) string {
+		return "\n    @@ -0,0 +1,3 @@\n    +apiVersion: test.pergola.dev/v1\n    +colour: " + name + "\n    +kind: Document\n"
+	}
+	plugins := " --plugin-dir " + pluginDir(t)
+	powerless := " --kubeconfig " + s.as("powerless")
+	cases := []itemsCase{
+		{"what was never deployed is new", "new", 1, []string{
+			"+ create Document NS/new: on here, with Context default, label one" + colour("green") + created,
+		}},
+		{"what has changed since", "changed", 1, []string{
+			"~ update Document NS/changed: on here, with Context default, label one" + colours("red", "green") + updated,
+		}},
+		{"nothing to do", "same", 0, []string{"Nothing to change.\n"}},
+		{"a file, as if it were applied to the item", "-f " + file, 1, []string{
+			"~ update Document NS/changed: on here, with Context default, label onetwo" + colours("red", "blue") + updated,
+		}},
+		{"a file of an item that is not there, whose status is not its own to tell", "-f " + unborn, 1, []string{
+			"+ create Document NS/unborn: on here, with Context default, label" + colour("blue") + created,
+		}},
+		{"another namespace than that of the file", "-n default -f " + unborn, 2, []string{`"NS"`, `-n says "default"`}},
+		{"another context of the kubeconfig", "new --context other", 2, []string{
+			`there is no DeployItem "new" in the namespace "elsewhere"`,
+		}},
+		{"no such item", "nobody", 2, []string{`there is no DeployItem "nobody" in the namespace "NS"`, "-n"}},
+		{"an empty name would be a list", "", 2, []string{"is empty"}},
+		{"two things to compare", "new -f " + file, 2, []string{`"new"`, "-f"}},
+		{"two items", "new same", 2, []string{"2 arguments"}},
+		{"no such flag", "new --colour", 2, []string{"--colour"}},
+		{"no such file", "-f /no/where", 2, []string{"/no/where"}},
+		{"no such context", "new --context nowhere", 2, []string{"nowhere"}},
+		{"an item that goes", "going", 2, []string{`"NS/going"`, "is being deleted"}},
+		{"all that is missing", "lost", 2, []string{`Target "NS/nowhere"`, `Context "NS/none"`}},
+		{"credentials of the Context", "puller", 1, []string{"+ create Image: pulled with 36 bytes\n" + created}},
+		{"what may not be read is for the plugin to judge", "puller" + powerless, 2, []string{
+			`plugin "puller": [ERR_CONFIGURATION_PROBLEM]`, `registryPullSecrets[0].name: the Secret "NS/pull" may not be read`,
+		}},
+		{"a plugin that cannot", "plain", 2, []string{`the plugin "plain" v2`, "lacks the capability diff"}},
+		{"no plugin, and what may be why", "unserved", 2, []string{
+			`no plugin serves the type "test.pergola.dev/none"`, "--plugin-dir", "plugin broken: ",
+		}},
+		{"what the plugin does not like", "wrong", 2, []string{
+			`plugin "differ": [ERR_CONFIGURATION_PROBLEM]`, `spec.config.wrong: it is\x1b[31m`,
+		}},
+		{"the rights are the user's", "new" + powerless, 2, []string{
+			`secrets "here" is forbidden`, `"powerless"`, "your own rights",
+		}},
+	}
+	for _, tc := range cases {
+		tc.command = "diff " + tc.command + plugins
+		s.expect(tc)
 	}
 
-	out, code, err := w.diff("changed", "-n", "workshop", "-o", "json")
-	want := `{"deployItem":"workshop/changed","changes":[{"object":"Document workshop/changed","action":"update","before":` + red + `,"after":` + document +
-		`,"note":"on here, with Context default, label one"}]}`
+	out, code, err := s.run(strings.Split("diff changed -o json"+plugins, " ")...)
+	name := s.namespace + "/changed"
+	want := `{"deployItem":"` + name + `","changes":[{"object":"Document ` + name + `","action":"update","before":` + red +
+		`,"after":` + document + `,"note":"on here, with Context default, label one"}]}`
 	if diff := cmp.Diff(decoded(t, want), decoded(t, out)); diff != "" || code != 1 {
 		t.Errorf("as JSON, with code %d: (-want +got):\n%s%v", code, diff, err)
-	}
-}
-
-func TestItemOfFile(t *testing.T) {
-	t.Parallel()
-	const text = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\nmetadata: {name: a}\nspec: {type: t}\n"
-	for path, stdin := range map[string]string{"-": text, writeFile(t, "item.yaml", text): ""} {
-		if item, err := readItem(path, strings.NewReader(stdin)); err != nil || item.Name != "a" {
-			t.Errorf("%s: expected the item, but found %v (%v)", path, item, err)
-		}
-	}
-	if _, err := readItem("-", strings.NewReader("{")); err == nil || !strings.Contains(err.Error(), "read standard input") {
-		t.Errorf("expected to hear where it comes from, but found: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +60,7 @@ func (r *diffReport) verdict() error {
 }
 
 // text is a report for people. What plugins say reaches the terminal as nothing but text.
-func (r *diffReport) text(palette inspect.Palette) (string, error) {
+func (r *diffReport) text(palette inspect.Palette) string {
 	var out strings.Builder
 	for _, c := range r.Changes {
 		mark, note := markOf[c.Action], strings.TrimSpace(c.Note)
@@ -70,16 +69,12 @@ func (r *diffReport) text(palette inspect.Palette) (string, error) {
 			header, note = header+": "+inspect.Printable(note), ""
 		}
 		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + inspect.Indented("    ", note))
-		lines, err := c.lines()
-		if err != nil {
-			return "", err
-		}
-		for _, line := range lines {
+		for _, line := range c.lines() {
 			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+inspect.Printable(line[1:])) + "\n")
 		}
 	}
 	out.WriteString(r.summary() + "\n")
-	return out.String(), nil
+	return out.String()
 }
 
 // summary is the last line. Actions that are rare are told only if there are some.
@@ -99,7 +94,8 @@ func (r *diffReport) summary() string {
 
 // markOf are the marks of the actions.
 var markOf = map[sdk.Action]string{
-	sdk.ActionCreate: "+", sdk.ActionUpdate: "~", sdk.ActionRecreate: "±", sdk.ActionDelete: "-", sdk.ActionKeep: "=", sdk.ActionFail: "!",
+	sdk.ActionCreate: "+", sdk.ActionUpdate: "~", sdk.ActionRecreate: "±", sdk.ActionDelete: "-", sdk.ActionKeep: "=",
+	sdk.ActionFail: "!",
 }
 
 // colourOf are the colours of the marks, and of the line that says where a difference is.
@@ -108,20 +104,19 @@ var colourOf = map[string]inspect.Colour{
 }
 
 // lines are what differs, as a unified diff.
-func (c *diffChange) lines() ([]string, error) {
+func (c *diffChange) lines() []string {
 	if c.Action == sdk.ActionKeep || c.Action == sdk.ActionFail && c.After == nil {
-		return nil, nil // it stays as it is
+		return nil // it stays as it is
 	}
-	before, beforeErr := yamlOf(c.Before)
-	after, afterErr := yamlOf(c.After)
-	if err := errors.Join(beforeErr, afterErr); err != nil {
-		return nil, err
+	state := func(document json.RawMessage) []string {
+		text, err := yamlOf(document)
+		if err != nil {
+			text = err.Error() + "\n"
+		}
+		return slices.Collect(strings.Lines(text))
 	}
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: slices.Collect(strings.Lines(before)), B: slices.Collect(strings.Lines(after)), Context: 3,
+	text, _ := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{ // it writes to memory
+		A: state(c.Before), B: state(c.After), Context: 3,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("compare: %w", err)
-	}
-	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), nil
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,11 +48,12 @@ The last column is what a job waits for, or the last error of one that failed; "
 	l.cluster.addTo(flags)
 	flags.BoolVarP(&l.allNamespaces, "all-namespaces", "A", false, "list the DeployItems of all namespaces")
 	flags.StringVarP(&l.selector, "selector", "l", "", "list those with these labels, such as app=shop,tier!=test")
-	flags.StringSliceVar(&l.types, "type", nil, "list those of these types; without a slash that of Landscaper's own group is meant, such as helm")
+	flags.StringSliceVar(&l.types, "type", nil,
+		"list those of these types; without a slash that of Landscaper's own group is meant, such as helm")
 	flags.StringSliceVar(&l.phases, "phase", nil, "list those in these phases, such as Failed; none for those without one")
 	flags.BoolVarP(&l.watch, "watch", "w", false, "go on and print each change")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return asItems(l.run(cmd.Context(), newItemPrinter(cmd.OutOrStdout(), output.value, l.allNamespaces)))
+		return l.run(cmd.Context(), newItemPrinter(cmd.OutOrStdout(), output.value, l.allNamespaces))
 	}
 	return cmd
 }
@@ -70,23 +72,17 @@ func (l *itemList) run(ctx context.Context, printer *itemPrinter) error {
 		options = append(options, client.InNamespace(cluster.namespace))
 	}
 	listed := map[client.ObjectKey]bool{}
-	err = cluster.follow(ctx, options, func(items []v1alpha1.DeployItem) (bool, error) {
-		items = slices.DeleteFunc(items, func(item v1alpha1.DeployItem) bool { return !l.wanted(&item) })
-		for i := range items {
-			listed[client.ObjectKeyFromObject(&items[i])] = true
+	err = cluster.follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
+		items = slices.DeleteFunc(items, func(item v1alpha1.DeployItem) bool {
+			key := client.ObjectKeyFromObject(&item)
+			before := listed[key]
+			listed[key] = event != watch.Deleted && l.wanted(&item)
+			return !listed[key] && (event == "" || !before) // one that leaves the list is told once more
+		})
+		if event == watch.Deleted && len(items) > 0 {
+			items[0].Status = v1alpha1.DeployItemStatus{Phase: "(gone)"}
 		}
-		return !l.watch, printer.printList(items)
-	}, func(item *v1alpha1.DeployItem, gone bool) (bool, error) {
-		key := client.ObjectKeyFromObject(item)
-		before := listed[key]
-		listed[key] = !gone && l.wanted(item)
-		if !listed[key] && !before { // one that leaves the list is told once more
-			return false, nil
-		}
-		if gone {
-			item.Status = v1alpha1.DeployItemStatus{Phase: "(gone)"}
-		}
-		return false, printer.print(*item)
+		return !l.watch, printer.print(items, event == "")
 	})
 	if l.watch && errors.Is(ctx.Err(), context.Canceled) {
 		return nil // its user has seen enough
@@ -101,57 +97,54 @@ func (l *itemList) wanted(item *v1alpha1.DeployItem) bool {
 	isPhase := func(text string) bool {
 		return strings.EqualFold(text, string(phase)) || phase == "" && strings.EqualFold(text, "none")
 	}
-	return (len(l.types) == 0 || slices.ContainsFunc(l.types, isType)) && (len(l.phases) == 0 || slices.ContainsFunc(l.phases, isPhase))
+	return (len(l.types) == 0 || slices.ContainsFunc(l.types, isType)) &&
+		(len(l.phases) == 0 || slices.ContainsFunc(l.phases, isPhase))
 }
 
 // itemPrinter prints items with the printers of kubectl.
 type itemPrinter struct {
-	out     io.Writer
-	wide    bool
-	objects printers.ResourcePrinter // nil for tables
-	tables  printers.ResourcePrinter
+	printers.ResourcePrinter
+
+	out    io.Writer
+	format string
 }
 
 func newItemPrinter(out io.Writer, format string, withNamespace bool) *itemPrinter {
-	p := &itemPrinter{out: out, wide: format == formatWide}
+	p := &itemPrinter{out: out, format: format}
 	switch format {
 	case formatJSON:
-		p.objects = &printers.JSONPrinter{}
+		p.ResourcePrinter = &printers.JSONPrinter{}
 	case formatYAML:
-		p.objects = &printers.YAMLPrinter{}
+		p.ResourcePrinter = &printers.YAMLPrinter{}
 	case formatName:
-		p.objects = &printers.NamePrinter{}
+		p.ResourcePrinter = &printers.NamePrinter{}
 	default:
-		p.tables = printers.NewTablePrinter(printers.PrintOptions{WithNamespace: withNamespace, Wide: p.wide})
+		options := printers.PrintOptions{WithNamespace: withNamespace, Wide: format == formatWide}
+		p.ResourcePrinter = printers.NewTablePrinter(options)
 	}
 	return p
 }
 
-// print prints items one by one, and the header of a table before the first.
-func (p *itemPrinter) print(items ...v1alpha1.DeployItem) error {
-	if p.objects == nil {
-		return p.tables.PrintObj(inspect.Table(time.Now(), p.wide, items...), p.out)
-	}
-	for i := range items {
-		if err := p.objects.PrintObj(inspect.WithoutSecrets(&items[i]), p.out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printList prints items, as one document if it is one.
-func (p *itemPrinter) printList(items []v1alpha1.DeployItem) error {
-	if _, names := p.objects.(*printers.NamePrinter); names || p.objects == nil && len(items) > 0 {
-		return p.print(items...)
-	}
-	if p.objects == nil {
-		return printText(p.out, "There are no such DeployItems.\n")
-	}
+// print prints items one by one, or as a document if they are a list. The header of a table comes before the first.
+func (p *itemPrinter) print(items []v1alpha1.DeployItem, isList bool) error {
 	list := &v1alpha1.DeployItemList{Items: []v1alpha1.DeployItem{}}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
 	for i := range items {
 		list.Items = append(list.Items, *inspect.WithoutSecrets(&items[i]))
 	}
-	return p.objects.PrintObj(list, p.out)
+	isTable := p.format == formatText || p.format == formatWide
+	switch {
+	case isTable && len(items) > 0:
+		return p.PrintObj(inspect.Table(time.Now(), p.format == formatWide, items...), p.out)
+	case isTable && isList:
+		return printText(p.out, "There are no such DeployItems.\n")
+	case isList && p.format != formatName:
+		return p.PrintObj(list, p.out)
+	}
+	for i := range list.Items {
+		if err := p.PrintObj(&list.Items[i], p.out); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,81 +6,69 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestItemsList(t *testing.T) {
-	s := newShop(t)
-	s.item("new")
-	s.item("busy", setJob("job-1"), beginJob, waitFor("Deployment shop/web: Available: 1/3"))
-	s.item("good", setJob("job-1"), beginJob, succeed)
-	s.item("bad", setJob("job-1"), beginJob, failWith("no\x1b[31m"), func(i *v1alpha1.DeployItem) { i.Labels["app"] = "good" })
-	other := newShop(t)
-	other.item("elsewhere")
+const deployItems = "deployitems." + v1alpha1.GroupName
 
-	for _, tc := range []struct {
-		reason string
-		args   []string
-		names  []string // of the items that are listed, in their order
-		want   []string
-	}{
-		{
-			reason: "all", names: []string{"bad", "busy", "good", "new"},
-			want: []string{"NAME", "helm", "Progressing", "running", "Deployment shop/web: Available: 1/3", `Broken: no\x1b[31m`, "there was no job yet"},
-		},
-		{reason: "by label", args: []string{"-l", "app=good"}, names: []string{"bad", "good"}},
-		{reason: "by phase, whatever its letters are", args: []string{"--phase", "failed,Progressing"}, names: []string{"bad", "busy"}},
-		{reason: "without a phase", args: []string{"--phase", "none"}, names: []string{"new"}},
-		{reason: "by type", args: []string{"--type", "helm"}, names: []string{"bad", "busy", "good", "new"}},
-		{reason: "by another type", args: []string{"--type", "example.org/other"}, want: []string{"There are no such DeployItems."}},
-		{reason: "wide", args: []string{"-o", "wide", "-l", "app=busy"}, names: []string{"busy"}, want: []string{"job-1", "helm v1 of pergola-0"}},
-		{reason: "another namespace", args: []string{"-n", other.namespace}, names: []string{"elsewhere"}},
-		{reason: "all namespaces", args: []string{"-A", "-l", "app in (new,elsewhere)"}, names: []string{"elsewhere", "new"}, want: []string{"NAMESPACE", s.namespace, other.namespace}},
-	} {
-		out, code, err := s.run(append([]string{"list"}, tc.args...)...)
-		if code != 0 {
-			t.Errorf("%s: found the exit code %d: %v", tc.reason, code, err)
-		}
-		var names []string
-		for line := range strings.Lines(out) {
-			for _, field := range strings.Fields(line)[:2] {
-				if slices.Contains([]string{"new", "busy", "good", "bad", "elsewhere"}, field) {
-					names = append(names, field)
-					break
-				}
-			}
-		}
-		if slices.Sort(names); !slices.Equal(names, tc.names) {
-			t.Errorf("%s: expected %v, but found %v in\n%s", tc.reason, tc.names, names, out)
-		}
-		for _, text := range tc.want {
-			if !strings.Contains(out, text) {
-				t.Errorf("%s: expected %q in\n%s", tc.reason, text, out)
-			}
-		}
+func decodeYAML(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in %q", err, text)
 	}
 }
 
-func TestItemsListFormats(t *testing.T) {
+func TestItemsList(t *testing.T) {
 	s := newShop(t)
+	labelled := func(i *v1alpha1.DeployItem) { i.Labels["shop"] = s.namespace }
+	s.item("new", labelled)
+	s.item("busy", setJob("job-1"), beginJob, waitFor("Deployment shop/web: Available: 1/3"))
 	s.item("good", setJob("job-1"), beginJob, succeed)
-	out, _, err := s.run("list", "-o", "name")
-	if err != nil || out != "deployitem.landscaper.gardener.cloud/good\n" {
-		t.Errorf("expected what kubectl takes, but found %q, %v", out, err)
+	asGood := func(i *v1alpha1.DeployItem) { i.Labels["app"] = "good" }
+	s.item("bad", setJob("job-1"), beginJob, failWith("no\x1b[31m"), asGood)
+	other := newShop(t)
+	other.item("elsewhere", labelled)
+
+	for _, tc := range []struct {
+		reason, command string
+		names           string // of the items that are listed, in their order
+		want            []string
+	}{
+		{"all", "list", "bad busy good new", []string{
+			"NAME", "helm", "Progressing", "running", "Deployment shop/web: Available: 1/3", `Broken: no\x1b[31m`,
+			"there was no job yet",
+		}},
+		{"by label", "list -l app=good", "bad good", nil},
+		{"by phase, whatever its letters are", "list --phase failed,Progressing", "bad busy", nil},
+		{"without a phase", "list --phase none", "new", nil},
+		{"by type", "list --type helm", "bad busy good new", nil},
+		{"by another type", "list --type example.org/other", "", []string{"There are no such DeployItems."}},
+		{"wide", "list -o wide -l app=busy", "busy", []string{"job-1", "helm v1 of pergola-0"}},
+		{"another namespace", "list -n " + other.namespace, "elsewhere", nil},
+		{"all namespaces", "list -A -l shop=NS", "elsewhere new", []string{"NAMESPACE", "NS", other.namespace}},
+		{"what kubectl takes", "list -o name -l app=busy", "", []string{"deployitem.landscaper.gardener.cloud/busy\n"}},
+	} {
+		s.expect(itemsCase{tc.reason, tc.command, 0, tc.want})
+		out, _, _ := s.run(strings.Split(strings.ReplaceAll(tc.command, "NS", s.namespace), " ")...)
+		var names []string
+		for _, word := range strings.Fields(out) {
+			if slices.Contains([]string{"new", "busy", "good", "bad", "elsewhere"}, word) {
+				names = append(names, word)
+			}
+		}
+		if slices.Sort(names); strings.Join(names, " ") != tc.names {
+			t.Errorf("%s: expected %v, but found %v in\n%s", tc.reason, tc.names, names, out)
+		}
 	}
 	for _, format := range []string{"json", "yaml"} {
-		out, _, err := s.run("list", "-o", format)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(out, "t0ps3cret") {
-			t.Errorf("expected nothing of the configuration, but found %s", out)
-		}
+		out, _, err := s.run("list", "-l", "app=busy", "-o", format)
 		var document v1alpha1.DeployItemList
 		decodeYAML(t, out, &document)
-		if len(document.Items) != 1 || document.Items[0].Name != "good" || document.Items[0].Status.JobID != "job-1" {
-			t.Errorf("%s: expected the item, but found %+v", format, document)
+		if err != nil || len(document.Items) != 1 || document.Items[0].Name != "busy" ||
+			document.Items[0].Status.JobID != "job-1" || strings.Contains(out, "t0ps3cret") {
+			t.Errorf("%s: expected the item without its configuration, but found %+v, %v", format, document, err)
 		}
 	}
 }
@@ -98,7 +86,7 @@ func TestItemsListWatch(t *testing.T) {
 	lines.until("a miracle") // it is told why it is not in the list any more
 	s.take("first", succeed)
 	lines.until("Succeeded")
-	s.release("second")
+	s.remove("second")
 	lines.until("(gone)")
 
 	lines.end()
@@ -109,27 +97,16 @@ func TestItemsListWatch(t *testing.T) {
 
 func TestItemsListErrors(t *testing.T) {
 	s := newShop(t)
-	s.allow("nobody", rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"deployitems"}})
-	s.allow("lister", rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"deployitems"}})
-	nobody := s.as("nobody")
-	for _, tc := range []struct {
-		reason string
-		args   []string
-		want   []string
-	}{
-		{reason: "no rights", args: []string{"--kubeconfig", nobody}, want: []string{"forbidden", `"nobody"`, "your own rights"}},
-		{reason: "no rights to watch", args: []string{"--kubeconfig", s.as("lister"), "--watch"}, want: []string{"forbidden", "your own rights"}},
-		{reason: "no such selector", args: []string{"-l", "a=b=c"}, want: []string{"--selector"}},
-		{reason: "no definitions", args: []string{"--kubeconfig", withoutCRDs(t)}, want: []string{"pergola crds"}},
-	} {
-		_, code, err := s.run(append([]string{"list"}, tc.args...)...)
-		if code != exitFailure {
-			t.Errorf("%s: expected the exit code %d, but found %d", tc.reason, exitFailure, code)
-		}
-		for _, text := range tc.want {
-			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: expected %q, but found: %v", tc.reason, text, err)
-			}
-		}
-	}
+	s.allow("nobody", deployItems)
+	s.allowTo("list", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "lister"}, deployItems)
+	s.expect(
+		itemsCase{"no rights", "list --kubeconfig " + s.as("nobody"), 2, []string{
+			"forbidden", `"nobody"`, "your own rights",
+		}},
+		itemsCase{
+			"no rights to watch", "list --watch --kubeconfig " + s.as("lister"), 2, []string{"forbidden", "your own rights"},
+		},
+		itemsCase{"no such selector", "list -l a=b=c", 2, []string{"--selector"}},
+		itemsCase{"no definitions", "list --kubeconfig " + withoutCRDs(t), 2, []string{"pergola crds"}},
+	)
 }

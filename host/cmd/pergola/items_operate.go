@@ -52,7 +52,7 @@ that knows no force does the same as usual. A deletion is not forced.`,
 }
 
 func newOperationCommand(operation string, cmd *cobra.Command) *cobra.Command {
-	flags, chosen, wait, timeout := &clusterFlags{}, &itemChoice{}, false, time.Duration(0)
+	chosen, wait := &itemChoice{}, false
 	cmd.Long += `
 
 The item is asked by the annotation ` + v1alpha1.OperationAnnotation + `, which disappears when a host has taken it
@@ -61,25 +61,16 @@ up. An item is not asked for something that makes no sense, and not as long as i
 The exit code is 0 if all are asked, 1 if one is not, with the reason, and 2 after an error. With --wait it is 1 also if
 the job fails, and 3 if the time was over.`
 	cmd.Args = chosen.check
-	flags.addTo(cmd.Flags())
 	chosen.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end of the job")
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait at most; 0 for as long as it takes")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		cluster, err := flags.connect()
+		w, names, err := chosen.find(cmd, names, false)
 		if err != nil {
-			return asItems(err)
+			return err
 		}
-		if names, err = chosen.names(cmd.Context(), cluster, names); err != nil {
-			return asItems(err)
-		}
-		if len(names) == 0 {
-			return failing(chosen.noneError(cluster))
-		}
-		w := &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
-		refusals, err := cluster.askAll(cmd.Context(), w, names, operation)
+		refusals, err := w.askAll(cmd.Context(), names, operation)
 		if err == nil && wait && len(w.items) > 0 {
-			err = w.wait(cmd.Context(), cluster, timeout)
+			err = w.wait(cmd.Context())
 		}
 		return concludeRequests(refusals, asItems(err))
 	}
@@ -99,15 +90,15 @@ func concludeRequests(refusals []error, err error) error {
 }
 
 // askAll asks items for an operation, one after the other, until there is an error, and says why some were not asked.
-func (c *userCluster) askAll(ctx context.Context, w *waiter, names []string, operation string) (refusals []error, err error) {
+func (w *waiter) askAll(ctx context.Context, names []string, operation string) (refusals []error, err error) {
 	for _, name := range names {
-		item, refusal, err := c.ask(ctx, w, name, operation)
+		item, refusal, err := w.ask(ctx, name, operation)
 		if err != nil {
-			return refusals, fmt.Errorf("ask DeployItem %q for %q: %w", c.namespace+"/"+name, operation, err)
+			return refusals, fmt.Errorf("ask DeployItem %q for %q: %w", w.namespace+"/"+name, operation, err)
 		}
 		if refusal != "" {
 			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s",
-				c.namespace+"/"+name, operation, inspect.Printable(refusal)))
+				w.namespace+"/"+name, operation, inspect.Printable(refusal)))
 			continue
 		}
 		goal := inspect.Succeeded
@@ -126,12 +117,14 @@ func (c *userCluster) askAll(ctx context.Context, w *waiter, names []string, ope
 }
 
 // ask asks an item, unless that makes no sense. An item that changes meanwhile is read again.
-func (c *userCluster) ask(ctx context.Context, w *waiter, name, operation string) (item *v1alpha1.DeployItem, refusal string, err error) {
+func (w *waiter) ask(
+	ctx context.Context, name, operation string,
+) (item *v1alpha1.DeployItem, refusal string, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if item, err = c.deployItem(ctx, name); err != nil {
+		if item, err = w.deployItem(ctx, name); err != nil {
 			return err
 		}
-		execution, err := c.busyExecution(ctx, item)
+		execution, err := w.busyExecution(ctx, item)
 		if err != nil {
 			_ = printText(w.stderr, "warning: "+inspect.Printable(err.Error())+"\n") // asking does not depend on it
 		}
@@ -141,13 +134,13 @@ func (c *userCluster) ask(ctx context.Context, w *waiter, name, operation string
 		}
 		before := item.DeepCopy()
 		metav1.SetMetaDataAnnotation(&item.ObjectMeta, v1alpha1.OperationAnnotation, operation)
-		return c.Patch(ctx, item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return w.Patch(ctx, item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	return item, refusal, err
 }
 
-// busyExecution returns the name of the Execution that sets the jobs of an item, if it is at work; empty for none. The error says that nobody
-// knows.
+// busyExecution returns the name of the Execution that sets the jobs of an item, if it is at work; empty for none. The
+// error says that nobody knows.
 func (c *userCluster) busyExecution(ctx context.Context, item *v1alpha1.DeployItem) (string, error) {
 	for _, owner := range item.OwnerReferences {
 		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
@@ -158,8 +151,8 @@ func (c *userCluster) busyExecution(ctx context.Context, item *v1alpha1.DeployIt
 		execution.SetGroupVersionKind(kind)
 		err := c.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: owner.Name}, execution)
 		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("whether the execution %q is at work, and would put its own job in the place of this one, is not known: %w",
-				owner.Name, err)
+			return "", fmt.Errorf("whether the execution %q is at work, "+
+				"and would put its own job in the place of this one, is not known: %w", owner.Name, err)
 		}
 		set, _, _ := unstructured.NestedString(execution.Object, "status", "jobID")
 		finished, _, _ := unstructured.NestedString(execution.Object, "status", "jobIDFinished")

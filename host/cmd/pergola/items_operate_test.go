@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -19,9 +20,7 @@ import (
 func (s *shop) asked(name string) string {
 	s.t.Helper()
 	item := &v1alpha1.DeployItem{}
-	if err := s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, item); err != nil {
-		s.t.Fatal(err)
-	}
+	s.check(s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, item))
 	return item.Annotations[v1alpha1.OperationAnnotation]
 }
 
@@ -29,41 +28,23 @@ func TestItemsOperations(t *testing.T) {
 	s := newShop(t)
 	s.item("good", setJob("job-1"), beginJob, succeed)
 	s.item("busy", setJob("job-1"), beginJob, waitFor("a miracle"))
-	for _, tc := range []struct {
-		reason string
-		args   []string
-		code   int
-		want   []string          // of the output and the error
-		asked  map[string]string // by the names of items
-	}{
-		{reason: "a new job", args: []string{"trigger", "good"}, want: []string{"good: asked for reconcile\n"}, asked: map[string]string{"good": "reconcile"}},
-		{reason: "the same again", args: []string{"trigger", "good"}, want: []string{"good: asked for reconcile"}, asked: map[string]string{"good": "reconcile"}},
-		{reason: "something else at the same time", args: []string{"force-reconcile", "good"}, code: exitNo, want: []string{`asks for "reconcile" already`}, asked: map[string]string{"good": "reconcile"}},
-		{
-			reason: "one that makes sense and one that does not", args: []string{"abort", "good", "busy"}, code: exitNo,
-			want: []string{"busy: asked for abort", s.namespace + `/good" is not asked for "abort": it asks for "reconcile" already`}, asked: map[string]string{"good": "reconcile", "busy": "abort"},
-		},
-		{reason: "none that there is", args: []string{"trigger", "nobody"}, code: exitFailure, want: []string{`there is no DeployItem "nobody"`}},
-		{reason: "none with the label", args: []string{"trigger", "-l", "app=none"}, code: exitFailure, want: []string{`the labels "app=none"`}},
-		{reason: "all would be too many by mistake", args: []string{"abort"}, code: exitFailure, want: []string{"-l"}},
-		{reason: "nobody takes it up", args: []string{"trigger", "good", "--wait", "--timeout=50ms"}, code: exitTimeout, want: []string{`the operation "reconcile", which is not taken up yet`}},
-	} {
-		out, code, err := s.run(tc.args...)
-		if code != tc.code {
-			t.Errorf("%s: expected the exit code %d, but found %d: %v", tc.reason, tc.code, code, err)
-		}
-		if err != nil {
-			out += err.Error()
-		}
-		for _, text := range tc.want {
-			if !strings.Contains(out, text) {
-				t.Errorf("%s: expected %q in %s", tc.reason, text, out)
-			}
-		}
-		for name, operation := range tc.asked {
-			if got := s.asked(name); got != operation {
-				t.Errorf("%s: expected %s to be asked for %q, but found %q", tc.reason, name, operation, got)
-			}
+	s.expect([]itemsCase{
+		{"a new job", "trigger good", 0, []string{"good: asked for reconcile\n"}},
+		{"the same again", "trigger good", 0, []string{"good: asked for reconcile"}},
+		{"something else at the same time", "force-reconcile good", 1, []string{`asks for "reconcile" already`}},
+		{"one that makes sense and one that does not", "abort good busy", 1, []string{
+			"busy: asked for abort", `NS/good" is not asked for "abort": it asks for "reconcile" already`,
+		}},
+		{"none that there is", "trigger nobody", 2, []string{`there is no DeployItem "nobody"`}},
+		{"none with the label", "trigger -l app=none", 2, []string{`the labels "app=none"`}},
+		{"all would be too many by mistake", "abort", 2, []string{"-l"}},
+		{"nobody takes it up", "trigger good --wait --timeout=50ms", 3, []string{
+			`the operation "reconcile", which is not taken up yet`,
+		}},
+	}...)
+	for name, operation := range map[string]string{"good": "reconcile", "busy": "abort"} {
+		if got := s.asked(name); got != operation {
+			t.Errorf("expected %s to be asked for %q, but found %q", name, operation, got)
 		}
 	}
 }
@@ -106,41 +87,43 @@ func TestItemsTriggerBesideLandscaper(t *testing.T) {
 			Group: v1alpha1.GroupName, Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "executions", Kind: "Execution"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
+				Name: "v1alpha1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep},
+				},
 			}},
 		},
 	}
+	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{definition}}
 	owned := func(i *v1alpha1.DeployItem) {
-		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Execution", Name: "shop", UID: "uid"}}
+		i.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "Execution", Name: "shop", UID: "uid",
+		}}
 	}
-	s.item("web", setJob("job-1"), beginJob, succeed, owned)
-	out, code, err := s.run("trigger", "web")
-	if code != 0 || !strings.Contains(out, `warning: whether the execution "shop" is at work`) {
-		t.Errorf("expected a warning where there are no executions, but found %d, %v: %s", code, err, out)
-	}
-	if _, err := envtest.InstallCRDs(s.config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{definition}}); err != nil {
+	s.item("web", owned, setJob("job-1"), beginJob, succeed)
+	s.expect(itemsCase{"there are no executions", "trigger web", 0, []string{
+		`warning: whether the execution "shop" is at work`,
+	}})
+	if _, err := envtest.InstallCRDs(s.config, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := envtest.UninstallCRDs(s.config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{definition}}); err != nil {
+		if err := envtest.UninstallCRDs(s.config, options); err != nil {
 			t.Error(err)
 		}
 	})
 	s.take("web", func(i *v1alpha1.DeployItem) { delete(i.Annotations, v1alpha1.OperationAnnotation) })
 	execution := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Execution", "status": map[string]any{"jobID": "2", "jobIDFinished": "1"},
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Execution",
+		"status": map[string]any{"jobID": "2", "jobIDFinished": "1"},
 	}}
 	execution.SetName("shop")
 	execution.SetNamespace(s.namespace)
 	s.create(execution)
-	if _, code, err := s.run("trigger", "web"); code != exitNo || !strings.Contains(err.Error(), `its execution "shop" is at work`) || s.asked("web") != "" {
-		t.Errorf("expected a refusal, but found %d, %v", code, err)
+	s.expect(itemsCase{"it is at work", "trigger web", 1, []string{`its execution "shop" is at work`}})
+	if s.asked("web") != "" {
+		t.Error("the item is asked nevertheless")
 	}
-	if err := s.admin.Patch(t.Context(), execution, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"jobIDFinished":"2"}}`))); err != nil {
-		t.Fatal(err)
-	}
-	if _, code, err := s.run("trigger", "web"); code != 0 || s.asked("web") != "reconcile" {
-		t.Errorf("expected the item to be asked, but found %d, %v", code, err)
-	}
+	finished := client.RawPatch(types.MergePatchType, []byte(`{"status":{"jobIDFinished":"2"}}`))
+	s.check(s.admin.Patch(t.Context(), execution, finished))
+	s.expect(itemsCase{"it is finished", "trigger web", 0, []string{"web: asked for reconcile"}})
 }

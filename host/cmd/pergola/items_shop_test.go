@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -23,7 +24,10 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// shop is a namespace of the shared cluster, as the user of the command has it. The test is the host: it takes the steps of jobs.
+var controlPlane testenv.OnDemand
+
+// shop is a namespace of the shared cluster, as the user of the command has it. The test is the host: it takes the
+// steps of jobs.
 type shop struct {
 	t          *testing.T
 	admin      client.WithWatch
@@ -34,12 +38,8 @@ type shop struct {
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	controlPlane := shared(t)
-	admin, err := controlPlane.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &shop{t: t, admin: admin, config: controlPlane.Config}
+	plane, admin := controlPlane.ForTest(t)
+	s := &shop{t: t, admin: admin, config: plane.Config}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
 	s.create(namespace)
 	s.namespace = namespace.Name
@@ -47,29 +47,47 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// as writes a kubeconfig of one who acts as a user, or the administrator, in the namespace of the shop.
+// as writes a kubeconfig of one who acts as a user, or the administrator, in the namespace of the shop, or that of its
+// other context.
 func (s *shop) as(user string) string {
 	s.t.Helper()
-	cluster := &clientcmdapi.Cluster{Server: s.config.Host, CertificateAuthorityData: s.config.CAData}
-	info := &clientcmdapi.AuthInfo{ClientCertificateData: s.config.CertData, ClientKeyData: s.config.KeyData, Impersonate: user}
-	config := clientcmdapi.Config{
-		CurrentContext: "c", Clusters: map[string]*clientcmdapi.Cluster{"c": cluster}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"c": info},
-		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c", Namespace: s.namespace}},
-	}
+	text, err := testenv.InlineKubeconfig(s.config)
+	s.check(err)
+	config, err := clientcmd.Load(text)
+	s.check(err)
+	config.AuthInfos["user"].Impersonate = user
+	config.Contexts["context"].Namespace = s.namespace
+	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "user", Namespace: "elsewhere"}
 	path := filepath.Join(s.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(config, path); err != nil {
-		s.t.Fatal(err)
-	}
+	s.check(clientcmd.WriteToFile(*config, path))
 	return path
 }
 
-// allow lets a user do something in the namespace.
-func (s *shop) allow(user string, rules ...rbacv1.PolicyRule) {
+func (s *shop) check(err error) {
 	s.t.Helper()
-	s.create(&rbacv1.Role{ObjectMeta: s.named(user), Rules: rules})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// allow lets a user get things in the namespace, such as "deployitems.landscaper.gardener.cloud".
+func (s *shop) allow(user string, resources ...string) {
+	s.t.Helper()
+	s.allowTo("get", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}, resources...)
+}
+
+func (s *shop) allowTo(verb string, who rbacv1.Subject, resources ...string) {
+	s.t.Helper()
+	role := &rbacv1.Role{ObjectMeta: s.named(who.Name)}
+	for _, resource := range resources {
+		name, group, _ := strings.Cut(resource, ".")
+		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{name}}
+		role.Rules = append(role.Rules, rule)
+	}
+	s.create(role)
 	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: s.named(user), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		ObjectMeta: s.named(who.Name), Subjects: []rbacv1.Subject{who},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: who.Name},
 	})
 }
 
@@ -79,37 +97,69 @@ func (s *shop) named(name string) metav1.ObjectMeta {
 
 func (s *shop) create(object client.Object) {
 	s.t.Helper()
-	if err := s.admin.Create(s.t.Context(), object); err != nil {
-		s.t.Fatal(err)
-	}
+	s.check(s.admin.Create(s.t.Context(), object))
 }
 
 // target creates a Target that is the shared cluster itself.
 func (s *shop) target(name string) {
 	s.t.Helper()
 	kubeconfig, err := testenv.InlineKubeconfig(s.config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.check(err)
 	s.create(&corev1.Secret{ObjectMeta: s.named(name), StringData: map[string]string{"kubeconfig": string(kubeconfig)}})
 	s.create(&v1alpha1.Target{ObjectMeta: s.named(name), Spec: v1alpha1.TargetSpec{
 		Type: v1alpha1.KubernetesClusterTargetType, SecretRef: &v1alpha1.LocalSecretReference{Name: name, Key: "kubeconfig"},
 	}})
 }
 
-// selfTarget creates a Target that is the shared cluster for a ServiceAccount of the shop, who may do what the rules say.
-func (s *shop) selfTarget(name string, rules ...rbacv1.PolicyRule) {
+// selfTarget creates a Target that is the shared cluster for the account that this configuration names.
+func (s *shop) selfTarget(name, configuration string) {
 	s.t.Helper()
-	s.create(&corev1.ServiceAccount{ObjectMeta: s.named(name)})
-	s.create(&rbacv1.Role{ObjectMeta: s.named(name), Rules: rules})
-	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: s.named(name), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: name}},
-	})
 	s.create(&v1alpha1.Target{ObjectMeta: s.named(name), Spec: v1alpha1.TargetSpec{
 		Type:          v1alpha1.KubernetesClusterTargetType,
-		Configuration: &runtime.RawExtension{Raw: []byte(`{"selfConfig":{"serviceAccount":{"name":"` + name + `"}}}`)},
+		Configuration: &runtime.RawExtension{Raw: []byte(`{"selfConfig":` + configuration + `}`)},
 	}})
+}
+
+type itemStep func(*v1alpha1.DeployItem)
+
+// item creates an item whose life has had some steps, the first of which make it what it is.
+func (s *shop) item(name string, steps ...itemStep) *v1alpha1.DeployItem {
+	s.t.Helper()
+	item := &v1alpha1.DeployItem{ObjectMeta: s.named(name), Spec: v1alpha1.DeployItemSpec{
+		Type:   "landscaper.gardener.cloud/helm",
+		Config: &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Any","password":"t0ps3cret"}`)},
+	}}
+	item.Labels, item.Generation = map[string]string{"app": name}, 1
+	for _, step := range steps {
+		step(item)
+	}
+	status := item.Status
+	s.create(item)
+	s.t.Cleanup(func() { s.remove(name) })
+	item.Status = status
+	s.check(s.admin.Status().Update(s.t.Context(), item))
+	return item
+}
+
+// take has an item take further steps.
+func (s *shop) take(name string, steps ...itemStep) {
+	s.t.Helper()
+	item, status := &v1alpha1.DeployItem{ObjectMeta: s.named(name)}, v1alpha1.DeployItemStatus{}
+	s.check(testenv.Change(s.t.Context(), s.admin, item, func() {
+		for _, step := range steps {
+			step(item)
+		}
+		status = item.Status
+	}))
+	item.Status = status
+	s.check(s.admin.Status().Update(s.t.Context(), item))
+}
+
+func (s *shop) remove(name string) {
+	item := &v1alpha1.DeployItem{ObjectMeta: s.named(name)}
+	if err := s.admin.Delete(context.WithoutCancel(s.t.Context()), item); client.IgnoreNotFound(err) != nil {
+		s.t.Error(err)
+	}
 }
 
 // on has an item of a Target.
@@ -121,62 +171,6 @@ func on(target string) itemStep {
 func keeps(providerStatus string) itemStep {
 	return func(i *v1alpha1.DeployItem) {
 		i.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(providerStatus)}
-	}
-}
-
-type itemStep func(*v1alpha1.DeployItem)
-
-// item creates an item whose life has had some steps.
-func (s *shop) item(name string, steps ...itemStep) *v1alpha1.DeployItem {
-	s.t.Helper()
-	item := &v1alpha1.DeployItem{ObjectMeta: s.named(name), Spec: v1alpha1.DeployItemSpec{
-		Type: "landscaper.gardener.cloud/helm", Config: &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Any","password":"t0ps3cret"}`)},
-	}}
-	item.Labels, item.Finalizers = map[string]string{"app": name}, []string{v1alpha1.Finalizer}
-	s.create(item)
-	s.t.Cleanup(func() { s.release(name) })
-	s.take(name, steps...)
-	return item
-}
-
-// take has an item take steps. Those of its status and those of the rest are written one after the other.
-func (s *shop) take(name string, steps ...itemStep) {
-	s.t.Helper()
-	for {
-		item := &v1alpha1.DeployItem{}
-		if err := s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, item); err != nil {
-			s.t.Fatal(err)
-		}
-		before := item.DeepCopy()
-		for _, step := range steps {
-			step(item)
-		}
-		status := item.Status
-		item.Status = before.Status
-		err := s.admin.Patch(s.t.Context(), item, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if err == nil {
-			item.Status = status
-			item.Status.ObservedGeneration = min(item.Status.ObservedGeneration, item.Generation)
-			err = s.admin.Status().Update(s.t.Context(), item)
-		}
-		if err == nil {
-			return
-		}
-		if !strings.Contains(err.Error(), "the object has been modified") {
-			s.t.Fatal(err)
-		}
-	}
-}
-
-// release lets an item go.
-func (s *shop) release(name string) {
-	item := &v1alpha1.DeployItem{ObjectMeta: s.named(name)}
-	ctx := context.WithoutCancel(s.t.Context())
-	if err := s.admin.Patch(ctx, item, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
-		s.t.Error(err)
-	}
-	if err := s.admin.Delete(ctx, item); client.IgnoreNotFound(err) != nil {
-		s.t.Error(err)
 	}
 }
 
@@ -198,8 +192,37 @@ func waitFor(text string) itemStep {
 func succeed(i *v1alpha1.DeployItem) { contract.Succeed(i, time.Now()) }
 
 func failWith(message string) itemStep {
-	return func(i *v1alpha1.DeployItem) {
-		contract.Fail(i, i.DeletionTimestamp != nil, contract.Error{Operation: "Apply", Reason: "Broken", Message: message}, time.Now())
+	failure := contract.Error{Operation: "Apply", Reason: "Broken", Message: message}
+	return func(i *v1alpha1.DeployItem) { contract.Fail(i, i.DeletionTimestamp != nil, failure, time.Now()) }
+}
+
+// itemsCase is a command for items, in words, its exit code and parts of what it prints and of its error. NS stands for
+// the namespace.
+type itemsCase struct {
+	reason, command string
+	code            int
+	want            []string
+}
+
+// expect runs commands, none of which shows a secret.
+func (s *shop) expect(cases ...itemsCase) {
+	s.t.Helper()
+	for _, tc := range cases {
+		out, code, err := s.start(strings.Split(strings.ReplaceAll(tc.command, "NS", s.namespace), " ")...).wait()
+		if code != tc.code {
+			s.t.Errorf("%s: expected the exit code %d, but found %d: %v", tc.reason, tc.code, code, err)
+		}
+		if err != nil {
+			out += err.Error()
+		}
+		for _, text := range tc.want {
+			if text := strings.ReplaceAll(text, "NS", s.namespace); !strings.Contains(out, text) {
+				s.t.Errorf("%s: expected %q in\n%s", tc.reason, text, out)
+			}
+		}
+		if strings.Contains(out, "t0ps3cret") {
+			s.t.Errorf("%s: a secret is shown:\n%s", tc.reason, out)
+		}
 	}
 }
 
@@ -237,23 +260,12 @@ func (r *running) wait() (out string, code int, err error) {
 	return r.out.String(), codeOf(err), err
 }
 
-// until blocks until the command has printed a text. It fails when the command has ended, or when a slow machine would have printed it.
+// until blocks until the command has printed a text. It fails when a slow machine would have printed it.
 func (r *running) until(text string) {
 	r.t.Helper()
-	tooLong := time.After(time.Minute)
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for !strings.Contains(r.out.String(), text) {
-		select {
-		case <-ticker.C:
-		case <-tooLong:
-			r.t.Fatalf("expected %q, but found: %s", text, r.out.String())
-		case err := <-r.done:
-			r.done <- err
-			if !strings.Contains(r.out.String(), text) {
-				r.t.Fatalf("expected %q, but the command has ended with %v and: %s", text, err, r.out.String())
-			}
-		}
+	found := func(context.Context) (bool, error) { return strings.Contains(r.out.String(), text), nil }
+	if err := wait.PollUntilContextTimeout(r.t.Context(), 10*time.Millisecond, time.Minute, true, found); err != nil {
+		r.t.Fatalf("expected %q, but found: %s", text, r.out.String())
 	}
 }
 

@@ -36,13 +36,12 @@ secret, and "create" for serviceaccounts/token where it names a ServiceAccount.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cluster, item, err := flags.read(cmd.Context(), args[0])
 		if err != nil {
-			return asItems(err)
+			return err
 		}
-		out := cmd.OutOrStdout()
-		if output.value != formatText {
-			return asItems(newItemPrinter(out, output.value, false).print(*item))
+		if out := cmd.OutOrStdout(); output.value != formatText {
+			return newItemPrinter(out, output.value, false).print([]v1alpha1.DeployItem{*item}, false)
 		}
-		return asItems(printText(out, inspect.Describe(cluster.evidenceOf(cmd.Context(), item))))
+		return printText(cmd.OutOrStdout(), inspect.Describe(cluster.evidenceOf(cmd.Context(), item)))
 	}
 	return cmd
 }
@@ -82,5 +81,6 @@ type noItemError struct {
 }
 
 func (e *noItemError) Error() string {
-	return fmt.Sprintf("there is no DeployItem %q in the namespace %q; name another one, or a namespace with -n", e.name, e.namespace)
+	return fmt.Sprintf("there is no DeployItem %q in the namespace %q; name another one, or a namespace with -n",
+		e.name, e.namespace)
 }

@@ -42,13 +42,13 @@ what it was for. What cannot be read is Unknown, with the reason. Of Secrets not
 		ctx, out := cmd.Context(), cmd.OutOrStdout()
 		c, item, err := cluster.read(ctx, args[0])
 		if err != nil {
-			return asItems(err)
+			return err
 		}
 		root := inspect.Tree(ctx, item, c, func() (client.Reader, error) {
 			target, err := c.targetOf(ctx, item)
 			return target, withRights(err)
 		})
-		return asItems(printAs(out, output.value, root, func(bool) string { return root.Text(paletteOf(colour.value, out)) }))
+		return printAs(out, output.value, root, func(bool) string { return root.Text(paletteOf(colour.value, out)) })
 	}
 	return cmd
 }
@@ -66,7 +66,8 @@ func (c *userCluster) targetOf(ctx context.Context, item *v1alpha1.DeployItem) (
 		Kubeconfig string `json:"kubeconfig"`
 	}
 	name, targetType := target.Target.Name, target.Target.Spec.Type
-	if err := json.Unmarshal([]byte(target.Content), &content); err != nil || targetType != v1alpha1.KubernetesClusterTargetType {
+	err = json.Unmarshal([]byte(target.Content), &content)
+	if err != nil || targetType != v1alpha1.KubernetesClusterTargetType {
 		return nil, fmt.Errorf("the Target %q is of type %s, and objects can be read from a %s only",
 			name, targetType, v1alpha1.KubernetesClusterTargetType)
 	}

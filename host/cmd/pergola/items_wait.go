@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +21,7 @@ import (
 )
 
 func newItemsWaitCommand() *cobra.Command {
-	flags, chosen, until, timeout := &clusterFlags{}, &itemChoice{}, string(inspect.Succeeded), time.Duration(0)
+	chosen, until := &itemChoice{}, string(inspect.Succeeded)
 	cmd := &cobra.Command{
 		Use:   "wait (ITEM... | -l SELECTOR)",
 		Short: "Wait until DeployItems are deployed, finished or deleted",
@@ -40,37 +41,31 @@ was over.`,
   pergola items wait my-item --for condition=Drifted=False`,
 		Args: chosen.check,
 	}
-	flags.addTo(cmd.Flags())
 	chosen.addTo(cmd.Flags())
 	cmd.Flags().StringVar(&until, "for", until, "what to wait for: "+inspect.Goals)
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait at most; 0 for as long as it takes")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		goal, err := inspect.ParseGoal(until)
 		if err != nil {
-			return failing(fmt.Errorf("--for: %w", err))
+			return fmt.Errorf("--for: %w", err)
 		}
-		cluster, err := flags.connect()
+		w, names, err := chosen.find(cmd, names, goal == inspect.Deleted)
 		if err != nil {
-			return asItems(err)
+			return err
 		}
-		if names, err = chosen.names(cmd.Context(), cluster, names); err != nil {
-			return asItems(err)
-		}
-		if len(names) == 0 && goal != inspect.Deleted {
-			return failing(chosen.noneError(cluster))
-		}
-		w := &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 		for _, name := range names {
 			w.items = append(w.items, &awaited{name: name, goal: goal})
 		}
-		return w.wait(cmd.Context(), cluster, timeout)
+		return w.wait(cmd.Context())
 	}
 	return cmd
 }
 
 // waiter waits until each of some items has come to an end, good or bad.
 type waiter struct {
+	*userCluster
+
 	stdout, stderr io.Writer
+	timeout        time.Duration // for ever, if it is zero
 	items          []*awaited
 }
 
@@ -84,42 +79,34 @@ type awaited struct {
 
 func (a *awaited) decided() bool { return a.verdict.Reached || a.verdict.Failed != "" }
 
-// wait blocks until all items have come to an end; for ever, if the timeout is zero. The error has the exit code.
-func (w *waiter) wait(ctx context.Context, cluster *userCluster, timeout time.Duration) error {
-	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, timeout)
+// wait blocks until all items have come to an end. The error has the exit code.
+func (w *waiter) wait(ctx context.Context) error {
+	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, w.timeout)
 	defer cancel()
-	options := []client.ListOption{client.InNamespace(cluster.namespace)}
+	options := []client.ListOption{client.InNamespace(w.namespace)}
 	if len(w.items) == 1 {
 		options = append(options, client.MatchingFields{"metadata.name": w.items[0].name})
 	}
-	err := cluster.follow(ctx, options, func(items []v1alpha1.DeployItem) (bool, error) {
-		byName := map[string]*v1alpha1.DeployItem{}
-		for i := range items {
-			byName[items[i].Name] = &items[i]
-		}
+	err := w.follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
 		for _, a := range w.items {
-			w.see(a, byName[a.name])
-		}
-		return w.done(), nil
-	}, func(item *v1alpha1.DeployItem, gone bool) (bool, error) {
-		for _, a := range w.items {
+			i := slices.IndexFunc(items, func(item v1alpha1.DeployItem) bool { return item.Name == a.name })
 			switch {
-			case a.name == item.Name && gone:
+			case i < 0 && event == "", i >= 0 && event == watch.Deleted:
 				w.see(a, nil)
-			case a.name == item.Name:
-				w.see(a, item)
+			case i >= 0:
+				w.see(a, &items[i])
 			}
 		}
-		return w.done(), nil
+		return !slices.ContainsFunc(w.items, func(a *awaited) bool { return !a.decided() }), nil
 	})
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return asItems(err)
+		return err
 	}
-	return w.conclude(cluster.namespace)
+	return w.conclude()
 }
 
-// see judges an item, nil if it is gone, and prints how far it is if that has changed. One of the same name that was created since
-// is another one.
+// see judges an item, nil if it is gone, and prints how far it is if that has changed. One of the same name that was
+// created since is another one.
 func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 	if a.decided() {
 		return
@@ -140,16 +127,12 @@ func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 	}
 }
 
-func (w *waiter) done() bool {
-	return !slices.ContainsFunc(w.items, func(a *awaited) bool { return !a.decided() })
-}
-
 // conclude prints which items are where they should be, and returns why the others are not, with the exit code.
-func (w *waiter) conclude(namespace string) error {
+func (w *waiter) conclude() error {
 	code := 0
 	var errs []error
 	for _, a := range w.items {
-		name := fmt.Sprintf("DeployItem %q", namespace+"/"+a.name)
+		name := fmt.Sprintf("DeployItem %q", w.namespace+"/"+a.name)
 		switch {
 		case a.verdict.Reached:
 			if err := printText(w.stdout, inspect.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
@@ -174,11 +157,17 @@ func (w *waiter) conclude(namespace string) error {
 
 // itemChoice says which items a command is about: those that its arguments name, or those with labels.
 type itemChoice struct {
+	clusterFlags
+
 	selector string
+	timeout  time.Duration
 }
 
 func (c *itemChoice) addTo(flags *pflag.FlagSet) {
-	flags.StringVarP(&c.selector, "selector", "l", "", "those with these labels instead of named ones, such as app=shop,tier!=test")
+	c.clusterFlags.addTo(flags)
+	flags.StringVarP(&c.selector, "selector", "l", "",
+		"those with these labels instead of named ones, such as app=shop,tier!=test")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Minute, "how long to wait at most; 0 for as long as it takes")
 }
 
 // check checks the arguments.
@@ -194,27 +183,27 @@ func (c *itemChoice) check(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-// names returns the names of the items that the arguments name or that have the labels, each once.
-func (c *itemChoice) names(ctx context.Context, cluster *userCluster, args []string) ([]string, error) {
-	if len(args) > 0 {
-		return slices.Compact(slices.Sorted(slices.Values(args))), nil
+// find returns what waits for items, and the names of those that the arguments name or that have the labels, each once.
+// That there is none is an error, unless it is allowed.
+func (c *itemChoice) find(cmd *cobra.Command, args []string, allowNone bool) (w *waiter, names []string, err error) {
+	w = &waiter{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), timeout: c.timeout}
+	if w.userCluster, err = c.connect(); err != nil || len(args) > 0 {
+		return w, slices.Compact(slices.Sorted(slices.Values(args))), err
 	}
 	selector, err := labels.Parse(c.selector)
 	if err != nil {
-		return nil, fmt.Errorf("--selector: %w", err)
+		return nil, nil, fmt.Errorf("--selector: %w", err)
 	}
 	list := &v1alpha1.DeployItemList{}
-	err = cluster.List(ctx, list, client.InNamespace(cluster.namespace), client.MatchingLabelsSelector{Selector: selector})
+	err = w.List(cmd.Context(), list, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: selector})
 	if err != nil {
-		return nil, fmt.Errorf("list DeployItems: %w", err)
+		return nil, nil, fmt.Errorf("list DeployItems: %w", err)
 	}
-	var names []string
 	for _, item := range list.Items {
 		names = append(names, item.Name)
 	}
-	return names, nil
-}
-
-func (c *itemChoice) noneError(cluster *userCluster) error {
-	return fmt.Errorf("no DeployItem in the namespace %q has the labels %q", cluster.namespace, c.selector)
+	if len(names) == 0 && !allowNone {
+		err = fmt.Errorf("no DeployItem in the namespace %q has the labels %q", w.namespace, c.selector)
+	}
+	return w, names, err
 }

@@ -8,9 +8,12 @@ import (
 	"log/slog"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 )
 
 // localFlags are those of commands that start plugins themselves.
@@ -20,8 +23,8 @@ type localFlags struct {
 }
 
 func (f *localFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.config, "config", "",
-		"file with the HostConfiguration, whose verification, plugins and timeouts are applied; without it everything has its default")
+	flags.StringVar(&f.config, "config", "", "file with the HostConfiguration, whose verification, plugins and timeouts "+
+		"are applied; without it everything has its default")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print to standard error what the plugins log")
 }
 
@@ -62,12 +65,13 @@ func (f *localFlags) log(stderr io.Writer) *slog.Logger {
 
 // textLog returns a log for people, without the time.
 func textLog(out io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+	withoutTime := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
-	}}))
+	}
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 }
 
 // options are those for the plugin that is attached, or else for those of a directory.
@@ -85,17 +89,15 @@ func (f *localFlags) options(settings *config.HostConfiguration, log *slog.Logge
 type localPlugins struct {
 	set *plugin.Set
 	// changed and woken keep one piece of news each: more would say no more to those who look afterwards.
-	changed chan struct{}
-	// woken holds what plugins say about one item: its namespace and name.
-	woken chan [2]string
-	end   context.CancelFunc
-	ended chan error
+	changed, woken chan struct{}
+	end            context.CancelFunc
+	ended          chan error
 }
 
-// startPlugins starts plugins, and waits until each of them runs or it is known why it does not. The caller closes them.
-// ctx bounds the start alone.
+// startPlugins starts plugins, and waits until each of them runs or it is known why it does not. The caller closes
+// them. ctx bounds the start alone.
 func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, error) {
-	l := &localPlugins{changed: make(chan struct{}, 1), woken: make(chan [2]string, 1), ended: make(chan error, 1)}
+	l := &localPlugins{changed: make(chan struct{}, 1), woken: make(chan struct{}, 1), ended: make(chan error, 1)}
 	var err error
 	if l.set, err = plugin.Open(options, l); err != nil {
 		return nil, err
@@ -137,17 +139,83 @@ func (l *localPlugins) close() error {
 var _ plugin.Listener = (*localPlugins)(nil)
 
 // Changed implements plugin.Listener.
-func (l *localPlugins) Changed() {
+func (l *localPlugins) Changed() { notify(l.changed) }
+
+// WakeUp implements plugin.Listener. A command works on one item; to look at it once more for the sake of another one
+// does no harm.
+func (l *localPlugins) WakeUp(*plugin.Plugin, string, string) { notify(l.woken) }
+
+func notify(news chan<- struct{}) {
 	select {
-	case l.changed <- struct{}{}:
+	case news <- struct{}{}:
 	default:
 	}
 }
 
-// WakeUp implements plugin.Listener. A command works on one item.
-func (l *localPlugins) WakeUp(_ *plugin.Plugin, namespace, name string) {
-	select {
-	case l.woken <- [2]string{namespace, name}:
-	default:
+// defaultPluginDir is where a container image has its plugins.
+const defaultPluginDir = "/plugins"
+
+// pluginOptions are the options for the plugins of a host with these settings, but for where they are.
+func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level slog.Level) plugin.Options {
+	options := plugin.Options{
+		Log:            log,
+		LogLevel:       level,
+		HostVersion:    version,
+		StartTimeout:   settings.Timeouts.PluginStart.Duration,
+		StopGrace:      settings.Timeouts.PluginStop.Duration,
+		Silence:        settings.Timeouts.PluginSilence.Duration,
+		Configs:        map[string][]byte{},
+		Profiles:       map[string]plugin.Profile{},
+		DefaultProfile: plugin.Profile{Confinement: sandbox.Auto},
+		RequireSums:    settings.Verification == config.VerificationRequired,
 	}
+	for name, p := range settings.Plugins {
+		options.Configs[name] = p.Config
+		// A plugin whose entry is about its calls alone has no profile, so that its file may have any name.
+		calls := config.Plugin{Workers: p.Workers, HostCluster: p.HostCluster, Config: p.Config}
+		if !equality.Semantic.DeepEqual(p, calls) {
+			options.Profiles[p.EffectiveFile(name)] = pluginProfile(name, p)
+		}
+	}
+	return options
+}
+
+// modes are those of the sandbox for those of the configuration.
+var modes = map[config.ConfinementMode]sandbox.Mode{
+	config.ConfinementOff: sandbox.Off, config.ConfinementAuto: sandbox.Auto, config.ConfinementRequired: sandbox.Required,
+}
+
+func pluginProfile(name string, p config.Plugin) plugin.Profile {
+	return plugin.Profile{
+		Plugin:      name,
+		SHA256:      p.SHA256,
+		Args:        p.Args,
+		Environment: p.Environment,
+		Memory:      uint64(p.Memory),    //nolint:gosec // it is not negative
+		OpenFiles:   uint64(p.OpenFiles), //nolint:gosec // it is not negative
+		Confinement: modes[p.Confinement.EffectiveMode()],
+		Read:        p.Confinement.Read,
+		Write:       p.Confinement.Write,
+	}
+}
+
+// programEntry is what a HostConfiguration says of the program of one plugin.
+type programEntry struct {
+	File   string `json:"file,omitempty"`
+	SHA256 string `json:"sha256"`
+}
+
+// verificationOf is the part of a HostConfiguration by which a host runs the programs of a list and no others.
+func verificationOf(list *statuspage.PluginList) any {
+	entries := map[string]programEntry{}
+	for _, p := range list.Plugins {
+		entry, name := programEntry{SHA256: p.SHA256}, p.File
+		if p.Name != "" && p.Name != p.File {
+			entry.File, name = p.File, p.Name
+		}
+		if p.SHA256 != "" { // it is a file
+			entries[name] = entry
+		}
+	}
+	return map[string]any{"plugins": entries, "verification": config.VerificationRequired}
 }

@@ -75,7 +75,8 @@ func addColour(flags *pflag.FlagSet) *choice {
 	return c
 }
 
-// paletteOf is what to paint with. A terminal whose user has nothing against colours gets them by itself; see no-color.org.
+// paletteOf is what to paint with. A terminal whose user has nothing against colours gets them by itself; see
+// no-color.org.
 func paletteOf(when string, out io.Writer) inspect.Palette {
 	return inspect.Palette(when == colourAlways || when == colourAuto && printers.AllowsColorOutput(out))
 }

@@ -22,7 +22,8 @@ func TestCommandsOfThePages(t *testing.T) {
 	code := regexp.MustCompile("(?ms)^```(?:sh|text)\n(.*?)^```$|`([^`\n]+)`")
 	command := regexp.MustCompile(`(?m)(?:^|[ /(])pergola ((?:host|items|plugins|crds|config|completion)\b[^|#>;)\n]*)`)
 	seen := 0
-	for _, path := range append(pages, filepath.Join(testenv.Root(), "README.md"), filepath.Join(testenv.Root(), "SECURITY.md")) {
+	pages = append(pages, filepath.Join(testenv.Root(), "README.md"), filepath.Join(testenv.Root(), "SECURITY.md"))
+	for _, path := range pages {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -82,37 +82,23 @@ const shortSum = 12
 
 // listText is a list as a table.
 func listText(list *statuspage.PluginList, wide bool) string {
+	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT", "HOOKS"}
+	if !wide {
+		header = header[:8]
+	}
 	rows := make([]inspect.Row, 0, len(list.Plugins))
 	for _, p := range list.Plugins {
-		rows = append(rows, rowOf(p, wide))
+		cells := []string{
+			p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","), p.SHA256, p.State, p.Confinement,
+			strings.Join(p.HookTypes, ","),
+		}
+		if !wide {
+			cells[5] = p.SHA256[:min(len(p.SHA256), shortSum)]
+			cells[7], _, _ = strings.Cut(p.Confinement, ":")
+		}
+		rows = append(rows, inspect.Row{Cells: cells[:len(header)], Note: p.Problem})
 	}
-	return inspect.TextTable(pluginColumns(wide), rows)
-}
-
-// pluginColumns are those of rowOf.
-func pluginColumns(wide bool) []string {
-	header := []string{"FILE", "NAME", "VERSION", "TYPES", "CAPABILITIES", "SHA256", "STATE", "CONFINEMENT"}
-	if wide {
-		header = append(header, "HOOKS")
-	}
-	return header
-}
-
-// rowOf is the row of a plugin in a table.
-func rowOf(p statuspage.Plugin, wide bool) inspect.Row {
-	sum, confinement := p.SHA256, p.Confinement
-	if !wide {
-		sum = sum[:min(len(sum), shortSum)]
-		confinement, _, _ = strings.Cut(confinement, ":")
-	}
-	r := inspect.Row{Note: p.Problem, Cells: []string{
-		p.File, p.Name, p.Version, typesAndHooks(p), strings.Join(p.Capabilities, ","),
-		sum, p.State, confinement,
-	}}
-	if wide {
-		r.Cells = append(r.Cells, strings.Join(p.HookTypes, ","))
-	}
-	return r
+	return inspect.TextTable(header, rows)
 }
 
 // typesAndHooks are the types that a plugin serves, and those of others that its hooks run for.

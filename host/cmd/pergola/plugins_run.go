@@ -28,7 +28,8 @@ type trial struct {
 
 // operations are those of a deployer by their names on the command line.
 var operations = map[string]plugin.Operation{
-	"reconcile": plugin.Reconcile, "delete": plugin.Delete, "abort": plugin.Abort, "force-reconcile": plugin.ForceReconcile,
+	"reconcile": plugin.Reconcile, "delete": plugin.Delete, "abort": plugin.Abort,
+	"force-reconcile": plugin.ForceReconcile,
 }
 
 func newPluginsRunCommand() *cobra.Command {
@@ -62,13 +63,16 @@ The exit code is 1 if the job has failed.`,
 	t.call.addTo(flags)
 	t.call.addOthersTo(flags)
 	flags.StringVar(&t.item, "item", "", "file with the DeployItem")
-	flags.StringVar(&t.operation, "operation", "reconcile", "what to call the plugin for: reconcile, delete, abort or force-reconcile")
+	flags.StringVar(&t.operation, "operation", "reconcile",
+		"what to call the plugin for: reconcile, delete, abort or force-reconcile")
 	flags.DurationVar(&t.timeout, "timeout", 10*time.Minute, "how long the job may take")
 	flags.BoolVar(&t.untilDone, "until-done", false, "call the plugin again while the job is in progress")
-	flags.StringVar(&t.state, "state", "", "file that keeps the provider status and the job for later runs; it is made if it is not there")
+	flags.StringVar(&t.state, "state", "",
+		"file that keeps the provider status and the job for later runs; it is made if it is not there")
 	t.local.addAttachTo(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return t.run(cmd.Context(), args, &narrator{out: cmd.OutOrStdout(), json: output.value == formatJSON}, cmd.ErrOrStderr())
+		say := &narrator{out: cmd.OutOrStdout(), json: output.value == formatJSON}
+		return t.run(cmd.Context(), args, say, cmd.ErrOrStderr())
 	}
 	return cmd
 }
@@ -99,24 +103,18 @@ func (t *trial) run(ctx context.Context, files []string, say *narrator, stderr i
 		return err
 	}
 	state.JobID = cmp.Or(state.JobID, uuid.NewString())
-	state.applyTo(local.item, op)
+	state.applyTo(local.DeployItem, op)
 	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	p, err := theOne(plugins.set, local.item)
+	p, err := theOne(plugins.set, local.DeployItem)
 	if err != nil {
 		return err
 	}
-	job := &localJob{
-		plugin: p, op: op, others: local.others, secrets: local.secrets, state: state, say: say,
-		call: plugin.Call{
-			DeployItem: local.item, Target: local.target, Context: local.context, Credentials: local.credentials,
-			Deadline: time.Now().Add(t.timeout),
-		},
-		woken: plugins.woken, again: t.untilDone,
-	}
+	local.Deadline = time.Now().Add(t.timeout)
+	job := &localJob{localCall: local, plugin: p, op: op, state: state, say: say, woken: plugins.woken, again: t.untilDone}
 	return job.carryOut(ctx)
 }
 
@@ -135,9 +133,11 @@ func theOne(plugins *plugin.Set, item *v1alpha1.DeployItem) (*plugin.Plugin, err
 	}
 	switch info := admitted[0].Info(); {
 	case len(info.Types) == 0:
-		return nil, fmt.Errorf("item %s: the plugin %s serves no deploy items; it brings hooks for those of type %q", item.Name, info.Name, info.HookedTypes)
+		return nil, fmt.Errorf("item %s: the plugin %s serves no deploy items; it brings hooks for those of type %q",
+			item.Name, info.Name, info.HookedTypes)
 	case !slices.Contains(info.Types, item.Spec.Type):
-		return nil, fmt.Errorf("item %s: spec.type is %q, but the plugin %s serves %q", item.Name, item.Spec.Type, info.Name, info.Types)
+		return nil, fmt.Errorf("item %s: spec.type is %q, but the plugin %s serves %q",
+			item.Name, item.Spec.Type, info.Name, info.Types)
 	}
 	return admitted[0], nil
 }

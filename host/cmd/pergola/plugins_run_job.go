@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,27 +30,24 @@ const defaultPoll = 5 * time.Second
 
 // localJob is a job that a command carries out without a cluster.
 type localJob struct {
+	*localCall
+
 	plugin *plugin.Plugin
 	op     plugin.Operation
-	call   plugin.Call
-	// others are the Targets beside that of the call, by their names.
-	others map[string]*v1alpha1.ResolvedTarget
-	// secrets are those that the plugin may ask for, and that the Context names.
-	secrets fileSecrets
-	state   *stateFile
-	say     *narrator
-	// woken tells of items that may have moved on.
-	woken <-chan [2]string
+	state  *stateFile
+	say    *narrator
+	// woken tells that the item may have moved on.
+	woken <-chan struct{}
 	// again calls the plugin as long as the job is in progress.
 	again bool
 }
 
 // carryOut calls the plugin, and says how each call ends. The error says why the job has failed.
 func (j *localJob) carryOut(ctx context.Context) error {
-	waiting, cancel := context.WithDeadline(ctx, j.call.Deadline)
+	waiting, cancel := context.WithDeadline(ctx, j.Deadline)
 	defer cancel()
 	for {
-		outcome, err := j.plugin.Call(ctx, j.op, j.call, j)
+		outcome, err := j.plugin.Call(ctx, j.op, j.Call, j)
 		if err == nil {
 			err = errors.Join(check(outcome), j.keep(outcome))
 		}
@@ -54,16 +55,16 @@ func (j *localJob) carryOut(ctx context.Context) error {
 			err = j.say.outcome(outcome)
 		}
 		if err != nil {
-			return fmt.Errorf("%s of item %s: %w", j.op, j.call.DeployItem.Name, err)
+			return fmt.Errorf("%s of item %s: %w", j.op, j.DeployItem.Name, err)
 		}
 		if len(outcome.Errors) > 0 {
-			return fmt.Errorf("%s of item %s has failed", j.op, j.call.DeployItem.Name)
+			return fmt.Errorf("%s of item %s has failed", j.op, j.DeployItem.Name)
 		}
 		if outcome.InProgress == nil || !j.again {
 			return nil
 		}
 		if err := j.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
-			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.call.DeployItem.Name, err)
+			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
 		}
 	}
 }
@@ -85,37 +86,29 @@ func check(outcome *plugin.Outcome) error {
 
 // wait waits until it is time to call again.
 func (j *localJob) wait(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	item := [2]string{j.call.DeployItem.Namespace, j.call.DeployItem.Name}
-	for {
-		select {
-		case <-timer.C:
-			return nil
-		case woken := <-j.woken:
-			if woken == item {
-				return nil
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	select {
+	case <-time.After(pause):
+	case <-j.woken:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+	return nil
 }
 
-// keep keeps what the next call needs. A job that has come to its end is not gone on with; nor is an item that is deleted.
+// keep keeps what the next call needs. A job that has come to its end is not gone on with; nor is an item that is
+// deleted.
 func (j *localJob) keep(outcome *plugin.Outcome) error {
 	if outcome.ProviderStatus != nil {
 		if err := j.save(outcome.ProviderStatus); err != nil {
 			return err
 		}
 	}
-	if outcome.InProgress != nil {
-		return j.state.write()
-	}
 	if outcome.Succeeded != nil && j.op == plugin.Delete {
 		return j.state.remove()
 	}
-	j.state.JobID = ""
+	if outcome.InProgress == nil {
+		j.state.JobID = ""
+	}
 	return j.state.write()
 }
 
@@ -123,9 +116,9 @@ func (j *localJob) save(document []byte) error {
 	if err := j.state.save(document); err != nil {
 		return err
 	}
-	item := j.call.DeployItem.DeepCopy() // the plugin is called with the one before
+	item := j.DeployItem.DeepCopy() // the plugin is called with the one before
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
-	j.call.DeployItem = item
+	j.DeployItem = item
 	return nil
 }
 
@@ -133,7 +126,7 @@ var _ plugin.Observer = (*localJob)(nil)
 
 // Progress implements plugin.Observer.
 func (j *localJob) Progress(step, message string) {
-	j.say.progress(step, message)
+	j.say.tell("progress", step+": "+message, fields{"step": step, "message": message})
 }
 
 // SaveProviderStatus implements plugin.Observer.
@@ -150,26 +143,35 @@ func (j *localJob) ResolveTarget(_ context.Context, name string) (*v1alpha1.Reso
 	if target := j.others[name]; target != nil {
 		return target, nil
 	}
-	if own := j.call.Target; own != nil && own.Target.Name == name {
+	if own := j.Target; own != nil && own.Target.Name == name {
 		return own, nil
 	}
 	return nil, plugin.Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "ResolveOtherTarget", Reason: contract.ReasonTargetNotFound,
-		Message: fmt.Sprintf("Target %q: there is no such Target; give the kubeconfig of its cluster with --other-target %[1]s=FILE", name),
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "ResolveOtherTarget",
+		Reason: contract.ReasonTargetNotFound,
+		Message: fmt.Sprintf("Target %q: there is no such Target; give the kubeconfig of its cluster with "+
+			"--other-target %[1]s=FILE", name),
 	}
 }
 
 // ResolveRegistryCredentials implements plugin.Observer.
-func (j *localJob) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, j.secrets, j.call.DeployItem.Namespace, secret)
+func (j *localJob) ResolveRegistryCredentials(
+	ctx context.Context, secret types.NamespacedName,
+) (*sdk.RegistryCredentials, error) {
+	return target.NamedCredentials(ctx, j.secrets, j.DeployItem.Namespace, secret)
 }
 
 // Event implements plugin.Observer.
 func (j *localJob) Event(warning bool, reason, message string) {
-	j.say.event(warning, reason, message)
+	kind := corev1.EventTypeNormal
+	if warning {
+		kind = corev1.EventTypeWarning
+	}
+	j.say.tell("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
 }
 
-// narrator tells what a plugin says, in a line of text for each thing, or of JSON. It tells nobody that it cannot print until the end.
+// narrator tells what a plugin says, in a line of text for each thing, or of JSON. It tells nobody that it cannot print
+// until the end.
 type narrator struct {
 	out  io.Writer
 	json bool
@@ -188,18 +190,6 @@ func (n *narrator) tell(kind, text string, value any) {
 		err = printText(n.out, fmt.Sprintf("%-15s %s\n", kind, inspect.Printable(text)))
 	}
 	n.err = errors.Join(n.err, err)
-}
-
-func (n *narrator) progress(step, message string) {
-	n.tell("progress", step+": "+message, fields{"step": step, "message": message})
-}
-
-func (n *narrator) event(warning bool, reason, message string) {
-	kind := "Normal"
-	if warning {
-		kind = "Warning"
-	}
-	n.tell("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
 }
 
 func (n *narrator) saved(document []byte) {
@@ -223,12 +213,14 @@ func (n *narrator) outcome(o *plugin.Outcome) error {
 		}
 		n.tell("succeeded", text, fields{"exports": json.RawMessage(o.Succeeded.Exports)})
 	case o.InProgress != nil:
-		text := "waits for " + cmp.Or(o.InProgress.WaitingFor, "something that it does not name")
-		n.tell("inProgress", fmt.Sprintf("%s; to be called again after %s", text, cmp.Or(o.InProgress.PollAfter, defaultPoll)),
+		text := fmt.Sprintf("waits for %s; to be called again after %s",
+			cmp.Or(o.InProgress.WaitingFor, "something that it does not name"), cmp.Or(o.InProgress.PollAfter, defaultPoll))
+		n.tell("inProgress", text,
 			fields{"waitingFor": o.InProgress.WaitingFor, "pollAfterSeconds": o.InProgress.PollAfter.Seconds()})
 	default:
 		for _, e := range o.Errors {
-			n.tell("failed", failureText(e), fields{"codes": e.Codes, "operation": e.Operation, "reason": e.Reason, "message": e.Message})
+			n.tell("failed", failureText(e),
+				fields{"codes": e.Codes, "operation": e.Operation, "reason": e.Reason, "message": e.Message})
 		}
 	}
 	return n.err
@@ -240,12 +232,90 @@ func failureText(e plugin.Error) string {
 	if e.Operation != "" {
 		text = e.Operation + ": " + text
 	}
-	codes := make([]string, 0, len(e.Codes))
-	for _, code := range e.Codes {
-		codes = append(codes, string(code))
-	}
-	if len(codes) > 0 {
-		text = "[" + strings.Join(codes, ", ") + "] " + text
+	if len(e.Codes) > 0 {
+		text = strings.ReplaceAll(fmt.Sprint(e.Codes), " ", ", ") + " " + text
 	}
 	return text
+}
+
+// stateFile is what is kept of an item between two runs, in place of its status.
+type stateFile struct {
+	path string // empty for none
+
+	// JobID is that of the running job; empty if there is none.
+	JobID string `json:"jobID,omitempty"`
+	// ProviderStatus is what the plugin has saved last.
+	ProviderStatus json.RawMessage `json:"providerStatus,omitempty"`
+}
+
+// readState reads a state file; an empty one if it is not there.
+func readState(path string) (*stateFile, error) {
+	s := &stateFile{path: path}
+	if path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state in %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// applyTo gives an item what it would have in a cluster where the job runs.
+func (s *stateFile) applyTo(item *v1alpha1.DeployItem, op plugin.Operation) {
+	item.Status.JobID = s.JobID
+	if len(s.ProviderStatus) > 0 {
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: s.ProviderStatus}
+	}
+	if op == plugin.Delete && item.DeletionTimestamp == nil {
+		now := metav1.Now()
+		item.DeletionTimestamp = &now
+	}
+}
+
+// write writes the state, all or nothing: the plugin relies on what it has saved.
+func (s *stateFile) write() error {
+	if s.path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err == nil {
+		err = os.WriteFile(s.path+".new", append(text, '\n'), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(s.path+".new", s.path)
+	}
+	if err != nil {
+		return fmt.Errorf("save the state: %w", err)
+	}
+	return nil
+}
+
+// remove removes the state of an item that is gone.
+func (s *stateFile) remove() error {
+	if err := os.Remove(s.path); s.path != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the state of the item, which is deleted: %w", err)
+	}
+	return nil
+}
+
+// maxProviderStatus is as much as fits into an object in a cluster.
+const maxProviderStatus = 1 << 20
+
+// save keeps a provider status.
+func (s *stateFile) save(document []byte) error {
+	if len(document) > maxProviderStatus {
+		return fmt.Errorf("a provider status has at most %d bytes, but this one has %d", maxProviderStatus, len(document))
+	}
+	if !json.Valid(document) {
+		return errors.New("the provider status is not valid JSON")
+	}
+	s.ProviderStatus = document
+	return s.write()
 }

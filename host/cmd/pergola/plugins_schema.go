@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,10 +32,12 @@ The plugin is started for this, without a host, a cluster or a confinement: do n
 	}
 	cmd.Flags().BoolVar(&own, "own", false, "print the schema of the plugin's own configuration document")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		info, err := introduce(cmd.Context(), args[0])
+		plugin, err := conformance.Start(cmd.Context(), args[0], conformance.Options{Output: io.Discard})
 		if err != nil {
 			return err
 		}
+		info := plugin.Info()
+		plugin.Close()
 		schema := info.ConfigSchema
 		if !own {
 			if schema, err = schemaOf(info, v1alpha1.DeployItemType(strings.Join(args[1:], ""))); err != nil {
@@ -52,16 +53,6 @@ The plugin is started for this, without a host, a cluster or a confinement: do n
 		return printJSON(cmd.OutOrStdout(), json.RawMessage(schema))
 	}
 	return cmd
-}
-
-// introduce starts a plugin, asks what it can do, and ends it.
-func introduce(ctx context.Context, file string) (*conformance.Info, error) {
-	plugin, err := conformance.Start(ctx, file, conformance.Options{Output: io.Discard})
-	if err != nil {
-		return nil, err
-	}
-	defer plugin.Close()
-	return plugin.Info(), nil
 }
 
 // schemaOf returns the schema of a type, or the only one there is.

@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
+	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
 // expectGolden compares a text with a file in testdata. UPDATE_GOLDEN=1 writes it anew.
@@ -45,16 +46,19 @@ func somePlugins() *statuspage.PluginList {
 				Confinement: "landlock (ABI 7): files, devices",
 			},
 			{
-				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running", Capabilities: []string{"hooks"},
-				HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
+				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running",
+				Capabilities: []string{"hooks"}, HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
 			},
 			{File: "new", State: "Starting"},
 			{File: "policy", State: "Missing", Problem: "the file is not in the plugin directory"},
 			{
-				File: "rogue", State: "CrashLoop", Name: "rogue", Version: "\x1b[31mred\tand\nlong\xff", Types: []string{"example.org/rogue"},
-				Problem: "its process ended:\n\x1b]0;title\asignal: killed",
+				File: "rogue", State: "CrashLoop", Name: "rogue", Version: "\x1b[31mred\tand\nlong\xff",
+				Types: []string{"example.org/rogue"}, Problem: "its process ended:\n\x1b]0;title\asignal: killed",
 			},
-			{File: "unix:///tmp/hello/plugin.sock", Name: "hello", Version: "v1", Types: []string{"example.org/hello"}, State: "Running", Confinement: "none: it was not started by the host"},
+			{
+				File: "unix:///tmp/hello/plugin.sock", Name: "hello", Version: "v1", Types: []string{"example.org/hello"},
+				State: "Running", Confinement: "none: it was not started by the host",
+			},
 		},
 	}
 }
@@ -66,33 +70,17 @@ func TestListText(t *testing.T) {
 }
 
 func TestPluginsErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
-	for _, tc := range []struct {
-		reason string
-		args   []string
-		want   []string
-	}{
-		{reason: "names the values", args: []string{"list", "-o", "xml"}, want: []string{"--output", "text, json, wide or yaml", "xml"}},
-		{reason: "no such directory", args: []string{"list", "--plugin-dir", "/no/where"}, want: []string{"read plugin directory", "/no/where"}},
-		{reason: "a file with errors", args: []string{"list", "--plugin-dir", "/", "--config", writeFile(t, "host.yaml", "typo: 1")}, want: []string{"host.yaml: typo"}},
-		{reason: "nothing to verify", args: []string{"verify", t.TempDir()}, want: []string{"there are no plugins in"}},
-		{reason: "which one?", args: []string{"verify"}, want: []string{"expected one plugin, or --attach"}},
-		{reason: "which item?", args: []string{"run", "mock"}, want: []string{"--item is missing"}},
-		{reason: "names the operations", args: []string{"run", "mock", "--operation", "dance"}, want: []string{"--operation", "force-reconcile", `"dance"`}},
-		{reason: "the item has a target", args: []string{"run", "mock", "--item", item}, want: []string{"spec.target", `"cluster"`, "--target"}},
-		{reason: "both", args: []string{"run", "mock", "--attach", "unix:///a"}, want: []string{`both "mock" and --attach`}},
-	} {
-		out, err := pergola(t, append([]string{"plugins"}, tc.args...)...)
-		if err == nil || out != "" {
-			t.Errorf("%s: expected an error and nothing else, but found %v, %q", tc.reason, err, out)
-			continue
-		}
-		for _, text := range tc.want {
-			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: expected %q in %q", tc.reason, text, err)
-			}
-		}
-	}
+	config := writeFile(t, "host.yaml", configHead+"typo: 1")
+	expectErrors(t, exitNo, []errorCase{
+		{"no such directory", "plugins list --plugin-dir /no/where", []string{"read plugin directory", "/no/where"}},
+		{"a file with errors", "plugins list --plugin-dir / --config " + config, []string{"host.yaml: typo"}},
+		{"nothing to verify", "plugins verify " + t.TempDir(), []string{"there are no plugins in"}},
+		{"which item?", "plugins run mock", []string{"--item is missing"}},
+		{"the operations", "plugins run mock --operation dance", []string{"--operation", "force-reconcile", `"dance"`}},
+		{"the item has a target", "plugins run mock --item " + item, []string{"spec.target", `"cluster"`, "--target"}},
+	}...)
 }
 
 // What is pasted into a HostConfiguration is read as what is meant.
@@ -100,19 +88,22 @@ func TestVerificationOf(t *testing.T) {
 	t.Parallel()
 	sum := strings.Repeat("ab", 32)
 	list := &statuspage.PluginList{Plugins: []statuspage.Plugin{
-		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum}, {File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
+		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum},
+		{File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
 	}}
 	var out strings.Builder
 	if err := printYAML(&out, verificationOf(list)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := config.Parse("host.yaml", []byte("apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\n"+out.String()), "host")
+	got, err := config.Parse("host.yaml", []byte(configHead+out.String()), "host")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config.Default("host")
 	want.Verification = config.VerificationRequired
-	want.Plugins = map[string]config.Plugin{"helm": {SHA256: sum}, "deployer": {File: "deployer-v2", SHA256: sum}, "refused": {SHA256: sum}}
+	want.Plugins = map[string]config.Plugin{
+		"helm": {SHA256: sum}, "deployer": {File: "deployer-v2", SHA256: sum}, "refused": {SHA256: sum},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
@@ -121,9 +112,13 @@ func TestVerificationOf(t *testing.T) {
 func TestVerdictsText(t *testing.T) {
 	t.Parallel()
 	rules := []finding{
-		{Rule: "good-rule", Text: "It is good.", Verdict: "passed"},
-		{Rule: "bad-rule", Text: "It is better.", Verdict: "broken", Messages: []string{"Reconcile: it\nis not", "\x1b[31m"}},
-		{Rule: "other-rule", Text: "It is.", Verdict: "not applicable", Messages: []string{"no"}},
+		{Text: "It is good.", Finding: conformance.Finding{Rule: "good-rule", Verdict: conformance.Passed}},
+		{Text: "It is better.", Finding: conformance.Finding{
+			Rule: "bad-rule", Verdict: conformance.Broken, Messages: []string{"Reconcile: it\nis not", "\x1b[31m"},
+		}},
+		{Text: "It is.", Finding: conformance.Finding{
+			Rule: "other-rule", Verdict: conformance.NotApplicable, Messages: []string{"no"},
+		}},
 	}
 	verdicts := []verdict{
 		{File: "good", Rules: rules[:1]},
@@ -139,36 +134,6 @@ func TestVerdictsText(t *testing.T) {
 	}
 }
 
-func TestPluginProfiles(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		reason string
-		entry  config.Plugin
-		want   map[string]plugin.Profile
-	}{
-		{reason: "an entry about calls leaves the file alone", entry: config.Plugin{Workers: 5, Config: []byte("{}")}, want: map[string]plugin.Profile{}},
-		{reason: "the name of the file is a process' matter", entry: config.Plugin{File: "helm-deployer"}, want: map[string]plugin.Profile{"helm-deployer": {Plugin: "helm", Confinement: sandbox.Auto}}},
-		{reason: "a checksum", entry: config.Plugin{SHA256: "ab"}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", SHA256: "ab", Confinement: sandbox.Auto}}},
-		{reason: "arguments", entry: config.Plugin{Args: []string{"a"}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Args: []string{"a"}, Confinement: sandbox.Auto}}},
-		{reason: "environment", entry: config.Plugin{Environment: []string{"A"}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Environment: []string{"A"}, Confinement: sandbox.Auto}}},
-		{reason: "memory", entry: config.Plugin{Memory: 64 << 20}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Memory: 64 << 20, Confinement: sandbox.Auto}}},
-		{reason: "open files", entry: config.Plugin{OpenFiles: 64}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", OpenFiles: 64, Confinement: sandbox.Auto}}},
-		{reason: "off", entry: config.Plugin{Confinement: config.Confinement{Mode: config.ConfinementOff}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Confinement: sandbox.Off}}},
-		{
-			reason: "required, with paths", entry: config.Plugin{Confinement: config.Confinement{Mode: config.ConfinementRequired, Read: []string{"/r"}, Write: []string{"/w"}}},
-			want: map[string]plugin.Profile{"helm": {Plugin: "helm", Confinement: sandbox.Required, Read: []string{"/r"}, Write: []string{"/w"}}},
-		},
-		{reason: "reading", entry: config.Plugin{Confinement: config.Confinement{Read: []string{"/r"}}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Read: []string{"/r"}, Confinement: sandbox.Auto}}},
-		{reason: "writing", entry: config.Plugin{Confinement: config.Confinement{Write: []string{"/w"}}}, want: map[string]plugin.Profile{"helm": {Plugin: "helm", Write: []string{"/w"}, Confinement: sandbox.Auto}}},
-	} {
-		settings := config.Default("host")
-		settings.Plugins = map[string]config.Plugin{"helm": tc.entry}
-		if diff := cmp.Diff(tc.want, pluginProfiles(settings)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-		}
-	}
-}
-
 func TestPluginOptions(t *testing.T) {
 	t.Parallel()
 	settings := config.Default("host")
@@ -179,7 +144,33 @@ func TestPluginOptions(t *testing.T) {
 		t.Errorf("the options are not those of the settings: %+v", got)
 	}
 	settings.Verification = config.VerificationRequired
-	if got := pluginOptions(settings, nil, 0); !got.RequireSums {
-		t.Error("expected programs without a checksum to be refused")
+	settings.Plugins = map[string]config.Plugin{
+		"calls":       {Workers: 5, HostCluster: &config.HostCluster{}, Config: []byte("{}"), Args: []string{}},
+		"file":        {File: "deployer"},
+		"sum":         {SHA256: "ab"},
+		"args":        {Args: []string{"a"}},
+		"environment": {Environment: []string{"A"}},
+		"memory":      {Memory: 64 << 20},
+		"files":       {OpenFiles: 64},
+		"auto":        {Confinement: config.Confinement{Mode: config.ConfinementAuto}},
+		"off":         {Confinement: config.Confinement{Mode: config.ConfinementOff}},
+		"read":        {Confinement: config.Confinement{Read: []string{"/r"}}},
+		"write":       {Confinement: config.Confinement{Mode: config.ConfinementRequired, Write: []string{"/w"}}},
+	}
+	got = pluginOptions(settings, nil, 0)
+	want := map[string]plugin.Profile{ // an entry about calls leaves the file alone
+		"deployer":    {Plugin: "file", Confinement: sandbox.Auto},
+		"sum":         {Plugin: "sum", SHA256: "ab", Confinement: sandbox.Auto},
+		"args":        {Plugin: "args", Args: []string{"a"}, Confinement: sandbox.Auto},
+		"environment": {Plugin: "environment", Environment: []string{"A"}, Confinement: sandbox.Auto},
+		"memory":      {Plugin: "memory", Memory: 64 << 20, Confinement: sandbox.Auto},
+		"files":       {Plugin: "files", OpenFiles: 64, Confinement: sandbox.Auto},
+		"auto":        {Plugin: "auto", Confinement: sandbox.Auto},
+		"off":         {Plugin: "off", Confinement: sandbox.Off},
+		"read":        {Plugin: "read", Read: []string{"/r"}, Confinement: sandbox.Auto},
+		"write":       {Plugin: "write", Write: []string{"/w"}, Confinement: sandbox.Required},
+	}
+	if diff := cmp.Diff(want, got.Profiles); diff != "" || !got.RequireSums || string(got.Configs["calls"]) != "{}" {
+		t.Errorf("found %+v, profiles (-want +got):\n%s", got, diff)
 	}
 }

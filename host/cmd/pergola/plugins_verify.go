@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,25 +83,22 @@ type verdict struct {
 	Rules []finding `json:"rules,omitempty"`
 }
 
-// finding is what was found about one rule.
+// finding is what was found about one rule, with its sentence.
 type finding struct {
-	Rule     string   `json:"rule"`
-	Text     string   `json:"text"`
-	Verdict  string   `json:"verdict"`
-	Messages []string `json:"messages,omitempty"`
+	conformance.Finding
+
+	Text string `json:"text"`
 }
 
 // broken tells whether anything is wrong with the plugin.
-func (v verdict) broken() bool { return v.Problem != "" || v.count(conformance.Broken) > 0 }
+func (v verdict) broken() bool { return v.Problem != "" || v.count()[conformance.Broken] > 0 }
 
-func (v verdict) count(wanted conformance.Verdict) int {
-	n := 0
+func (v verdict) count() map[conformance.Verdict]int {
+	count := map[conformance.Verdict]int{}
 	for _, f := range v.Rules {
-		if f.Verdict == string(wanted) {
-			n++
-		}
+		count[f.Verdict]++
 	}
-	return n
+	return count
 }
 
 // verify checks the plugins of a directory, or the one that is attached. The error is for what says nothing about them.
@@ -131,7 +129,13 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	}
 	verdicts := make([]verdict, 0, len(found))
 	for _, s := range found {
-		verdict := verdictOf(s)
+		verdict := verdict{File: s.File}
+		if s.Problem != nil {
+			verdict.Problem = s.Problem.Error()
+		}
+		if s.Info != nil {
+			verdict.Name, verdict.Version = s.Info.Name, s.Info.Version
+		}
 		if s.State != plugin.Refused {
 			o := conformanceOptions(options, s, cases) //nolint:contextcheck // conformance ends what it has started
 			if v.local.verbose {
@@ -148,17 +152,16 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 
 // checkRules checks the rules of the protocol.
 func (v *verifier) checkRules(ctx context.Context, path string, o conformance.Options) (findings []finding, err error) {
-	var report *conformance.Report
+	check, where := conformance.Binary, path
 	if v.local.attach != "" {
-		report, err = conformance.Attached(ctx, v.local.attach, o)
-	} else {
-		report, err = conformance.Binary(ctx, path, o)
+		check, where = conformance.Attached, v.local.attach
 	}
+	report, err := check(ctx, where, o)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range report.Findings {
-		findings = append(findings, finding{Rule: string(f.Rule), Text: f.Rule.Text(), Verdict: string(f.Verdict), Messages: f.Messages})
+		findings = append(findings, finding{Finding: f, Text: f.Rule.Text()})
 	}
 	return findings, nil
 }
@@ -171,19 +174,17 @@ func (v *verifier) cases(ctx context.Context) ([]conformance.Case, error) {
 		if err != nil {
 			return nil, err
 		}
-		item := local.item
+		item := local.DeployItem
 		named, err := local.secrets.registries(ctx, item.Namespace)
 		if err != nil {
 			return nil, err
 		}
-		if item.Status.JobID == "" {
-			item.Status.JobID = "verify"
-		}
+		item.Status.JobID = cmp.Or(item.Status.JobID, "verify")
 		call := conformance.Call{
-			DeployItem: item, Context: target.WithoutCredentials(local.context), Credentials: local.credentials, Secrets: named,
+			DeployItem: item, Context: target.WithoutCredentials(local.Context), Credentials: local.Credentials, Secrets: named,
 		}
-		if resolved := local.target; resolved != nil {
-			call.Target = &sdk.Target{Name: resolved.Target.Name, Type: resolved.Target.Spec.Type, Content: []byte(resolved.Content)}
+		if t := local.Target; t != nil {
+			call.Target = &sdk.Target{Name: t.Target.Name, Type: t.Target.Spec.Type, Content: []byte(t.Content)}
 		}
 		cases = append(cases, conformance.Case{Name: path, Call: call})
 	}
@@ -195,14 +196,16 @@ func orphans(cases []conformance.Case, found []plugin.Status) error {
 	var errs []error
 	for _, c := range cases {
 		item := c.Call.DeployItem
-		if !slices.ContainsFunc(found, func(s plugin.Status) bool { return s.Info != nil && slices.Contains(s.Info.Types, item.Spec.Type) }) {
+		serves := func(s plugin.Status) bool { return s.Info != nil && slices.Contains(s.Info.Types, item.Spec.Type) }
+		if !slices.ContainsFunc(found, serves) {
 			errs = append(errs, fmt.Errorf("--item %s: no plugin that runs serves its type %q", c.Name, item.Spec.Type))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// conformanceOptions are those for one plugin: it is run with what its profile gives it, and gets the items that it serves.
+// conformanceOptions are those for one plugin: it is run with what its profile gives it, and gets the items that it
+// serves.
 func conformanceOptions(options plugin.Options, s plugin.Status, cases []conformance.Case) conformance.Options {
 	profile, ok := options.Profiles[s.File]
 	if !ok {
@@ -239,28 +242,19 @@ func startBy(profile plugin.Profile) func(cmd *exec.Cmd, dir string) (*exec.Cmd,
 		if err != nil {
 			return nil, err
 		}
-		started.Stdout, started.Stderr, started.WaitDelay, started.SysProcAttr = cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.SysProcAttr
+		started.Stdout, started.Stderr = cmd.Stdout, cmd.Stderr
+		started.WaitDelay, started.SysProcAttr = cmd.WaitDelay, cmd.SysProcAttr
 		return started, started.Start()
 	}
-}
-
-func verdictOf(s plugin.Status) verdict {
-	v := verdict{File: s.File}
-	if s.Problem != nil {
-		v.Problem = s.Problem.Error()
-	}
-	if s.Info != nil {
-		v.Name, v.Version = s.Info.Name, s.Info.Version
-	}
-	return v
 }
 
 // verdictsText has a paragraph for each plugin.
 func verdictsText(verdicts []verdict) string {
 	var out strings.Builder
 	for _, v := range verdicts {
-		kept, broken, skipped := v.count(conformance.Passed), v.count(conformance.Broken), v.count(conformance.NotApplicable)
-		summary := fmt.Sprintf("Rules of the protocol: %d kept, %d broken, %d not applicable", kept, broken, skipped)
+		count := v.count()
+		summary := fmt.Sprintf("Rules of the protocol: %d kept, %d broken, %d not applicable",
+			count[conformance.Passed], count[conformance.Broken], count[conformance.NotApplicable])
 		if len(v.Rules) == 0 {
 			summary = "A host does not use it, and so the rules of the protocol are not checked"
 		}
@@ -271,8 +265,8 @@ func verdictsText(verdicts []verdict) string {
 		out.WriteString(inspect.Printable(v.File) + ": " + word + ". " + summary + "\n")
 		out.WriteString(inspect.Indented("    ", v.Problem))
 		for _, f := range v.Rules {
-			if f.Verdict == string(conformance.Broken) {
-				out.WriteString("    " + f.Rule + ": " + f.Text + "\n")
+			if f.Verdict == conformance.Broken {
+				out.WriteString("    " + string(f.Rule) + ": " + f.Text + "\n")
 				for _, message := range f.Messages {
 					out.WriteString(inspect.Indented("        ", message))
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 const readerType v1alpha1.DeployItemType = "test.pergola.dev/reader"
@@ -40,15 +41,9 @@ func TestVerifyConfines(t *testing.T) {
 		t.Skip("the kernel cannot confine: " + sandbox.Supported().String())
 	}
 	dir, other := t.TempDir(), t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
+	if self, err := os.Executable(); err != nil {
 		t.Fatal(err)
-	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "reader"), program, 0o755); err != nil {
+	} else if err := testenv.AddPlugin(self, dir, "reader"); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(other, "file")
@@ -56,9 +51,9 @@ func TestVerifyConfines(t *testing.T) {
 	item := filepath.Join(other, "item.json")
 	for path, text := range map[string]string{
 		file:   "text",
-		config: "apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\nplugins: {reader: {confinement: {read: [" + file + "]}}}\n",
-		item: fmt.Sprintf(`{"apiVersion": "landscaper.gardener.cloud/v1alpha1", "kind": "DeployItem", "metadata": {"namespace": "shop", "name": "item"},
-			"spec": {"type": %q, "config": {"apiVersion": "test.pergola.dev/v1", "kind": "Reader", "file": %q}}}`, readerType, file),
+		config: configHead + "plugins: {reader: {confinement: {read: [" + file + "]}}}\n",
+		item: itemHead + "metadata: {namespace: shop, name: item}\n" + fmt.Sprintf(
+			"spec: {type: %s, config: {apiVersion: test.pergola.dev/v1, kind: Reader, file: %s}}", readerType, file),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

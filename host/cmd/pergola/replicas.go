@@ -50,13 +50,14 @@ func (p pod) forgotten() bool {
 func (p pod) locks(locking config.Locking) (bool, error) {
 	known := p.known()
 	if locking == config.LockingOn && !known {
-		return false, fmt.Errorf("locking is on, but the environment does not have both %s and %s: set them by the downward API, or set locking to off for a host without replicas",
-			podNameVariable, podNamespaceVariable)
+		return false, fmt.Errorf("locking is on, but the environment does not have both %s and %s: "+
+			"set them by the downward API, or set locking to off for a host without replicas", podNameVariable, podNamespaceVariable)
 	}
 	return known && locking != config.LockingOff, nil
 }
 
-// replicas are the host's replicas and what is done because there may be several. The zero value is that of a host that is alone.
+// replicas are the host's replicas and what is done because there may be several. The zero value is that of a host that
+// is alone.
 type replicas struct {
 	*lock.Replicas
 
@@ -87,8 +88,9 @@ func joinReplicas(
 		LeaseDuration: settings.Timeouts.Lease.Duration, Log: log,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("find the other replicas: the host needs to get, list and watch pods, and to get, list, watch, create and update leases in namespace %q; set locking to off for a host without replicas: %w",
-			self.namespace, err)
+		return nil, fmt.Errorf("find the other replicas: the host needs to get, list and watch pods, "+
+			"and to get, list, watch, create and update leases in namespace %q; "+
+			"set locking to off for a host without replicas: %w", self.namespace, err)
 	}
 	if err != nil {
 		return nil, err
@@ -175,7 +177,8 @@ type uncached struct {
 	client.Reader
 }
 
-// onElection sets a function that is called when this replica may have been elected, or may not be any more. It must not block.
+// onElection sets a function that is called when this replica may have been elected, or may not be any more. It must
+// not block.
 func (r *replicas) onElection(changed func()) {
 	if !r.alone() {
 		r.Subscribe(changed)
@@ -198,7 +201,8 @@ func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// measureAutoscalers has the figures of the HorizontalPodAutoscalers in the namespace of the host's pods logged and measured.
+// measureAutoscalers has the figures of the HorizontalPodAutoscalers in the namespace of the host's pods logged and
+// measured.
 func (r *replicas) measureAutoscalers(mgr manager.Manager, podCluster *rest.Config, self pod) error {
 	if self.namespace == "" {
 		return nil

@@ -21,7 +21,10 @@ func TestLocking(t *testing.T) {
 		{reason: "without its name a pod cannot hold a lock", pod: pod{namespace: "ns"}, locking: config.LockingAuto},
 		{reason: "off is off", pod: pod{"a", "ns"}, locking: config.LockingOff},
 		{reason: "on is on", pod: pod{"a", "ns"}, locking: config.LockingOn, want: true},
-		{reason: "who demands locks does not go without them", pod: pod{name: "a"}, locking: config.LockingOn, wantErr: "MY_POD_NAMESPACE"},
+		{
+			reason: "who demands locks does not go without them", pod: pod{name: "a"}, locking: config.LockingOn,
+			wantErr: "MY_POD_NAMESPACE",
+		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			got, err := tc.pod.locks(tc.locking)

@@ -66,8 +66,9 @@ var overrides = []struct {
 	},
 }
 
-// settings returns the configuration in the file, if one is named, with the flags in place of its fields. given tells which
-// flags are on the command line; identity is the default. The error has a line for everything that is wrong with file and flags.
+// settings returns the configuration in the file, if one is named, with the flags in place of its fields. given tells
+// which flags are on the command line; identity is the default. The error has a line for everything that is wrong with
+// file and flags.
 func (f *hostFlags) settings(given func(flag string) bool, identity string) (*config.HostConfiguration, error) {
 	settings := config.Default(identity)
 	var errs []error
@@ -76,7 +77,8 @@ func (f *hostFlags) settings(given func(flag string) bool, identity string) (*co
 		settings, err = config.Load(f.config, identity)
 		errs = append(errs, err)
 	}
-	// Flags are checked for themselves, so that an error in the file and one in the flag that overrides it are both found.
+	// Flags are checked for themselves, so that an error in the file and one in the flag that overrides it are both
+	// found.
 	problems := config.Validate(f.fields)
 	for _, o := range overrides {
 		if !given(o.flag) {

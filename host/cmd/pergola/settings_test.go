@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,128 +25,78 @@ func writeFile(t *testing.T, name, content string) string {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	const file = configHead + "identity: file\nworkers: 5\nlistenAddress: 127.0.0.1:1\nlog: {level: warn, format: text}\n"
+	const file = configHead + "identity: file\nworkers: 5\nlistenAddress: ':1'\nlog: {level: warn, format: text}\n"
 	const bad = configHead + "log: {level: loud}\ntypo: 1\n"
-	cases := map[string]struct {
-		reason string
-		file   string
-		args   []string
-		want   func(*config.HostConfiguration)
-		errs   []string
+	loud := func(flag string) string { return flag + `: expected debug, info, warn or error, but found "loud"` }
+	for _, tc := range []struct {
+		reason, file, args string
+		want               func(*config.HostConfiguration) // changes the defaults; nil for errors
+		errs               []string
 	}{
-		"nothing": {reason: "defaults", want: func(*config.HostConfiguration) {}},
-		"flags": {
-			reason: "without a file", args: []string{"--identity", "me", "--listen-address", ":1", "--log-level", "debug", "--log-format", "text"},
-			want: func(c *config.HostConfiguration) {
+		{"defaults", "", "", func(*config.HostConfiguration) {}, nil},
+		{
+			"flags without a file", "", "--identity me --listen-address :1 --log-level debug --log-format text",
+			func(c *config.HostConfiguration) {
 				c.Identity, c.ListenAddress, c.Log = "me", ":1", config.Log{Level: "debug", Format: "text"}
-			},
+			}, nil,
 		},
-		"file": {
-			reason: "the defaults of flags override nothing", file: file,
-			want: func(c *config.HostConfiguration) {
-				c.Identity, c.Workers, c.ListenAddress, c.Log = "file", 5, "127.0.0.1:1", config.Log{Level: "warn", Format: "text"}
-			},
+		{
+			"the defaults of flags override nothing", file, "",
+			func(c *config.HostConfiguration) {
+				c.Identity, c.Workers, c.ListenAddress, c.Log = "file", 5, ":1", config.Log{Level: "warn", Format: "text"}
+			}, nil,
 		},
-		"file and flags": {
-			reason: "flags that are given do", file: file, args: []string{"--identity", "me", "--log-level", "info"},
-			want: func(c *config.HostConfiguration) {
-				c.Identity, c.Workers, c.ListenAddress, c.Log = "me", 5, "127.0.0.1:1", config.Log{Level: "info", Format: "text"}
-			},
+		{
+			"flags that are given do, also with the value of their default", file, "--identity me --listen-address :8080",
+			func(c *config.HostConfiguration) {
+				c.Identity, c.Workers, c.Log = "me", 5, config.Log{Level: "warn", Format: "text"}
+			}, nil,
 		},
-		"flag with the value of its default": {
-			reason: "it is given nevertheless", file: file, args: []string{"--listen-address", ":8080"},
-			want: func(c *config.HostConfiguration) {
-				c.Identity, c.Workers, c.ListenAddress, c.Log = "file", 5, ":8080", config.Log{Level: "warn", Format: "text"}
-			},
+		{
+			"all errors of a file, of which a good flag hides none", bad, "--log-level info", nil,
+			[]string{"host.yaml: typo: unknown field", "host.yaml: " + loud("log.level")},
 		},
-		"bad file": {
-			reason: "all errors", file: bad,
-			errs: []string{"host.yaml: typo: unknown field", `host.yaml: log.level: expected debug, info, warn or error, but found "loud"`},
+		{
+			"all errors of flags", "", "--identity= --listen-address x --log-level loud --log-format xml", nil,
+			[]string{"--listen-address: ", "--identity: ", loud("--log-level"), "--log-format: "},
 		},
-		"bad flags": {
-			reason: "all errors", args: []string{"--identity", "", "--listen-address", "x", "--log-level", "loud", "--log-format", "xml"},
-			errs: []string{"--listen-address: ", "--identity: ", "--log-level: ", "--log-format: "},
+		{
+			"both", bad, "--log-level loud", nil,
+			[]string{"host.yaml: typo: ", "host.yaml: " + loud("log.level"), loud("--log-level")},
 		},
-		"bad file and flag": {
-			reason: "a flag hides no error of the file", file: bad, args: []string{"--log-level", "louder"},
-			errs: []string{"host.yaml: typo: ", `host.yaml: log.level: expected debug, info, warn or error, but found "loud"`, `--log-level: expected debug, info, warn or error, but found "louder"`},
-		},
-		"bad file, good flag": {reason: "nor does a good one", file: bad, args: []string{"--log-level", "info"}, errs: []string{"host.yaml: typo: ", "host.yaml: log.level: "}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			flags, cmd := &hostFlags{}, &cobra.Command{}
-			flags.addTo(cmd)
-			if tc.file != "" {
-				tc.args = append(tc.args, "--config", writeFile(t, "host.yaml", tc.file))
-			}
-			if err := cmd.ParseFlags(tc.args); err != nil {
-				t.Fatal(err)
-			}
-			got, err := flags.settings(cmd.Flags().Changed, "host")
-			if len(tc.errs) > 0 {
-				if err == nil || got != nil {
-					t.Fatalf("%s: expected nothing but errors, but found %v", tc.reason, err)
-				}
-				lines := strings.Split(err.Error(), "\n")
-				if len(lines) != len(tc.errs) {
-					t.Fatalf("%s: expected %d errors, but found:\n%v", tc.reason, len(tc.errs), err)
-				}
-				for i, want := range tc.errs {
-					if !strings.Contains(lines[i], want) {
-						t.Errorf("%s: expected %q in %q", tc.reason, want, lines[i])
-					}
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := config.Default("host")
+	} {
+		flags, cmd, args := &hostFlags{}, &cobra.Command{}, strings.Fields(tc.args)
+		flags.addTo(cmd)
+		if tc.file != "" {
+			args = append(args, "--config", writeFile(t, "host.yaml", tc.file))
+		}
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := flags.settings(cmd.Flags().Changed, "host")
+		var want *config.HostConfiguration
+		if tc.want != nil {
+			want = config.Default("host")
 			tc.want(want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (tc.errs == nil) {
+			t.Errorf("%s: found %v (-want +got):\n%s", tc.reason, err, diff)
+		}
+		if err == nil {
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		for i, want := range tc.errs {
+			if len(lines) != len(tc.errs) || !strings.Contains(lines[i], want) {
+				t.Errorf("%s: expected %q, but found:\n%v", tc.reason, tc.errs, err)
 			}
-		})
-	}
-}
-
-func TestPluginConfigs(t *testing.T) {
-	t.Parallel()
-	c := config.Default("host")
-	c.Plugins = map[string]config.Plugin{"helm": {Workers: 1}, "manifest": {Config: []byte(`{"a":1}`)}}
-	want := map[string][]byte{"helm": nil, "manifest": []byte(`{"a":1}`)}
-	if diff := cmp.Diff(want, pluginConfigs(c)); diff != "" {
-		t.Errorf("documents (-want +got):\n%s", diff)
-	}
-}
-
-// A configuration with errors is refused before anything else is looked at, such as a cluster that is not there.
-func TestBadConfigStartsNothing(t *testing.T) {
-	t.Parallel()
-	file := writeFile(t, "bad.yaml", "workers: 0\ntimeouts: {pickup: soon}\ntypo: 1\n")
-	out, err := pergola(t, "host", "--config", file, "--kubeconfig", "/nowhere", "--plugin-dir", "/nowhere")
-	if err == nil || out != "" {
-		t.Fatalf("expected an error and nothing else, but found %v, %q", err, out)
-	}
-	var printed bytes.Buffer
-	report(&printed, err)
-	want := strings.ReplaceAll(`error: FILE: typo: unknown field
-error: FILE: apiVersion: expected "host.pergola.dev/v1alpha1", but found ""
-error: FILE: kind: expected "HostConfiguration", but found ""
-error: FILE: workers: expected a number from 1 to 1000, but found 0
-error: FILE: timeouts.pickup: expected a duration such as 10m or 1h30m, or "none", but found "soon"
-`, "FILE", file)
-	if diff := cmp.Diff(want, printed.String()); diff != "" {
-		t.Errorf("standard error (-want +got):\n%s", diff)
+		}
 	}
 }
 
 func TestClusterConfig(t *testing.T) {
 	t.Parallel()
-	kubeconfig := writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {}}]}`)
+	kubeconfig := kubeconfigFor(t, "http://127.0.0.1:1")
 	unlimited, err := clusterConfig(kubeconfig, config.Client{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,211 +11,263 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 )
 
-func TestErrors(t *testing.T) {
+const (
+	noVersion = `apiVersion: expected "host.pergola.dev/v1alpha1", but found ""`
+	noKind    = `kind: expected "HostConfiguration", but found ""`
+)
+
+// TestDocuments: what a document must be before its fields are looked at.
+func TestDocuments(t *testing.T) {
 	t.Parallel()
-	const (
-		noVersion = `apiVersion: expected "host.pergola.dev/v1alpha1", but found ""`
-		noKind    = `kind: expected "HostConfiguration", but found ""`
-	)
-	cases := map[string]struct {
-		reason string
-		text   string
-		want   []string
+	for _, tc := range []struct {
+		reason, text string
+		want         []string
 	}{
-		"empty":   {reason: "it must say what it is", text: "", want: []string{noVersion, noKind}},
-		"comment": {reason: "as good as empty", text: "---\n# nothing\n", want: []string{noVersion, noKind}},
-		"no version": {
-			reason: "the rest is read nevertheless", text: "workers: 0",
-			want: []string{noVersion, noKind, "workers: expected a number from 1 to 1000, but found 0"},
+		{"it must say what it is", "---\n# nothing\n", []string{noVersion, noKind}},
+		{
+			"the rest is read nevertheless", "workers: 0",
+			[]string{noVersion, noKind, "workers: expected a number from 1 to 1000, but found 0"},
 		},
-		"another version": {
-			reason: "the fields of another version say nothing about this one",
-			text:   "apiVersion: host.pergola.dev/v2\nkind: HostConfiguration\nthreads: 5\nworkers: many",
-			want:   []string{`apiVersion: expected "host.pergola.dev/v1alpha1", but found "host.pergola.dev/v2"`},
+		{
+			"the fields of another version say nothing about this one",
+			"apiVersion: host.pergola.dev/v2\nkind: HostConfiguration\nthreads: 5\nworkers: many",
+			[]string{`apiVersion: expected "host.pergola.dev/v1alpha1", but found "host.pergola.dev/v2"`},
 		},
-		"token": {
-			reason: "what a file holds that is something else is nobody's business",
-			text:   "eyJhbGciOiJSUzI1NiJ9.e30.c2VjcmV0",
-			want:   []string{"expected an object, but found something else"},
+		{
+			"what a file holds that is something else is nobody's business", "eyJhbGciOiJSUzI1NiJ9.e30.c2VjcmV0",
+			[]string{"expected an object, but found something else"},
 		},
-		"documents": {
-			reason: "which one is meant?", text: head + "---\n" + head,
-			want: []string{"holds several YAML documents; expected one"},
+		{"which one is meant?", head + "---\n" + head, []string{"holds several YAML documents; expected one"}},
+		{"the line", head + "workers: [", []string{"is no valid YAML: line 3: did not find expected node content"}},
+		{
+			"which one is meant?", head + "workers: 1\nworkers: 2\nplugins:\n  helm: {config: {a: 1, a: 2}}",
+			[]string{`is no valid YAML: unmarshal errors: line 4: key "workers" already set in map ` +
+				`line 6: key "a" already set in map`},
 		},
-		"syntax": {
-			reason: "the line", text: head + "workers: [",
-			want: []string{"is no valid YAML: line 3: did not find expected node content"},
-		},
-		"duplicates": {
-			reason: "which one is meant?", text: head + "workers: 1\nworkers: 2\nplugins:\n  helm: {config: {a: 1, a: 2}}",
-			want: []string{`is no valid YAML: unmarshal errors: line 4: key "workers" already set in map line 6: key "a" already set in map`},
-		},
-		"unknown": {
-			reason: "with the full path, and together with wrong values",
-			text:   head + "workers: 0\nWorkers: 2\ntimeouts: {pickUp: 1m}\nplugins: {helm: {conf: {}}}\ntargetSelectors: [{}, {labels: [{key: a, operator: exists, value: b}]}]",
-			want: []string{
-				"Workers: unknown field", "timeouts.pickUp: unknown field", "targetSelectors[1].labels[0].value: unknown field", "plugins.helm.conf: unknown field",
+		{
+			"unknown fields with the full path, and together with wrong values",
+			head + "workers: 0\nWorkers: 2\ntimeouts: {pickUp: 1m}\nplugins: {helm: {conf: {}}}\n" +
+				"targetSelectors: [{}, {labels: [{key: a, operator: exists, value: b}]}]",
+			[]string{
+				"Workers: unknown field", "timeouts.pickUp: unknown field",
+				"targetSelectors[1].labels[0].value: unknown field", "plugins.helm.conf: unknown field",
 				"workers: expected a number from 1 to 1000, but found 0",
 			},
 		},
-		"a type": {
-			reason: "path, expected and found", text: head + "client: {burst: 1.5}",
-			want: []string{"client.burst: expected a whole number, but found number 1.5"},
-		},
-		"no text": {
-			reason: "the same", text: head + "listenAddress: 8080",
-			want: []string{"listenAddress: expected a text, but found a number; quotes make it a text"},
-		},
-		"no truth": {
-			reason: "the same", text: head + "tracing: {insecure: maybe}",
-			want: []string{"tracing.insecure: expected true or false, but found a text"},
-		},
-		"no number": {
-			reason: "the same", text: head + "tracing: {sampleRatio: all}",
-			want: []string{"tracing.sampleRatio: expected a number, but found a text"},
-		},
-		"no duration": {
-			reason: "the same", text: head + "timeouts: {abort: 5m1}",
-			want: []string{`timeouts.abort: expected a duration such as 30s or 5m, but found "5m1"`},
-		},
-		"entries": {
-			reason: "each is read by itself, and its problems name it",
-			text:   head + "targetSelectors: [5, {labels: {}}]\nplugins: {a: 5, b: {workers: \"3\"}, c: {conf: 1}, d: {confinement: {read: [5]}}}",
-			want: []string{
-				"targetSelectors[0]: expected an object, but found a number", "targetSelectors[1].labels: expected a list, but found an object",
-				"plugins.a: expected an object, but found a number", "plugins.b.workers: expected a whole number, but found a text", "plugins.c.conf: unknown field",
+		{
+			"each entry is read by itself, and its problems name it",
+			head + "targetSelectors: [5, {labels: {}}]\n" +
+				"plugins: {a: 5, b: {workers: \"3\"}, c: {conf: 1}, d: {confinement: {read: [5]}}}",
+			[]string{
+				"targetSelectors[0]: expected an object, but found a number",
+				"targetSelectors[1].labels: expected a list, but found an object",
+				"plugins.a: expected an object, but found a number",
+				"plugins.b.workers: expected a whole number, but found a text", "plugins.c.conf: unknown field",
 				"plugins.d.confinement.read: expected a text, but found a number; quotes make it a text",
 			},
 		},
-		"empty entry": {
-			reason: "a dash alone must not select everything", text: head + "targetSelectors:\n-\n- targets: [~]",
-			want: []string{"targetSelectors[0]: expected an object, but found nothing", "targetSelectors[1].targets[0].name: expected the name of a Target, but it is empty"},
-		},
-		"values": {
-			reason: "what the types allow and the host does not; together with what they do not allow",
-			text: head + `
-identity: ""
-targetSelectors:
-- labels: [{key: a, operator: is}]
-- targets: [{namespace: shop}]
-targetServiceAccount: ../other/admin
-workers: 1001
-locking: always
-lockPrefix: Prod_
-timeouts: {pickup: soon, progressing: -1s, abort: 0s, pluginStart: 0s, pluginStop: -1s, pluginSilence: 14999ms, hook: 999ms, shutdown: 0s, lease: 2999ms}
-continuousReconcile: {minimumInterval: 999ms, jitter: -1s}
-maxPluginCrashes: 0
-client: {burst: 5}
-clusterDomain: .local
-listenAddress: "8080"
-pprofAddress: 0.0.0.0:6060
-tracing: {endpoint: "https://collector:4317", sampleRatio: 0}
-statusPage: {listenAddress: localhost, hostNames: [status.example.org, "*.example.org"]}
-log: {level: loud, format: xml}
-plugins: {Helm_3: {workers: -1}}
-typo: 1
-`,
-			want: []string{
-				"typo: unknown field",
-				`identity: expected 1 to 253 printable characters, but found ""`,
-				`targetSelectors[0].labels[0].operator: expected one of =, ==, !=, in, notin, exists, !, gt, lt, but found "is"`,
+		{
+			"a dash alone must not select everything", head + "targetSelectors:\n-\n- targets: [~]",
+			[]string{
+				"targetSelectors[0]: expected an object, but found nothing",
 				"targetSelectors[1].targets[0].name: expected the name of a Target, but it is empty",
-				`targetServiceAccount: expected the name of a ServiceAccount, such as deployer, but found "../other/admin"`,
-				"workers: expected a number from 1 to 1000, but found 1001",
-				`locking: expected auto, on or off, but found "always"`,
-				`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "Prod_"`,
-				`timeouts.pickup: expected a duration such as 10m or 1h30m, or "none", but found "soon"`,
-				`timeouts.progressing: expected a positive duration, but found "-1s"`,
-				"timeouts.abort: expected a duration above zero, such as 30s, but found 0s",
-				"timeouts.pluginStart: expected a duration above zero, such as 30s, but found 0s",
-				"timeouts.pluginStop: expected a duration above zero, such as 30s, but found -1s",
-				"timeouts.shutdown: expected a duration above zero, such as 30s, but found 0s",
-				"timeouts.pluginSilence: expected a duration from 15s to 60m, but found 14.999s",
-				"timeouts.hook: expected a duration from 1s to 5m, but found 999ms",
-				"timeouts.lease: expected a duration from 3s to 60m, but found 2.999s",
-				"continuousReconcile.minimumInterval: expected a duration from 1s to 24h, but found 999ms",
-				"continuousReconcile.jitter: expected a duration from 0s to 24h, but found -1s",
-				"maxPluginCrashes: expected a number from 1 to 100, but found 0",
-				"client.qps: is missing; set it together with burst, or neither for no limit",
-				`clusterDomain: expected a DNS name such as cluster.local, but found ".local"`,
-				`listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "8080"`,
-				`pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found "0.0.0.0:6060"`,
-				`tracing.endpoint: expected host and port of a collector, such as collector:4317, but found "https://collector:4317"`,
-				"tracing.sampleRatio: expected a number above 0 and up to 1, but found 0; leave the endpoint out for no traces",
-				`statusPage.hostNames[1]: expected a DNS name such as status.example.org, but found "*.example.org"`,
-				`statusPage.listenAddress: expected host and port such as :9080, but found "localhost"`,
-				`log.level: expected debug, info, warn or error, but found "loud"`,
-				`log.format: expected json or text, but found "xml"`,
-				"plugins.Helm_3: expected the name that a plugin gives itself, a DNS label such as helm",
-				"plugins.Helm_3.workers: expected a number from 0 to 1000, but found -1",
 			},
 		},
-		"profiles for all": {
-			reason: "all addresses, a name that may be anything, and no address", text: head + "pprofAddress: :6060\ntracing: {endpoint: ':4317', sampleRatio: 1.1}",
-			want: []string{
-				`pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found ":6060"`,
-				`tracing.endpoint: expected host and port of a collector, such as collector:4317, but found ":4317"`,
-				"tracing.sampleRatio: expected a number above 0 and up to 1, but found 1.1; leave the endpoint out for no traces",
-			},
-		},
-		"rates": {
-			reason: "numbers that make no limit", text: head + "client: {qps: 1e300, burst: -1}",
-			want: []string{
-				"client.qps: expected a number from 1 to 1000000, or 0 for no limit, but found 1e+300",
-				"client.burst: expected a number from 1 to 1000000, or 0 for no limit, but found -1",
-			},
-		},
-		"long lock prefix": {
-			reason: "names of locks end at 253 characters", text: head + "lockPrefix: " + strings.Repeat("x", 41),
-			want: []string{`lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "` + strings.Repeat("x", 41) + `"`},
-		},
-		"long silence": {
-			reason: "a wedged plugin must be noticed, and a job that ends it must fail", text: head + "timeouts: {pluginSilence: 1h1s}\nmaxPluginCrashes: 101\ncollectInterval: 25h",
-			want: []string{"timeouts.pluginSilence: expected a duration from 15s to 60m, but found 1h0m1s", "maxPluginCrashes: expected a number from 1 to 100, but found 101",
-				"collectInterval: expected a duration from 60s to 24h, but found 25h0m0s"},
-		},
-		"long hooks": {
-			reason: "a job waits for its hooks, and nobody wants a day between what is due and its job", text: head + "timeouts: {hook: 301s}\ncontinuousReconcile: {minimumInterval: 24h1s, jitter: 24h1s}",
-			want: []string{
-				"timeouts.hook: expected a duration from 1s to 5m, but found 5m1s",
-				"continuousReconcile.minimumInterval: expected a duration from 1s to 24h, but found 24h0m1s",
-				"continuousReconcile.jitter: expected a duration from 0s to 24h, but found 24h0m1s",
-			},
-		},
-		"long lease": {
-			reason: "a node that is lost must be noticed", text: head + "timeouts: {lease: 1h0m1s}",
-			want: []string{"timeouts.lease: expected a duration from 3s to 60m, but found 1h0m1s"},
-		},
-		"qps alone": {
-			reason: "both or none", text: head + "client: {qps: 5}",
-			want: []string{"client.burst: is missing; set it together with qps, or neither for no limit"},
-		},
-		"long identity": {
-			reason: "it is in each status", text: head + "identity: " + strings.Repeat("x", 254),
-			want: []string{`identity: expected 1 to 253 printable characters, but found "` + strings.Repeat("x", 254) + `"`},
-		},
-		"unprintable": {
-			reason: "one line", text: head + `identity: "a\nb"`,
-			want: []string{`identity: expected 1 to 253 printable characters, but found "a\nb"`},
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expectProblems(t, tc.reason, tc.text, tc.want)
-		})
+	} {
+		if diff := cmp.Diff(tc.want, problems(tc.text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+		}
 	}
 }
 
-// expectProblems checks all that is said to be wrong with a text.
-func expectProblems(t *testing.T, reason, text string, want []string) {
-	t.Helper()
+// problems are all lines of the error about a text.
+func problems(text string) []string {
 	_, err := config.Parse("host.yaml", []byte(text), "host")
 	if err == nil {
-		t.Fatalf("%s: expected errors", reason)
+		return nil
 	}
-	got := strings.Split(strings.ReplaceAll("\n"+err.Error(), "\nhost.yaml: ", "\n"), "\n")[1:]
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", reason, diff)
+	return strings.Split(strings.ReplaceAll("\n"+err.Error(), "\nhost.yaml: ", "\n"), "\n")[1:]
+}
+
+// TestErrors: a value that is wrong, with its path, what was expected and what was found.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	var (
+		long     = strings.Repeat("x", 254)
+		sum      = strings.Repeat("a", 63)
+		loopback = "pprofAddress: expected a loopback address such as 127.0.0.1:6060, " +
+			"because profiles are not for others to see, "
+		collector = "tracing.endpoint: expected host and port of a collector, such as collector:4317, "
+		ratio     = "tracing.sampleRatio: expected a number above 0 and up to 1, but found %s; " +
+			"leave the endpoint out for no traces"
+		positive = "expected a duration above zero, such as 30s, but found "
+		prefix   = "lockPrefix: expected at most 40 of a-z, 0-9 and -, without - at the beginning, but found "
+		rate     = "expected a number from 1 to 1000000, or 0 for no limit, but found "
+		badFile  = "expected the name of a file in the plugin directory, " +
+			"without / and without a dot at the beginning, but found "
+		badSum   = "sha256: expected the 64 lower-case hexadecimal digits of a SHA-256, but found "
+		badName  = "environment[0]: expected the name of an environment variable, letters, digits and _, but found "
+		reserved = "environment[0]: expected a variable that plugins may be given, but found %q; " +
+			"PERGOLA_*, PLUGIN_*, LD_*, GOMEMLIMIT and TMPDIR are reserved"
+		badMemory = "memory: expected an amount of memory such as 512Mi, but found "
+		badAmount = "memory: expected an amount from 64Mi to 1Ti, or 0 for no limit, but found "
+		badFiles  = "openFiles: expected a number from 64 to 1048576, or 0 for as many as the host, but found "
+		badPath   = "expected an absolute path without . and .., and without needless slashes, but found "
+		badRoot   = "expected a part of the file system, " +
+			`but found "/", which leaves nothing to confine; use mode off for that`
+		noEffect  = "has no effect with mode off; leave it out, or choose another mode"
+		namespace = "hostCluster.serviceAccount.namespace: expected the name of a namespace, but found "
+		account   = "hostCluster.serviceAccount.name: expected the name of a ServiceAccount, but found "
+	)
+	type rows [][]string // the part of a document, and the problems with it
+	values := rows{
+		{"client: {burst: 1.5}", "client.burst: expected a whole number, but found number 1.5"},
+		{"listenAddress: 8080", "listenAddress: expected a text, but found a number; quotes make it a text"},
+		{"tracing: {insecure: maybe}", "tracing.insecure: expected true or false, but found a text"},
+		{"tracing: {sampleRatio: all}", "tracing.sampleRatio: expected a number, but found a text"},
+		{"timeouts: {abort: 5m1}", `timeouts.abort: expected a duration such as 30s or 5m, but found "5m1"`},
+		{`identity: ""`, `identity: expected 1 to 253 printable characters, but found ""`},
+		{`identity: "a\nb"`, `identity: expected 1 to 253 printable characters, but found "a\nb"`},
+		{"identity: " + long, `identity: expected 1 to 253 printable characters, but found "` + long + `"`},
+		{
+			"targetSelectors: [{labels: [{key: a, operator: is}]}]",
+			`targetSelectors[0].labels[0].operator: expected one of =, ==, !=, in, notin, exists, !, gt, lt, but found "is"`,
+		},
+		{
+			"targetSelectors: [{targets: [{namespace: shop}]}]",
+			"targetSelectors[0].targets[0].name: expected the name of a Target, but it is empty",
+		},
+		{
+			"targetServiceAccount: ../other/admin",
+			`targetServiceAccount: expected the name of a ServiceAccount, such as deployer, but found "../other/admin"`,
+		},
+		{"workers: 1001", "workers: expected a number from 1 to 1000, but found 1001"},
+		{"locking: always", `locking: expected auto, on or off, but found "always"`},
+		{"lockPrefix: Prod_", prefix + `"Prod_"`},
+		{"lockPrefix: " + long[:41], prefix + `"` + long[:41] + `"`}, // names of locks end at 253 characters
+		{
+			"timeouts: {pickup: soon}",
+			`timeouts.pickup: expected a duration such as 10m or 1h30m, or "none", but found "soon"`,
+		},
+		{"timeouts: {progressing: -1s}", `timeouts.progressing: expected a positive duration, but found "-1s"`},
+		{
+			"timeouts: {abort: 0s, pluginStart: 0s, pluginStop: -1s, shutdown: 0s}", "timeouts.abort: " + positive + "0s",
+			"timeouts.pluginStart: " + positive + "0s", "timeouts.pluginStop: " + positive + "-1s",
+			"timeouts.shutdown: " + positive + "0s",
+		},
+		{
+			"timeouts: {pluginSilence: 14999ms, hook: 999ms, lease: 2999ms}",
+			"timeouts.pluginSilence: expected a duration from 15s to 60m, but found 14.999s",
+			"timeouts.hook: expected a duration from 1s to 5m, but found 999ms",
+			"timeouts.lease: expected a duration from 3s to 60m, but found 2.999s",
+		},
+		{
+			"timeouts: {pluginSilence: 1h1s, hook: 301s, lease: 1h0m1s}",
+			"timeouts.pluginSilence: expected a duration from 15s to 60m, but found 1h0m1s",
+			"timeouts.hook: expected a duration from 1s to 5m, but found 5m1s",
+			"timeouts.lease: expected a duration from 3s to 60m, but found 1h0m1s",
+		},
+		{
+			"continuousReconcile: {minimumInterval: 999ms, jitter: -1s}",
+			"continuousReconcile.minimumInterval: expected a duration from 1s to 24h, but found 999ms",
+			"continuousReconcile.jitter: expected a duration from 0s to 24h, but found -1s",
+		},
+		{
+			"continuousReconcile: {minimumInterval: 24h1s, jitter: 24h1s}",
+			"continuousReconcile.minimumInterval: expected a duration from 1s to 24h, but found 24h0m1s",
+			"continuousReconcile.jitter: expected a duration from 0s to 24h, but found 24h0m1s",
+		},
+		{"maxPluginCrashes: 0", "maxPluginCrashes: expected a number from 1 to 100, but found 0"},
+		{"maxPluginCrashes: 101", "maxPluginCrashes: expected a number from 1 to 100, but found 101"},
+		{"collectInterval: 25h", "collectInterval: expected a duration from 60s to 24h, but found 25h0m0s"},
+		{"client: {burst: 5}", "client.qps: is missing; set it together with burst, or neither for no limit"},
+		{"client: {qps: 5}", "client.burst: is missing; set it together with qps, or neither for no limit"},
+		{"client: {qps: 1e300, burst: -1}", "client.qps: " + rate + "1e+300", "client.burst: " + rate + "-1"},
+		{"clusterDomain: .local", `clusterDomain: expected a DNS name such as cluster.local, but found ".local"`},
+		{
+			`listenAddress: "8080"`,
+			`listenAddress: expected host and port such as :8080 or 127.0.0.1:8080, but found "8080"`,
+		},
+		{"pprofAddress: 0.0.0.0:6060", loopback + `but found "0.0.0.0:6060"`},
+		{"pprofAddress: :6060", loopback + `but found ":6060"`},
+		{`tracing: {endpoint: "https://collector:4317"}`, collector + `but found "https://collector:4317"`},
+		{"tracing: {endpoint: ':4317'}", collector + `but found ":4317"`},
+		{"tracing: {sampleRatio: 0}", fmt.Sprintf(ratio, "0")},
+		{"tracing: {sampleRatio: 1.1}", fmt.Sprintf(ratio, "1.1")},
+		{
+			`statusPage: {hostNames: [status.example.org, "*.example.org"]}`,
+			`statusPage.hostNames[1]: expected a DNS name such as status.example.org, but found "*.example.org"`,
+		},
+		{
+			"statusPage: {listenAddress: localhost}",
+			`statusPage.listenAddress: expected host and port such as :9080, but found "localhost"`,
+		},
+		{"log: {level: loud}", `log.level: expected debug, info, warn or error, but found "loud"`},
+		{"log: {format: xml}", `log.format: expected json or text, but found "xml"`},
+		{"verification: require", `verification: expected required or off, but found "require"`},
+		{"verification: on", `verification: expected required or off, but found "on"`}, // off has no opposite here
+		{`pluginFiles: [a/b, "", helm]`, "pluginFiles[0]: " + badFile + `"a/b"`, "pluginFiles[1]: " + badFile + `""`},
+		{
+			"plugins: {Helm_3: {workers: -1}}", // with all that is wrong in its entry
+			"plugins.Helm_3: expected the name that a plugin gives itself, a DNS label such as helm",
+			"plugins.Helm_3.workers: expected a number from 0 to 1000, but found -1",
+		},
+		{
+			// Which entry is meant for a file? Also where the name of a plugin is the file.
+			"plugins: {a: {file: x}, b: {file: x}, c: {file: d}, d: {}, e: {}, f: {file: e}}",
+			`plugins.b.file: expected a file of its own, but "x" is that of plugin "a"`,
+			`plugins.d.file: expected a file of its own, but "d" is that of plugin "c"`,
+			`plugins.f.file: expected a file of its own, but "e" is that of plugin "e"`,
+		},
+		{"typo: 1\nworkers: 0", "typo: unknown field", "workers: expected a number from 1 to 1000, but found 0"},
+	}
+	plugins := rows{
+		// Never with what was found, which may be a password.
+		{"config: secret", "config: expected an object with the fields that the plugin documents"},
+		{"file: ../helm", "file: " + badFile + `"../helm"`},
+		{"file: .helm", "file: " + badFile + `".helm"`},
+		{"sha256: " + strings.ToUpper(sum) + "A", badSum + `"` + strings.ToUpper(sum) + `A"`},
+		{"sha256: " + sum, badSum + `"` + sum + `"`},
+		{`memory: "67108863"`, badAmount + "67108863"},
+		{"memory: 1025Gi", badAmount + "1025Gi"},
+		{"memory: 999999999999999Ti", badAmount + "9223372036854775807"},
+		{"memory: 512", badMemory + "a number"}, // of what?
+		{"memory: 512MB", badMemory + `"512MB"`},
+		{"openFiles: 63", badFiles + "63"},
+		{"openFiles: 1048577", badFiles + "1048577"},
+		{
+			"confinement: {mode: always, read: [/, etc, /etc/, /a/../b, /ok, '']}",
+			`confinement.mode: expected auto, required or off, but found "always"`,
+			"confinement.read[0]: " + badRoot, "confinement.read[1]: " + badPath + `"etc"`,
+			"confinement.read[2]: " + badPath + `"/etc/"`, "confinement.read[3]: " + badPath + `"/a/../b"`,
+			"confinement.read[5]: " + badPath + `""`,
+		},
+		{
+			"confinement: {write: [//, /, /./a]}", "confinement.write[0]: " + badPath + `"//"`,
+			"confinement.write[1]: " + badRoot, "confinement.write[2]: " + badPath + `"/./a"`,
+		},
+		{
+			"confinement: {mode: off, read: [/a], write: [b]}", // the operator believes in a limit that is none
+			"confinement.read: " + noEffect, "confinement.write: " + noEffect, "confinement.write[0]: " + badPath + `"b"`,
+		},
+		{"hostCluster: {}", namespace + `""`, account + `""`},
+		{"hostCluster: {serviceAccount: {namespace: a.b, name: A}}", namespace + `"a.b"`, account + `"A"`},
+	}
+	for _, name := range []string{"", "1A", "A=b", "A B", "Ä", "A\n"} {
+		plugins = append(plugins, []string{fmt.Sprintf("environment: [%q]", name), badName + strconv.Quote(name)})
+	}
+	for _, name := range []string{"PERGOLA_LOG_LEVEL", "PLUGIN_CLIENT_CERT", "LD_PRELOAD", "GOMEMLIMIT", "TMPDIR"} {
+		plugins = append(plugins, []string{"environment: [" + name + "]", fmt.Sprintf(reserved, name)})
+	}
+	for _, row := range plugins {
+		values = append(values, []string{"plugins: {helm: {" + row[0] + "}}"})
+		for _, problem := range row[1:] {
+			values[len(values)-1] = append(values[len(values)-1], "plugins.helm."+problem)
+		}
+	}
+	for _, row := range values {
+		if diff := cmp.Diff(row[1:], problems(head+row[0])); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", row[0], diff)
+		}
 	}
 }

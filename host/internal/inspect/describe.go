@@ -29,7 +29,8 @@ type Evidence struct {
 	Now time.Time
 }
 
-// Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports nothing is in it.
+// Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports
+// nothing is in it.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
 	d.out.WriteString("DeployItem " + Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
@@ -124,7 +125,7 @@ func (d *description) lastError(last *v1alpha1.Error) {
 
 func (d *description) results() {
 	managed, exports := "its deployer names none", "none"
-	if objects, ok := managedObjects(d.Item); ok {
+	if objects, err := managedObjects(d.Item); err == nil {
 		managed = fmt.Sprintf("%d; items tree shows them", len(objects))
 	}
 	if ref := d.Item.Status.ExportReference; ref != nil {

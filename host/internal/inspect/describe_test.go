@@ -22,25 +22,32 @@ import (
 func everything() inspect.Evidence {
 	unreachable := contract.Error{Operation: "Apply", Reason: "Unreachable", Message: "connection refused"}
 	forbidden := contract.Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}, Operation: "Apply", Reason: "Unauthorized", Message: "deployments is forbidden\nask \x1b[31msomebody",
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}, Operation: "Apply", Reason: "Unauthorized",
+		Message: "deployments is forbidden\nask \x1b[31msomebody",
 	}
-	item := after(underWay, retries(unreachable, 5*time.Second), retries(unreachable, 7*time.Second), fails(forbidden, 9*time.Second), changed)
-	item.Spec.Config.Raw = []byte(`{"apiVersion":"v1","kind":"Any","password":"t0ps3cret","continuousReconcile":{"every":"1h"}}`)
+	item := after(underWay,
+		retries(unreachable, 5*time.Second), retries(unreachable, 7*time.Second), fails(forbidden, 9*time.Second), changed)
 	item.Status.ExportReference = &v1alpha1.ObjectReference{Name: "web-export"}
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ProviderStatus","managedResources":[
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"managedResources":[
 		{"policy":"keep","resource":{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"settings"}},
 		{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"token"}]}`)}
-	held := v1alpha1.NewTime(at(2 * time.Second))
+	lock := func(name, holder string) v1alpha1.SyncObject {
+		return v1alpha1.SyncObject{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.SyncObjectSpec{PodName: holder, LastUpdateTime: v1alpha1.NewTime(at(2 * time.Second))},
+		}
+	}
 	return inspect.Evidence{
 		Item: item, Now: at(10 * time.Minute),
-		Locks: []v1alpha1.SyncObject{
-			{ObjectMeta: metav1.ObjectMeta{Name: "helm-other"}, Spec: v1alpha1.SyncObjectSpec{Kind: "DeployItem", Name: "web", PodName: "nobody"}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "helm-uid"}, Spec: v1alpha1.SyncObjectSpec{Kind: "DeployItem", Name: "web", PodName: "pergola-1", LastUpdateTime: held}},
-		},
+		Locks: []v1alpha1.SyncObject{lock("helm-other", "nobody"), lock("helm-uid", "pergola-1")},
 		Events: []eventsv1.Event{
-			{EventTime: metav1.MicroTime{Time: at(9 * time.Second)}, Type: "Warning", Reason: "Unauthorized", Note: "deployments is forbidden"},
 			{
-				EventTime: metav1.MicroTime{Time: at(3 * time.Second)}, Type: "Warning", Reason: "Unreachable", Note: "connection refused",
+				EventTime: metav1.MicroTime{Time: at(9 * time.Second)},
+				Type:      "Warning", Reason: "Unauthorized", Note: "deployments is forbidden",
+			},
+			{
+				EventTime: metav1.MicroTime{Time: at(3 * time.Second)},
+				Type:      "Warning", Reason: "Unreachable", Note: "connection refused",
 				Series: &eventsv1.EventSeries{Count: 2, LastObservedTime: metav1.MicroTime{Time: at(7 * time.Second)}},
 			},
 		},
@@ -51,10 +58,12 @@ func everything() inspect.Evidence {
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	lost := inspect.Evidence{
-		Item: after(underWay), TargetErr: errors.New("there is no such Target"), Unread: errors.New("events is forbidden"), Now: at(time.Minute),
+		Item: after(underWay), Now: at(time.Minute),
+		TargetErr: errors.New("there is no such Target"), Unread: errors.New("events is forbidden"),
 	}
 	for name, e := range map[string]inspect.Evidence{
-		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost, "describe-new.golden.txt": {Item: newItem(), Now: noon},
+		"describe.golden.txt": everything(), "describe-lost.golden.txt": lost,
+		"describe-new.golden.txt": {Item: newItem(), Now: noon},
 	} {
 		text := inspect.Describe(e)
 		expectGolden(t, name, text)
@@ -72,7 +81,8 @@ func TestDescribeIsOnlyText(t *testing.T) {
 		e := everything()
 		status := &e.Item.Status
 		status.LastError.Message, status.LastError.Reason = text.Draw(t, "message"), text.Draw(t, "reason")
-		status.Phase, status.JobID, status.Deployer.Name = v1alpha1.DeployItemPhase(text.Draw(t, "phase")), text.Draw(t, "job"), text.Draw(t, "deployer")
+		status.Phase = v1alpha1.DeployItemPhase(text.Draw(t, "phase"))
+		status.JobID, status.Deployer.Name = text.Draw(t, "job"), text.Draw(t, "deployer")
 		e.Item.Name, e.Item.Spec.Target.Name = text.Draw(t, "name"), text.Draw(t, "target")
 		e.TargetErr, e.Unread = errors.New(text.Draw(t, "error")), errors.New(text.Draw(t, "error"))
 		e.Events[0].Note, status.Conditions[0].Reason = text.Draw(t, "note"), text.Draw(t, "reason")
@@ -89,24 +99,29 @@ func TestAdvice(t *testing.T) {
 	failure := func(codes ...v1alpha1.ErrorCode) contract.Error {
 		return contract.Error{Codes: codes, Operation: "Apply", Reason: "R", Message: "m", Terminal: true}
 	}
-	gone := contract.Error{Operation: contract.OperationResolve, Reason: contract.ReasonTargetNotFound, Message: "m", Terminal: true}
+	gone := contract.Error{
+		Operation: contract.OperationResolve, Reason: contract.ReasonTargetNotFound, Message: "m", Terminal: true,
+	}
 	deleting := slices.Concat(succeeded, []step{deleted, jobSet("job-2", time.Minute), pickedUp(time.Minute)})
+	failed := func(codes ...v1alpha1.ErrorCode) *v1alpha1.DeployItem {
+		return after(underWay, fails(failure(codes...), time.Minute))
+	}
 	for _, tc := range []struct {
 		reason string
 		item   *v1alpha1.DeployItem
 		want   string // part of it; empty for no advice
 	}{
-		{reason: "all is well", item: after(succeeded)},
-		{reason: "nothing has gone wrong yet", item: after(underWay)},
-		{reason: "the host does what is to be done", item: after(underWay, retries(failure(), time.Minute)), want: "tries again"},
-		{reason: "the user's fault", item: after(broken), want: "correct what the message names"},
-		{reason: "credentials", item: after(underWay, fails(failure(v1alpha1.ErrorUnauthorized), time.Minute)), want: "rights"},
-		{reason: "too slow", item: after(underWay, fails(failure(v1alpha1.ErrorTimeout), time.Minute)), want: "items tree"},
-		{reason: "a bug", item: after(underWay, fails(failure(v1alpha1.ErrorInternalProblem), time.Minute)), want: "log of the host"},
-		{reason: "anything else", item: after(underWay, fails(failure(), time.Minute)), want: "fix"},
-		{reason: "an item that came before its Target", item: after(underWay, fails(gone, time.Minute)), want: "create what is missing"},
-		{reason: "a deletion has a way out", item: after(deleting, fails(failure(), 2*time.Minute)), want: "delete-without-uninstall=true"},
-		{reason: "a deletion that lacks its Target", item: after(deleting, fails(gone, 2*time.Minute)), want: "goes on by itself"},
+		{"all is well", after(succeeded), ""},
+		{"nothing has gone wrong yet", after(underWay), ""},
+		{"the host does what is to be done", after(underWay, retries(failure(), time.Minute)), "tries again"},
+		{"the user's fault", after(broken), "correct what the message names"},
+		{"credentials", failed(v1alpha1.ErrorUnauthorized), "rights"},
+		{"too slow", failed(v1alpha1.ErrorTimeout), "items tree"},
+		{"a bug", failed(v1alpha1.ErrorInternalProblem), "log of the host"},
+		{"anything else", failed(), "fix"},
+		{"before its Target", after(underWay, fails(gone, time.Minute)), "create what is missing"},
+		{"a deletion has a way out", after(deleting, fails(failure(), 2*time.Minute)), "delete-without-uninstall=true"},
+		{"a deletion that lacks its Target", after(deleting, fails(gone, 2*time.Minute)), "goes on by itself"},
 	} {
 		if got := inspect.Advice(tc.item); (got != "") != (tc.want != "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: expected advice with %q, but found %q", tc.reason, tc.want, got)

@@ -27,7 +27,9 @@ type step func(*v1alpha1.DeployItem)
 // newItem returns an item of generation 2 that was created at noon, after some steps.
 func newItem(steps ...step) *v1alpha1.DeployItem {
 	item := &v1alpha1.DeployItem{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Generation: 2, CreationTimestamp: metav1.Time{Time: noon}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web", UID: "uid", Generation: 2, CreationTimestamp: metav1.Time{Time: noon},
+		},
 		Spec: v1alpha1.DeployItemSpec{
 			Type: "landscaper.gardener.cloud/helm", Target: &v1alpha1.ObjectReference{Name: "here"}, Context: "default",
 			Config: &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Any","password":"t0ps3cret"}`)},
@@ -92,13 +94,16 @@ func accepts(newJob string, after time.Duration) step {
 
 // The lives of items.
 var (
-	underWay  = []step{jobSet("job-1", time.Second), pickedUp(2 * time.Second), waits("Deployment shop/web: Available: 1/3", 4*time.Second)}
+	underWay = []step{
+		jobSet("job-1", time.Second), pickedUp(2 * time.Second), waits("Deployment shop/web: Available: 1/3", 4*time.Second),
+	}
 	succeeded = slices.Concat(underWay[:2], []step{succeeds(9 * time.Second)})
 	broken    = slices.Concat(underWay[:2], []step{fails(errConfiguration, 9*time.Second)})
 )
 
 var errConfiguration = contract.Error{
-	Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Parse", Reason: "ConfigInvalid", Message: "spec.config: unknown field \"manifest\"",
+	Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "Parse", Reason: "ConfigInvalid",
+	Message: "spec.config: unknown field \"manifest\"",
 }
 
 func after(life []step, more ...step) *v1alpha1.DeployItem {

@@ -112,7 +112,8 @@ func (g Goal) judgeCondition(item *v1alpha1.DeployItem) Verdict {
 	}
 }
 
-// isIdle tells whether the job of an item is finished, nobody asks for another one, and no deployer is about to begin one.
+// isIdle tells whether the job of an item is finished, nobody asks for another one, and no deployer is about to begin
+// one.
 func isIdle(item *v1alpha1.DeployItem, now time.Time) bool {
 	if !contract.Finished(item) || item.Annotations[v1alpha1.OperationAnnotation] != "" {
 		return false
@@ -133,8 +134,9 @@ func waitingFor(item *v1alpha1.DeployItem) string {
 	return phase
 }
 
-// Refusal says why asking an item for an operation makes no sense; empty if it does. An item that is asked for the operation
-// already is not refused. execution is the name of the Execution of a Landscaper that works on the item; empty for none.
+// Refusal says why asking an item for an operation makes no sense; empty if it does. An item that is asked for the
+// operation already is not refused. execution is the name of the Execution of a Landscaper that works on the item;
+// empty for none.
 func Refusal(item *v1alpha1.DeployItem, operation, execution string, now time.Time) string {
 	aborts := operation == v1alpha1.OperationAbort
 	if unserved := contract.Unserved(item); unserved != "" && !aborts {

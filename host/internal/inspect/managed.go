@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,11 +23,13 @@ type managedObject struct {
 	gone string
 }
 
-// managedObjects returns the objects that the deployer of an item keeps in its status; false if it keeps none of a kind
-// that is known here.
-func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, bool) {
+var errNoObjects = errors.New("its deployer keeps none in the status of the item")
+
+// managedObjects returns the objects that the deployer of an item keeps in its status; errNoObjects if it keeps none of
+// a kind that is known here.
+func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, error) {
 	if item.Status.ProviderStatus == nil {
-		return nil, false
+		return nil, errNoObjects
 	}
 	raw := item.Status.ProviderStatus.Raw
 	if item.Spec.Type == containerv1alpha1.Type {
@@ -40,7 +43,7 @@ func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, bool) {
 		} `json:"managedResources"`
 	}
 	if json.Unmarshal(raw, &status) != nil || status.ManagedResources == nil {
-		return nil, false
+		return nil, errNoObjects
 	}
 	objects := make([]managedObject, 0, len(*status.ManagedResources))
 	for _, m := range *status.ManagedResources {
@@ -52,24 +55,25 @@ func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, bool) {
 		}
 		objects = append(objects, managedObject{ObjectReference: m.Resource, policy: m.Policy})
 	}
-	return objects, true
+	return objects, nil
 }
 
 // podOf returns the Pod that the container deployer has run last.
-func podOf(raw []byte) ([]managedObject, bool) {
+func podOf(raw []byte) ([]managedObject, error) {
 	var status containerv1alpha1.ProviderStatus
 	if json.Unmarshal(raw, &status) != nil || status.Run == nil {
-		return nil, false
+		return nil, errNoObjects
 	}
 	run := status.Run
 	pod := managedObject{
 		ObjectReference: managedresource.ObjectReference{
-			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Namespace: run.Namespace, Name: run.Name, UID: run.PodUID,
+			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod",
+			Namespace: run.Namespace, Name: run.Name, UID: run.PodUID,
 		},
 		onHost: !run.OnTarget,
 	}
 	if run.Cleared {
 		pod.gone = "the run is over, and its Pod is removed: " + string(run.Outcome)
 	}
-	return []managedObject{pod}, true
+	return []managedObject{pod}, nil
 }

@@ -48,25 +48,24 @@ type Node struct {
 	Children []*Node `json:"children,omitempty"`
 }
 
-// Tree reads what an item has deployed, from the cluster of the item and from that of its Target, which openTarget connects to.
-// What cannot be read is in the tree, with the reason. Of Secrets nothing but the metadata is read.
-func Tree(ctx context.Context, item *v1alpha1.DeployItem, host client.Reader, openTarget func() (client.Reader, error)) *Node {
+// Tree reads what an item has deployed, from the cluster of the item and from that of its Target, which openTarget
+// connects to. What cannot be read is in the tree, with the reason. Of Secrets nothing but the metadata is read.
+func Tree(
+	ctx context.Context, item *v1alpha1.DeployItem, host client.Reader, openTarget func() (client.Reader, error),
+) *Node {
 	root := &Node{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind, Namespace: item.Namespace, Name: item.Name,
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind,
+		Namespace: item.Namespace, Name: item.Name,
 		Status: cmp.Or(phaseOf(item), "(no phase)"), Message: Message(item),
 	}
-	objects, ok := managedObjects(item)
-	if !ok {
-		root.Children = []*Node{{Kind: "Objects", Status: unknown, Message: "its deployer keeps none in the status of the item"}}
-		return root
-	}
+	objects, err := managedObjects(item)
 	var target client.Reader
 	if slices.ContainsFunc(objects, func(m managedObject) bool { return !m.onHost && m.gone == "" }) {
-		var err error
-		if target, err = openTarget(); err != nil {
-			root.Children = []*Node{{Kind: "Objects", Status: unknown, Message: err.Error()}}
-			return root
-		}
+		target, err = openTarget()
+	}
+	if err != nil {
+		root.Children = []*Node{{Kind: "Objects", Status: unknown, Message: err.Error()}}
+		return root
 	}
 	root.Children = make([]*Node, len(objects))
 	var group errgroup.Group
@@ -87,7 +86,9 @@ func Tree(ctx context.Context, item *v1alpha1.DeployItem, host client.Reader, op
 
 // readManaged reads an object and those below it.
 func readManaged(ctx context.Context, from client.Reader, m managedObject) *Node {
-	n := &Node{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Policy: m.policy, Status: missing}
+	n := &Node{
+		APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Policy: m.policy, Status: missing,
+	}
 	if m.gone != "" {
 		n.Status, n.Message = gone, m.gone
 		return n
@@ -160,9 +161,11 @@ func readChildren(ctx context.Context, from client.Reader, object *unstructured.
 		if !belongs(child, object) {
 			continue
 		}
-		n := &Node{APIVersion: child.GetAPIVersion(), Kind: child.GetKind(), Namespace: child.GetNamespace(), Name: child.GetName()}
+		n := &Node{
+			APIVersion: child.GetAPIVersion(), Kind: child.GetKind(), Namespace: child.GetNamespace(), Name: child.GetName(),
+			Children: readChildren(ctx, from, child),
+		}
 		n.Status, n.Message = readinessOf(child)
-		n.Children = readChildren(ctx, from, child)
 		nodes = append(nodes, n)
 	}
 	return nodes
