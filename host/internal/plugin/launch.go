@@ -55,8 +55,8 @@ type runner struct {
 	certificate []byte // of the host
 	client      *goplugin.Client
 	output      *processLog
-	stdout      *logWriter
-	stderr      *logWriter
+	stdout      io.WriteCloser
+	stderr      io.WriteCloser
 	kill        context.CancelFunc // kills the process and whatever it has started, unless it has ended
 
 	cmd      *exec.Cmd // nil before it was made
@@ -85,11 +85,13 @@ func launch(ctx context.Context, program *os.File, path string, profile Profile,
 	out := newProcessLog(log, s.Clock)
 	r := &runner{
 		program: program, path: path, profile: profile, settings: s, log: log, certificate: certificate, kill: kill,
-		output: out, stdout: out.writer("stdout"), stderr: out.writer("stderr"), ended: make(chan struct{}),
+		output: out, stderr: out.writer("stderr"), ended: make(chan struct{}),
 	}
+	stdout := out.writer("stdout")
+	r.stdout = stdout
 	var firstLine *io.PipeWriter
 	r.handshake, firstLine = io.Pipe()
-	r.stdout.first = func(line string) {
+	stdout.first = func(line string) {
 		line = line[:min(len(line), maxHandshake)]
 		r.firstLine.Store(&line)
 		if line != "" { // and so there was a process, whose output go-plugin reads
