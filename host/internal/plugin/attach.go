@@ -37,9 +37,9 @@ func attach(ctx context.Context, address string, s *settings, log *slog.Logger) 
 		defer close(lost)
 		conn.WaitForStateChange(life, connectivity.Ready)
 	})
-	p := newProcess(conn, log)
+	p := newProcess(conn, newProcessLog(log, s.Clock))
 	p.ended, p.kill, p.confinement = lost, end, "none: it was not started by the host"
-	p.closeConn = func() {
+	p.stop = func() {
 		end()
 		watching.Wait()
 		_ = conn.Close() // it is closed already, at worst

@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// benchProcess starts a plugin as the host does.
-func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process {
+// benchPlugin starts a plugin as the host does.
+func benchPlugin(b *testing.B, role string, confinement sandbox.Mode) *Plugin {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -42,13 +42,13 @@ func benchProcess(b *testing.B, role string, confinement sandbox.Mode) *process 
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	p, err := launch(b.Context(), file, role, Profile{Confinement: confinement}, testSettings(sockets),
-		slog.New(slog.DiscardHandler))
+	settings := testSettings(sockets)
+	p, err := launch(b.Context(), file, role, Profile{Confinement: confinement}, settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	p.info = &Info{Capabilities: Capabilities{SeparateDocuments: true}} // as every plugin says that was built with the sdk
-	return p
+	return &Plugin{settings: settings, process: p}
 }
 
 func itemOf(size int) *v1alpha1.DeployItem {
@@ -60,11 +60,11 @@ func itemOf(size int) *v1alpha1.DeployItem {
 // BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are
 // the quantiles of one call.
 func BenchmarkCall(b *testing.B) {
-	p := benchProcess(b, "echo", sandbox.Auto)
-	defer p.stop()
+	p := benchPlugin(b, "echo", sandbox.Auto)
+	defer p.process.stop()
 	calls := map[string]func(*v1alpha1.DeployItem) error{
 		"plugin": func(item *v1alpha1.DeployItem) error {
-			_, err := p.call(b.Context(), Reconcile, Call{DeployItem: item}, time.Second, &observer{})
+			_, err := p.Call(b.Context(), Reconcile, Call{DeployItem: item}, &observer{})
 			return err
 		},
 		"in-process": func(item *v1alpha1.DeployItem) error {
@@ -113,12 +113,12 @@ func benchmarkCalls(b *testing.B, atOnce int, item *v1alpha1.DeployItem, call fu
 
 // BenchmarkHooks is a call of one hook of one plugin for an item of 1 KB, in the same metrics.
 func BenchmarkHooks(b *testing.B) {
-	p := benchProcess(b, "hooks", sandbox.Auto)
-	defer p.stop()
+	p := benchPlugin(b, "hooks", sandbox.Auto)
+	defer p.process.stop()
 	for _, atOnce := range []int{1, 64} {
 		b.Run(strconv.Itoa(atOnce), func(b *testing.B) {
 			benchmarkCalls(b, atOnce, itemOf(1<<10), func(item *v1alpha1.DeployItem) error {
-				outcomes, err := p.runHooks(b.Context(), hook.End, item, nil)
+				outcomes, err := p.RunHooks(b.Context(), hook.End, item, nil)
 				if err == nil && len(outcomes) != 1 {
 					return fmt.Errorf("expected one outcome, but found %v", outcomes)
 				}
@@ -133,7 +133,7 @@ func BenchmarkStart(b *testing.B) {
 	for name, mode := range map[string]sandbox.Mode{"confined": sandbox.Auto, "unconfined": sandbox.Off} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
-				p := benchProcess(b, "echo", mode)
+				p := benchPlugin(b, "echo", mode).process
 				if err := p.check(context.Background(), time.Minute); err != nil {
 					b.Fatal(err)
 				}

@@ -90,32 +90,16 @@ type Observer interface {
 }
 
 // stream is one call on the wire, whichever RPC it is.
-type stream struct {
-	send func(*deployerv1.HostMessage) error
-	recv func() (*deployerv1.PluginMessage, error)
-}
-
-func newStream(s grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.PluginMessage], err error) (stream,
-	error) {
-	if err != nil {
-		return stream{}, err
-	}
-	return stream{send: s.Send, recv: s.Recv}, nil
-}
+type stream = grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.PluginMessage]
 
 func (p *process) open(ctx context.Context, op Operation) (stream, error) {
-	switch op {
-	case Reconcile:
-		return newStream(p.client.Reconcile(ctx))
-	case Delete:
-		return newStream(p.client.Delete(ctx))
-	case Abort:
-		return newStream(p.client.Abort(ctx))
-	case ForceReconcile:
-		return newStream(p.client.ForceReconcile(ctx))
-	default:
-		return stream{}, fmt.Errorf("open call: no operation %q", op)
+	rpc, ok := map[Operation]func(context.Context, ...grpc.CallOption) (stream, error){
+		Reconcile: p.client.Reconcile, Delete: p.client.Delete, Abort: p.client.Abort, ForceReconcile: p.client.ForceReconcile,
+	}[op]
+	if !ok {
+		return nil, fmt.Errorf("open call: no operation %q", op)
 	}
+	return rpc(ctx)
 }
 
 // call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to
@@ -166,42 +150,32 @@ func (p *process) begin(c *conversation) error {
 	return nil
 }
 
-// ask carries out a call of one question and one answer. It is cancelled as soon as ctx ends. Nothing is said in
-// between, so a plugin is never silent in it, and only ctx or the plugin's health end one that hangs.
-func ask[Answer any](ctx context.Context, p *process, question func(context.Context) (*Answer, error)) (*Answer,
-	error) {
-	conversation := newConversation(nil)
-	ctx = withTrace(ctx)
-	if err := p.begin(conversation); err != nil {
-		return nil, err
-	}
-	defer p.calls.remove(conversation)
-	answer, err := question(ctx)
-	if err != nil {
-		return nil, p.translate(ctx, conversation, err)
-	}
-	return answer, nil
-}
-
-// askAbout asks a plugin about a deploy item outside of an operation, until the deadline of the call.
-func askAbout[Answer any](
-	ctx context.Context, p *Plugin, c Call, question func(context.Context, deployerv1.DeployerServiceClient,
-		*deployerv1.Start) (*Answer, error),
+// ask carries out a call of one question and one answer, until the deadline if there is one. It is cancelled as soon as
+// ctx ends. Nothing is said in between, so a plugin is never silent in it, and only ctx, the deadline or the plugin's
+// health end one that hangs.
+func ask[Answer any](
+	ctx context.Context, p *Plugin, deadline time.Time,
+	question func(context.Context, *process) (*Answer, error),
 ) (*Answer, error) {
 	proc, err := p.current()
 	if err != nil {
 		return nil, err
 	}
-	if !c.Deadline.IsZero() {
+	if !deadline.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, c.Deadline)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	start, err := proc.startOf(ctx, c)
-	if err != nil {
+	conversation := newConversation(nil)
+	if err := proc.begin(conversation); err != nil {
 		return nil, err
 	}
-	return ask(ctx, proc, func(ctx context.Context) (*Answer, error) { return question(ctx, proc.client, start) })
+	defer proc.calls.remove(conversation)
+	answer, err := question(withTrace(ctx), proc)
+	if err != nil {
+		return nil, proc.translate(ctx, conversation, err)
+	}
+	return answer, nil
 }
 
 // callContext outlives ctx, so that the plugin can be asked to stop before it is cancelled, but not the deadline.
@@ -233,9 +207,9 @@ func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c
 	<-ended
 }
 
-// translate turns an error of gRPC into one that says what happened to the call.
+// translate turns an error of gRPC into one that says what happened to the call. Others say so themselves.
 func (p *process) translate(ctx context.Context, c *conversation, err error) error {
-	if errors.Is(err, ErrProtocol) {
+	if _, ofGRPC := status.FromError(err); !ofGRPC {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -333,4 +307,47 @@ func withTrace(ctx context.Context) context.Context {
 		ctx = metadata.AppendToOutgoingContext(ctx, key, value)
 	}
 	return ctx
+}
+
+// HostCluster gives the access to the cluster that the host runs in; see target.HostCluster. The error is a sentence
+// for user and operator.
+type HostCluster func(ctx context.Context) (*sdk.HostCluster, error)
+
+// The error about an access that is granted and cannot be had at the moment. It has no code, so that the call is tried
+// again.
+const (
+	operationHostCluster = "AccessHostCluster"
+	reasonHostCluster    = "HostClusterUnavailable"
+)
+
+// hostClusterFor returns what gives a plugin the access to the host cluster; nil if it is not to have it.
+func (p *Plugin) hostClusterFor(info *Info) HostCluster {
+	granted := p.settings.HostClusters[info.Name]
+	switch {
+	case granted != nil && !info.Capabilities.HostCluster:
+		p.log.Warn("the plugin is granted access to the host cluster, which it does not ask for; remove plugins." +
+			info.Name + ".hostCluster from the host configuration")
+		return nil
+	case granted == nil && info.Capabilities.HostCluster:
+		p.log.Info("the plugin gets no access to the host cluster, which it asks for; " +
+			"plugins." + info.Name + ".hostCluster of the host configuration grants it")
+	}
+	return granted
+}
+
+// access is what the plugin gets of the host cluster; nil without an error if it gets nothing. The error is an Error,
+// or that of ctx.
+func (p *process) access(ctx context.Context) (*deployerv1.HostCluster, error) {
+	if p.hostCluster == nil {
+		return nil, nil //nolint:nilnil // most plugins get nothing
+	}
+	cluster, err := p.hostCluster(ctx)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("call stopped: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, Error{Operation: operationHostCluster, Reason: reasonHostCluster, Message: bounded(err.Error())}
+	}
+	return &deployerv1.HostCluster{Kubeconfig: cluster.Kubeconfig, Namespace: cluster.Namespace,
+		Installation: cluster.Installation}, nil
 }

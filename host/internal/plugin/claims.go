@@ -15,20 +15,23 @@ import (
 // breaking off and coming back as something else.
 type claims struct {
 	settled bool
-	by      map[*Plugin]*Info
+	by      map[string][]*Plugin // several only before they are settled
 }
 
 // make notes what a plugin claims. The error says that another one has that already.
 func (c *claims) make(p *Plugin, info *Info) error {
-	if c.settled {
-		for _, other := range c.inOrder() {
-			if claim, clash := clashOf(info, c.by[other]); clash && other != p {
-				return fmt.Errorf("%s is that of %s, which serves it already; leave one of them in the plugin directory", claim,
-					other.file)
-			}
+	all := claimsOf(info)
+	for _, claim := range all {
+		if others := c.by[claim]; c.settled && len(others) > 0 && others[0] != p {
+			return fmt.Errorf("%s is that of %s, which serves it already; leave one of them in the plugin directory", claim,
+				others[0].file)
 		}
 	}
-	c.by[p] = info
+	for _, claim := range all {
+		if !slices.Contains(c.by[claim], p) {
+			c.by[claim] = append(c.by[claim], p)
+		}
+	}
 	return nil
 }
 
@@ -37,50 +40,39 @@ func (c *claims) make(p *Plugin, info *Info) error {
 func (c *claims) settle() map[*Plugin]error {
 	c.settled = true
 	refused := map[*Plugin]error{}
-	plugins := c.inOrder()
-	for i, p := range plugins {
-		for _, other := range plugins[i+1:] {
-			claim, clash := clashOf(c.by[p], c.by[other])
-			if !clash {
-				continue
-			}
-			err := fmt.Errorf("%s is claimed by %s and %s; leave one of them in the plugin directory", claim, p.file, other.file)
-			for _, one := range []*Plugin{p, other} {
-				if refused[one] == nil {
-					refused[one] = err
-				}
-			}
+	for _, claim := range slices.Sorted(maps.Keys(c.by)) {
+		plugins := c.by[claim]
+		if len(plugins) == 1 {
+			continue
+		}
+		var files []string
+		for _, p := range plugins {
+			files = append(files, p.file)
+		}
+		slices.Sort(files)
+		for _, p := range plugins {
+			refused[p] = fmt.Errorf("%s is claimed by %s; leave one of them in the plugin directory", claim,
+				strings.Join(files, " and "))
 		}
 	}
-	for p := range refused {
-		delete(c.by, p)
+	for claim, plugins := range c.by {
+		c.by[claim] = slices.DeleteFunc(plugins, func(p *Plugin) bool { return refused[p] != nil })
 	}
 	return refused
 }
 
-// has tells whether a plugin may serve what it claims.
-func (c *claims) has(p *Plugin) bool { return c.settled && c.by[p] != nil }
-
-func (c *claims) inOrder() []*Plugin {
-	return slices.SortedFunc(maps.Keys(c.by), func(a, b *Plugin) int { return strings.Compare(a.file, b.file) })
+// has tells whether a plugin that has said who it is may serve what it claims.
+func (c *claims) has(p *Plugin) bool {
+	return c.settled && slices.Contains(c.by[nameClaim(p.Name())], p)
 }
+
+func nameClaim(name string) string { return fmt.Sprintf("the name %q", name) }
 
 // claimsOf are the claims of one plugin, as messages name them.
 func claimsOf(info *Info) []string {
-	all := []string{fmt.Sprintf("the name %q", info.Name)}
+	all := []string{nameClaim(info.Name)}
 	for _, t := range info.Types {
 		all = append(all, fmt.Sprintf("deploy item type %q", t))
 	}
 	return all
-}
-
-// clashOf finds a claim that both make.
-func clashOf(a, b *Info) (claim string, clash bool) {
-	of := claimsOf(b)
-	for _, claim := range claimsOf(a) {
-		if slices.Contains(of, claim) {
-			return claim, true
-		}
-	}
-	return "", false
 }

@@ -33,13 +33,18 @@ func TestDiscover(t *testing.T) {
 func TestRefusedFile(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "echo")
-	if err := os.WriteFile(filepath.Join(dir, "README"), []byte("read me"), 0o644); err != nil {
-		t.Fatal(err)
+	for file, mode := range map[string]os.FileMode{"README": 0o644, "text": 0o755} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("read me"), mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	h := openHost(t, dir).run()
 	h.waitFor("echo", Running)
-	if s := h.waitFor("README", Refused); s.Problem == nil {
-		t.Errorf("expected it to be refused for a reason, but found %v", s)
+	for file, want := range map[string]string{"README": "is not executable (mode 0644); chmod 0755",
+		"text": "is no program for this machine, and no script; build it with GOOS=linux GOARCH="} {
+		if s := h.waitFor(file, Refused); !strings.Contains(s.Problem.Error(), want) {
+			t.Errorf("expected %s to be refused with %q, but found %v", file, want, s.Problem)
+		}
 	}
 	eventually(t, "the others to serve", func() bool { return h.For(echoType) != nil })
 }

@@ -4,8 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
-	"debug/elf"
-	"encoding/binary"
 	"encoding/pem"
 	"fmt"
 	"os"
@@ -21,13 +19,17 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// What go-plugin does to a host that trusts it, by where it was met first, and that it does not happen here. Other
-// tests show the rest:
+// What go-plugin does to a host that trusts it, by where it was met first, and the tests that show that it does not
+// happen here:
 //
+//	terraform#38940: Client.Kill has no deadline                          TestEndIsBounded
+//	go-plugin#38, velero#5972: a line on standard error ends the host     TestLogOfNoRecords
+//	go-plugin#149, #183: nobody knows why it does not start               TestWhatIsNoPlugin, TestLaunchWhatCannotBeExecuted
+//	AutoMTLS: the curve is known to Go only                               TestCurve
 //	go-plugin#306: a client is used again after a failed start            TestStartsThatFailAreTriedAgain
 //	go-plugin#31, #305: a plugin that has ended stays away                TestRestart
 //	Client.Ping has no deadline                                           TestWedgedProcess
-//	go-plugin#136: children outlive a plugin                              TestEndKillsTheWholeGroup, TestCrashKillsTheWholeGroup
+//	go-plugin#136: children outlive a plugin                              TestTheWholeGroupIsKilled
 //	spire#93: a plugin outlives its host                                  TestPluginsEndWithTheHost
 //	go-plugin#103: the environment leaks                                  TestEnvironmentIsAnAllowList
 //	terraform#22198: the path of the socket is too long                   TestOpenWithLongPathForSockets
@@ -35,25 +37,10 @@ import (
 //	terraform#12580: the message about versions misleads                  TestWhatIsNoPlugin, TestVersionError
 //	go-plugin#164, #199: something is printed before the handshake        TestWhatIsNoPlugin
 //	UnixSocketConfig.TempDir is passed over                               TestRunLeavesNothingBehind
-func TestHazards(t *testing.T) { //nolint:paralleltest // some change the environment of the whole process
-	for _, hazard := range []struct {
-		name string
-		show func(*testing.T)
-	}{
-		{"terraform#38940: Client.Kill has no deadline", hazardKill},
-		{"spire#93: a signal to everybody ends plugins before their calls", hazardSignals},
-		{"go-plugin#103: the host's variables win", hazardOverriddenEnvironment},
-		{"SecureConfig: the sum of a restart is that of both", hazardVerifiedRestart},
-		{"terraform#20906: messages end at 4 MiB", hazardMessageSize},
-		{"go-plugin#38, velero#5972: a line on standard error ends the host", hazardLogLines},
-		{"bufio.Scanner: a long line after the handshake blocks the plugin", hazardLongLine},
-		{"Client.Start: a handshake leads elsewhere", hazardForeignAddress},
-		{"go-plugin#149, #183: nobody knows why it does not start", hazardOpaqueStart},
-		{"AutoMTLS: the curve is known to Go only", hazardCurve},
-	} {
-		t.Run(hazard.name, hazard.show)
-	}
-}
+//	spire#93: a signal to everybody ends plugins before their calls       TestSignalsToEverybody
+//	terraform#20906: messages end at 4 MiB                                TestMessageSize
+//	bufio.Scanner: a long line after the handshake blocks the plugin      TestLongLine
+//	Client.Start: a handshake leads elsewhere                             TestForeignAddress
 
 // addScript puts a shell script into a plugin directory. It has a command "plugin", which becomes the plugin of that
 // name.
@@ -78,18 +65,6 @@ func runScript(t *testing.T, script string) *host {
 	return runHost(t, dir)
 }
 
-// expectProblem waits until a plugin does not run for the reason that the texts are part of.
-func (h *host) expectProblem(file string, texts ...string) {
-	h.t.Helper()
-	eventually(h.t, "a problem of "+file, func() bool { return h.status(file).Problem != nil })
-	problem := h.Ready()
-	for _, text := range append(texts, "plugin "+file+": ") {
-		if problem == nil || !strings.Contains(problem.Error(), text) {
-			h.t.Errorf("expected %q, but found: %v", text, problem)
-		}
-	}
-}
-
 func (h *host) expectSuccess(file string) {
 	h.t.Helper()
 	item := deployItem("succeed")
@@ -100,18 +75,7 @@ func (h *host) expectSuccess(file string) {
 	}
 }
 
-func hazardKill(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw")
-	id := h.status("raw").Pid
-	h.signal("raw", syscall.SIGSTOP)
-	within(t, patience, "the end of a stopped plugin", h.end)
-	if alive(id) {
-		t.Errorf("the process %d lives", id)
-	}
-}
-
-func hazardSignals(t *testing.T) {
+func TestSignalsToEverybody(t *testing.T) {
 	t.Parallel()
 	h := start(t, "echo")
 	id := h.status("echo").Pid
@@ -132,59 +96,18 @@ func hazardSignals(t *testing.T) {
 	}
 }
 
-// Not parallel: it changes the environment of the whole process.
-func hazardOverriddenEnvironment(t *testing.T) {
-	t.Setenv("HOME", "/root")
-	t.Setenv("PLUGIN_PROTOCOL_VERSIONS", "7")
-	t.Setenv("PERGOLA_LOG_LEVEL", "error")
-	h := start(t, "env")
-	found := map[string][]string{}
-	for line := range strings.Lines(left(t, h.dir, "env")) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		found[name] = append(found[name], value)
-	}
-	for name, want := range map[string]string{
-		"HOME": h.settings.tempDir, "TMPDIR": h.settings.tempDir, "PLUGIN_PROTOCOL_VERSIONS": "1",
-		"PERGOLA_LOG_LEVEL": "INFO",
-	} {
-		if values := found[name]; len(values) != 1 || !strings.HasPrefix(values[0], want) {
-			t.Errorf("expected %s to be %s and nothing else, but found %q", name, want, values)
-		}
-	}
-}
-
 // socket is where a plugin listens.
 func (h *host) socket(file string) string {
 	h.t.Helper()
-	sockets, err := filepath.Glob(h.settings.socketDir + "/*/plugin*")
+	sockets, err := filepath.Glob(h.settings.tempDir + "/*/plugin*")
 	if err != nil || len(sockets) != 1 {
 		h.t.Fatalf("expected the socket of %s, but found %v (%v)", file, sockets, err)
 	}
 	return sockets[0]
 }
 
-// expectRestart crashes a plugin and waits until it takes calls again.
-func (h *host) expectRestart(file string) {
-	h.t.Helper()
-	before := h.status(file).Restarted()
-	h.crash(file)
-	eventually(h.t, "a restart", func() bool {
-		s := h.status(file)
-		return s.State == Running && s.Restarted() > before
-	})
-}
-
-func hazardVerifiedRestart(t *testing.T) {
-	t.Parallel()
-	dir := pluginDir(t, "raw_a_one")
-	h := runHost(t, dir, requireSums(t, dir))
-	for range 2 {
-		h.expectRestart("raw_a_one")
-	}
-}
-
 // The plugin is built with the sdk, whose side of the connection has a limit of its own.
-func hazardMessageSize(t *testing.T) {
+func TestMessageSize(t *testing.T) {
 	t.Parallel()
 	// Under the race detector, on a busy machine, a message of that size takes its time.
 	h := runHost(t, pluginDir(t, "echo"), func(o *Options) { o.Silence = 5 * time.Minute })
@@ -205,29 +128,8 @@ func hazardMessageSize(t *testing.T) {
 	}
 }
 
-func hazardLogLines(t *testing.T) {
-	t.Parallel()
-	lines := []string{
-		`{"@message":1}`, `{"@message":"text","@level":1}`, `{"@message":"text","@level":"info","@timestamp":1}`,
-		`{"@message":[],"@level":{},"@timestamp":null}`, `{"@message":"no level","@timestamp":"yesterday"}`,
-		`{"@level":"info"`,
-	}
-	h := runScript(t, "cat >&2 <<'end'\n"+strings.Join(lines, "\n")+"\nend\nplugin")
-	for _, line := range lines {
-		eventually(t, "the line "+line, func() bool {
-			for _, r := range h.log.all() {
-				if text, _ := r["msg"].(string); r["plugin"] == "raw_a_one" && (text == line || text == "text") {
-					return true
-				}
-			}
-			return false
-		})
-	}
-	h.expectSuccess("raw_a_one")
-}
-
 // The plugin's real standard output is not what go-plugin passes on: the script gets at it behind its back.
-func hazardLongLine(t *testing.T) {
+func TestLongLine(t *testing.T) {
 	t.Parallel()
 	h := runScript(t, `plugin | {
 	read -r handshake; echo "$handshake"
@@ -242,7 +144,7 @@ func hazardLongLine(t *testing.T) {
 	h.expectSuccess("raw_a_one")
 }
 
-func hazardForeignAddress(t *testing.T) {
+func TestForeignAddress(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "must listen on a Unix socket in the directory"
 	for name, test := range map[string]struct {
@@ -271,38 +173,7 @@ func hazardForeignAddress(t *testing.T) {
 	}
 }
 
-func hazardOpaqueStart(t *testing.T) {
-	t.Parallel()
-	var otherCPU strings.Builder
-	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_SPARCV9), Version: uint32(elf.EV_CURRENT),
-		Ehsize: 64}
-	copy(header.Ident[:], elf.ELFMAG+string([]byte{byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}))
-	if err := binary.Write(&otherCPU, binary.LittleEndian, header); err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		content string
-		mode    os.FileMode
-		want    string
-	}{
-		"not executable": {"#!/bin/sh\n", 0o644, "is not executable (mode 0644); chmod 0755"},
-		"another CPU": {otherCPU.String(), 0o755,
-			"is no program for this machine, and no script; build it with GOOS=linux GOARCH="},
-		"missing interpreter": {"#!/no/such/interpreter\n", 0o755,
-			"the interpreter that its first line names does not exist here"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "file"), []byte(test.content), test.mode); err != nil {
-				t.Fatal(err)
-			}
-			openHost(t, dir).run().expectProblem("file", test.want)
-		})
-	}
-}
-
-func hazardCurve(t *testing.T) {
+func TestCurve(t *testing.T) {
 	t.Parallel()
 	_, text, err := handshake.ClientTLS()
 	if err != nil {

@@ -1,10 +1,16 @@
 package plugin
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -49,12 +55,10 @@ const (
 	maxTypes = 100
 )
 
-var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 // infoFromWire checks what a plugin says about itself and returns everything that is wrong with it.
 func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 	var errs []error
-	if !namePattern.MatchString(in.GetName()) {
+	if len(validation.IsDNS1123Label(in.GetName())) > 0 {
 		errs = append(errs, fmt.Errorf("its name must be a DNS label, but is %.*q", maxText, in.GetName()))
 	}
 	if len(in.GetVersion()) > maxText || len(in.GetSdkVersion()) > maxText {
@@ -122,16 +126,106 @@ func hookTypesFromWire(in []string) ([]string, error) {
 // hookedTypesFromWire returns the types that the hooks of a plugin run for: those that it names, or else those that it
 // serves.
 func hookedTypesFromWire(in *deployerv1.GetInfoResponse) ([]v1alpha1.DeployItemType, error) {
-	named := in.GetHookedDeployItemTypes()
+	named, has := in.GetHookedDeployItemTypes(), len(in.GetCapabilities().GetHookTypes()) > 0
 	switch {
-	case len(in.GetCapabilities().GetHookTypes()) > 0 && len(named) > 0:
-		return typesFromWire("hooks", named)
-	case len(in.GetCapabilities().GetHookTypes()) > 0:
+	case has && len(named) == 0:
 		types, _ := typesFromWire("hooks", in.GetDeployItemTypes()) // what is wrong with them is told of those that it serves
 		return types, nil
-	case len(named) > 0:
+	case !has && len(named) > 0:
 		return nil, errors.New("it names deploy item types that its hooks run for, but has no hooks")
 	default:
-		return nil, nil
+		return typesFromWire("hooks", named)
 	}
+}
+
+const (
+	// askTimeout bounds the calls that a plugin must answer at once.
+	askTimeout = 10 * time.Second
+	// maxInfoBytes bounds what a plugin says about itself, which has schemas in it, and maxAnswerBytes what it says about
+	// its configuration, and each of its wake-ups.
+	maxInfoBytes   = 4 << 20
+	maxAnswerBytes = 1 << 20
+	// maxProblems bounds the problems with a configuration that are told.
+	maxProblems = 16
+)
+
+// introduce asks the plugin who it is, configures it, and settles whether it may serve what it claims.
+func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := proc.client.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: p.settings.HostVersion},
+		grpc.MaxCallRecvMsgSize(maxInfoBytes))
+	if err != nil {
+		return nil, fmt.Errorf("ask the plugin who it is: %s", bounded(err.Error()))
+	}
+	info, err := infoFromWire(answer)
+	if err != nil {
+		return nil, fmt.Errorf("is refused for what it says about itself: %w", err)
+	}
+	if err := p.recognize(&info); err != nil {
+		return nil, refusal(err)
+	}
+	if err := p.configure(ctx, proc, &info); err != nil {
+		return nil, err
+	}
+	if err := p.settings.claim(p, &info); err != nil {
+		return nil, refusal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.build = p.buildOf(&info)
+	return &info, nil
+}
+
+// buildOf is what Build returns of a plugin that says this about itself.
+func (p *Plugin) buildOf(info *Info) string {
+	digest := sha256.Sum256(slices.Concat([]byte(p.sum+"\x00"+info.Version+"\x00"), p.settings.Configs[info.Name]))
+	return hex.EncodeToString(digest[:8])
+}
+
+// recognize tells what speaks against a plugin that says this about itself.
+func (p *Plugin) recognize(info *Info) error {
+	if before := p.Info(); before.Name != "" && (before.Name != info.Name || !slices.Equal(before.Types, info.Types)) {
+		return fmt.Errorf("has become another plugin (%q for %q instead of %q for %q); restart the host to use it",
+			info.Name, info.Types, before.Name, before.Types)
+	}
+	if p.program == nil {
+		return nil
+	}
+	return checkProfile(p.settings.Profiles, p.file, info.Name)
+}
+
+// configure hands over the configuration document, in each life of the process.
+func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error {
+	document := p.settings.Configs[info.Name]
+	if !info.Capabilities.Configure {
+		if len(document) > 0 {
+			return fmt.Errorf("is refused: there is configuration for it, but the plugin %q takes none; remove "+
+				"plugins.%s.config from the host configuration",
+				info.Name, info.Name)
+		}
+		return nil
+	}
+	configured, err := proc.client.Configure(ctx, &deployerv1.ConfigureRequest{Document: document},
+		grpc.MaxCallRecvMsgSize(maxAnswerBytes))
+	if err != nil {
+		return fmt.Errorf("configure the plugin: %s", bounded(err.Error()))
+	}
+	if err := problemsFromWire(configured.GetProblems()); err != nil {
+		return fmt.Errorf("the plugin refuses its configuration: %w", err)
+	}
+	return nil
+}
+
+// problemsFromWire returns the first problems of a configuration, and how many more there are; nil if there are none.
+func problemsFromWire(in []*deployerv1.Problem) error {
+	told := in[:min(len(in), maxProblems)]
+	problems := make([]error, 0, len(told)+1)
+	for _, problem := range told {
+		problems = append(problems, fmt.Errorf("%s: %s", cut(problem.GetField(), maxText), bounded(problem.GetMessage())))
+	}
+	if more := len(in) - len(told); more > 0 {
+		problems = append(problems, fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(problems...)
 }

@@ -43,99 +43,70 @@ func TestInfoFromWire(t *testing.T) {
 
 func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	types := []string{"type"}
+	named := func(name string) *deployerv1.GetInfoResponse {
+		return &deployerv1.GetInfoResponse{Name: name, DeployItemTypes: []string{"type"}}
+	}
+	with := func(change func(*deployerv1.GetInfoResponse)) *deployerv1.GetInfoResponse {
+		in := named("a")
+		change(in)
+		return in
+	}
+	serving := func(types ...string) *deployerv1.GetInfoResponse {
+		return &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types}
+	}
+	hooking := func(hookType string, types ...string) *deployerv1.GetInfoResponse {
+		return &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types, Capabilities: hooksOf(hookType)}
+	}
+	long := strings.Repeat("t", maxText+1)
 	for name, test := range map[string]struct {
-		reason string
-		in     *deployerv1.GetInfoResponse
-		want   []string // nil if nothing is wrong
+		in   *deployerv1.GetInfoResponse
+		want []string // nil if nothing is wrong
 	}{
-		"one letter": {"the shortest name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types}, nil},
-		"63 letters": {"the longest name", &deployerv1.GetInfoResponse{Name: strings.Repeat("a", 63),
-			DeployItemTypes: types}, nil},
-		"64 letters": {"longer than a DNS label", &deployerv1.GetInfoResponse{Name: strings.Repeat("a", 64),
-			DeployItemTypes: types}, []string{"DNS label"}},
-		"upper case": {"no DNS label", &deployerv1.GetInfoResponse{Name: "Helm", DeployItemTypes: types},
-			[]string{`DNS label, but is "Helm"`}},
-		"a path": {"no DNS label", &deployerv1.GetInfoResponse{Name: "../helm", DeployItemTypes: types},
-			[]string{"DNS label"}},
-		"a newline": {"the end of a line is not the end of a name",
-			&deployerv1.GetInfoResponse{Name: "helm\n", DeployItemTypes: types}, []string{"DNS label"}},
-		"a dash at an end": {"no DNS label", &deployerv1.GetInfoResponse{Name: "helm-", DeployItemTypes: types},
-			[]string{"DNS label"}},
-		"empty": {"everything is told at once", &deployerv1.GetInfoResponse{},
-			[]string{`DNS label, but is ""`, "no deploy item type"}},
-		"nil": {"an answer without content", nil, []string{"DNS label", "no deploy item type"}},
-		"empty type": {
-			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{""}},
-			[]string{`type "" that it serves is empty`},
-		},
-		"long type": {
-			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a",
-				DeployItemTypes: []string{strings.Repeat("t", maxText+1)}}, []string{"longer than 253"},
-		},
-		"long version": {
-			"it ends up in statuses", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types,
-				Version: strings.Repeat("v", maxText+1)}, []string{"version is longer"},
-		},
-		"long sdk version": {
-			"it ends up in logs", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types,
-				SdkVersion: strings.Repeat("v", maxText+1)}, []string{"version is longer"},
-		},
-		"as many types as there may be": {"a bound is no mistake", &deployerv1.GetInfoResponse{Name: "a",
-			DeployItemTypes: manyTypes(maxTypes)}, nil},
-		"too many types": {
-			"their problems are not told one by one", &deployerv1.GetInfoResponse{Name: "A",
-				DeployItemTypes: slices.Repeat([]string{""}, 1<<20)}, []string{"DNS label", "more than 100 deploy item types"},
-		},
-		"misspelt hook types": {
-			"they would never run; one says enough", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(append([]string{"Start", "BeforeDeploy"},
-					manyTypes(1000)...)...),
-			}, []string{`hooks of the type "BeforeDeploy", which this host does not know; expected some of [Start DuringResponsibilityCheck`},
-		},
-		"long hook type": {
-			"what is quoted is cut", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: types, Capabilities: hooksOf(strings.Repeat("h", 1<<20)),
-			}, []string{"which this host does not know"},
-		},
-		"nothing but hooks": {"it need not serve anything", &deployerv1.GetInfoResponse{Name: "a",
-			HookedDeployItemTypes: types, Capabilities: hooksOf("End")}, nil},
-		"hooks for nothing": {"nobody knows whose items", &deployerv1.GetInfoResponse{Name: "a",
-			Capabilities: hooksOf("End")}, []string{"no deploy item type"}},
-		"hooked types without hooks": {
-			"nothing would run for them", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: types,
-				HookedDeployItemTypes: types}, []string{"but has no hooks"},
-		},
-		"nothing but hooked types": {
-			"it does nothing", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: types},
-			[]string{"no deploy item type", "but has no hooks"},
-		},
-		"empty hooked type": {
-			"a type has a name", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{""},
-				Capabilities: hooksOf("End")}, []string{`type "" that it hooks is empty`},
-		},
-		"too many hooked types": {
-			"a bound", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: manyTypes(maxTypes + 1),
-				Capabilities: hooksOf("End")}, []string{"it hooks more than 100 deploy item types"},
-		},
-		"huge name": {
-			"what is quoted is cut", &deployerv1.GetInfoResponse{Name: strings.Repeat("\u0001", 1<<20), DeployItemTypes: types},
-			[]string{"DNS label"},
-		},
+		"one letter":       {named("a"), nil},
+		"63 letters":       {named(strings.Repeat("a", 63)), nil},
+		"64 letters":       {named(strings.Repeat("a", 64)), []string{"DNS label"}},
+		"upper case":       {named("Helm"), []string{`DNS label, but is "Helm"`}},
+		"a path":           {named("../helm"), []string{"DNS label"}},
+		"a newline":        {named("helm\n"), []string{"DNS label"}},
+		"a dash at an end": {named("helm-"), []string{"DNS label"}},
+		"huge name":        {named(strings.Repeat("\u0001", 1<<20)), []string{"DNS label"}},
+		"empty":            {&deployerv1.GetInfoResponse{}, []string{`DNS label, but is ""`, "no deploy item type"}},
+		"nil":              {nil, []string{"DNS label", "no deploy item type"}},
+		"long version": {with(func(in *deployerv1.GetInfoResponse) { in.Version = long }),
+			[]string{"version is longer"}},
+		"long sdk version": {with(func(in *deployerv1.GetInfoResponse) { in.SdkVersion = long }),
+			[]string{"version is longer"}},
+		"empty type":                    {serving(""), []string{`type "" that it serves is empty`}},
+		"long type":                     {serving(long), []string{"longer than 253"}},
+		"as many types as there may be": {serving(manyTypes(maxTypes)...), nil},
+		"too many types": {serving(slices.Repeat([]string{""}, 1<<20)...),
+			[]string{"more than 100 deploy item types"}},
+		"misspelt hook type": {hooking("BeforeDeploy", "type"), []string{
+			`hooks of the type "BeforeDeploy", which this host does not know; expected some of [Start DuringResponsibilityCheck`}},
+		"long hook type":    {hooking(strings.Repeat("h", 1<<20), "type"), []string{"which this host does not know"}},
+		"nothing but hooks": {hooking("End", "type"), nil},
+		"hooks for nothing": {hooking("End"), []string{"no deploy item type"}},
+		"hooked types without hooks": {with(func(in *deployerv1.GetInfoResponse) {
+			in.HookedDeployItemTypes = []string{"type"}
+		}), []string{"but has no hooks"}},
+		"nothing but hooked types": {&deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{"type"}},
+			[]string{"no deploy item type", "but has no hooks"}},
+		"empty hooked type":     {hooking("End", ""), []string{`type "" that it hooks is empty`}},
+		"too many hooked types": {hooking("End", manyTypes(maxTypes+1)...), []string{"it hooks more than 100 deploy item types"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := infoFromWire(test.in)
 			if (err == nil) != (test.want == nil) {
-				t.Fatalf("%s: expected %q, but found: %v", test.reason, test.want, err)
+				t.Fatalf("expected %q, but found: %v", test.want, err)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: expected %q, but found: %v", test.reason, want, err)
+					t.Errorf("expected %q, but found: %v", want, err)
 				}
 			}
 			if err != nil && len(err.Error()) > maxMessage {
-				t.Errorf("%s: the error has %d bytes", test.reason, len(err.Error()))
+				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
 	}
@@ -145,46 +116,27 @@ func hooksOf(types ...string) *deployerv1.Capabilities {
 	return &deployerv1.Capabilities{HookTypes: types}
 }
 
+// The hooks run for the plugin's own items unless it says otherwise, and are in the order of the flow.
 func TestHooksFromWire(t *testing.T) {
 	t.Parallel()
+	own := []v1alpha1.DeployItemType{"t", "u"}
 	for _, test := range []struct {
-		reason string
-		in     *deployerv1.GetInfoResponse
-		want   Info
+		types, hooked, hooks []string
+		want                 Info
 	}{
-		{
-			"no hooks", &deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{"t"}},
-			Info{Name: "a", Types: []v1alpha1.DeployItemType{"t"}},
-		},
-		{
-			"hooks run for the plugin's own items unless it says otherwise, and are in the order of the flow",
-			&deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: []string{"u", "t"},
-				Capabilities: hooksOf("End", "BeforeDelete", "Start", "End")},
-			Info{
-				Name: "a", Types: []v1alpha1.DeployItemType{"t", "u"}, HookedTypes: []v1alpha1.DeployItemType{"t", "u"},
-				Capabilities: Capabilities{HookTypes: []string{"Start", "BeforeDelete", "End"}},
-			},
-		},
-		{
-			"its own types are hooked only if it says so", &deployerv1.GetInfoResponse{
-				Name: "a", DeployItemTypes: []string{"t", "u"}, HookedDeployItemTypes: []string{"w", "u", "v", "w"},
-				Capabilities: hooksOf("End"),
-			},
-			Info{
-				Name: "a", Types: []v1alpha1.DeployItemType{"t", "u"}, HookedTypes: []v1alpha1.DeployItemType{"u", "v", "w"},
-				Capabilities: Capabilities{HookTypes: []string{"End"}},
-			},
-		},
-		{
-			"nothing but hooks", &deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{"u", "t"},
-				Capabilities: hooksOf("End")},
-			Info{Name: "a", HookedTypes: []v1alpha1.DeployItemType{"t", "u"},
-				Capabilities: Capabilities{HookTypes: []string{"End"}}},
-		},
+		{[]string{"t", "u"}, nil, nil, Info{Types: own}},
+		{[]string{"u", "t"}, nil, []string{"End", "BeforeDelete", "Start", "End"}, Info{Types: own, HookedTypes: own,
+			Capabilities: Capabilities{HookTypes: []string{"Start", "BeforeDelete", "End"}}}},
+		{[]string{"t", "u"}, []string{"w", "u", "v", "w"}, []string{"End"}, Info{Types: own,
+			HookedTypes: []v1alpha1.DeployItemType{"u", "v", "w"}, Capabilities: Capabilities{HookTypes: []string{"End"}}}},
+		{nil, []string{"u", "t"}, []string{"End"}, Info{HookedTypes: own,
+			Capabilities: Capabilities{HookTypes: []string{"End"}}}},
 	} {
-		got, err := infoFromWire(test.in)
+		test.want.Name = "a"
+		got, err := infoFromWire(&deployerv1.GetInfoResponse{Name: "a", DeployItemTypes: test.types,
+			HookedDeployItemTypes: test.hooked, Capabilities: hooksOf(test.hooks...)})
 		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
-			t.Errorf("%s: error %v, info (-want +got):\n%s", test.reason, err, diff)
+			t.Errorf("%+v: error %v, info (-want +got):\n%s", test, err, diff)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package plugin
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,7 +29,8 @@ import (
 const (
 	// drainDelay is how long the end of a process waits for those who inherited its outputs.
 	drainDelay = time.Second
-	// maxHandshake is how long the first line of a plugin may be. It holds a certificate of less than a kilobyte.
+	// maxHandshake is how long the first line of a plugin may be. It holds a certificate of less than a kilobyte; go-plugin
+	// reads no more than 64 KiB, and blocks who writes more.
 	maxHandshake = 16 << 10
 	// lifelineFile is the descriptor of the lifeline in the child.
 	lifelineFile = 3
@@ -53,16 +55,17 @@ type runner struct {
 	certificate []byte // of the host
 	client      *goplugin.Client
 	output      *processLog
-	stdout      *stdoutWriter
-	streams     []io.Closer // what the output is written to
-	stderr      io.Writer
+	stdout      io.WriteCloser
+	stderr      io.WriteCloser
 	kill        context.CancelFunc // kills the process and whatever it has started, unless it has ended
 
-	cmd       *exec.Cmd // nil before it was made
-	socketDir string
-	tempDir   string
-	lifeline  *os.File // held open by this process, for as long as it lives
-	startErr  error
+	cmd      *exec.Cmd // nil before it was made
+	dir      string    // its own, for its socket and temporary files
+	lifeline *os.File  // held open by this process, for as long as it lives
+	startErr error
+
+	handshake *io.PipeReader         // gives go-plugin the first line and no more
+	firstLine atomic.Pointer[string] // nil before it has ended; empty if there was none
 
 	ended   chan struct{}
 	exitErr error // valid once ended is closed
@@ -80,15 +83,24 @@ func launch(ctx context.Context, program *os.File, path string, profile Profile,
 	}
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	out := newProcessLog(log, s.Clock)
-	// Each stream has a writer of its own, so that half a line of one does not spoil a line of another.
-	stderr, stray, syncStdout, syncStderr := out.writer("stderr"), out.writer("stdout"), out.writer("stdout"),
-		out.writer("stderr")
 	r := &runner{
 		program: program, path: path, profile: profile, settings: s, log: log, certificate: certificate, kill: kill,
-		output: out, stdout: newStdoutWriter(stray), stderr: stderr,
-		streams: []io.Closer{stderr, stray, syncStdout, syncStderr},
-		ended:   make(chan struct{}),
+		output: out, stderr: out.writer("stderr"), ended: make(chan struct{}),
 	}
+	stdout := out.writer("stdout")
+	r.stdout = stdout
+	var firstLine *io.PipeWriter
+	r.handshake, firstLine = io.Pipe()
+	stdout.first = func(line string) {
+		line = line[:min(len(line), maxHandshake)]
+		r.firstLine.Store(&line)
+		if line != "" { // and so there was a process, whose output go-plugin reads
+			_, _ = io.WriteString(firstLine, line+"\n")
+		}
+		_ = firstLine.Close() // it never fails
+	}
+	// Each stream has a writer of its own, so that half a line of one does not spoil a line of another.
+	syncStdout, syncStderr := out.writer("stdout"), out.writer("stderr")
 	r.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake.Config(),
 		VersionedPlugins: map[int]goplugin.PluginSet{handshake.ProtocolVersion: {}},
@@ -96,21 +108,26 @@ func launch(ctx context.Context, program *os.File, path string, profile Profile,
 		TLSConfig:        tlsConfig,
 		SkipHostEnv:      true,
 		StartTimeout:     s.StartTimeout,
-		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.socketDir},
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: s.tempDir},
 		// go-plugin logs what it does step by step; what matters of it comes back as errors.
 		Logger: hclog.NewNullLogger(),
 		// What the plugin prints after the handshake arrives here if it was built with go-plugin.
 		SyncStdout:      syncStdout,
 		SyncStderr:      syncStderr,
 		GRPCDialOptions: dialOptions(),
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, socketDir string) (gorunner.Runner, error) {
-			r.socketDir = socketDir
-			if r.startErr = r.prepare(life, spec.Env); r.startErr != nil {
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, dir string) (gorunner.Runner, error) {
+			if r.startErr = r.prepare(life, spec.Env, dir); r.startErr != nil {
 				r.end()
 			}
 			return r, r.startErr
 		},
 	})
+	stop := func() {
+		r.stop()
+		for _, w := range []io.Closer{r.stdout, r.stderr, syncStdout, syncStderr} {
+			_ = w.Close() // it never fails
+		}
+	}
 
 	// go-plugin takes no context, and does not count the time to connect; but whatever it waits for ends with the process.
 	launching, cancel := context.WithTimeout(ctx, s.StartTimeout)
@@ -121,16 +138,11 @@ func launch(ctx context.Context, program *os.File, path string, profile Profile,
 		err = launching.Err()
 	}
 	if err != nil {
-		r.stop()
+		stop()
 		return nil, r.explain(launching, err)
 	}
-	grpcClient, ok := protocol.(*goplugin.GRPCClient)
-	if !ok { // which AllowedProtocols excludes
-		r.stop()
-		return nil, errors.New("is no Pergola plugin: it does not speak gRPC")
-	}
-	p := newProcess(grpcClient.Conn, log)
-	p.runner, p.ended, p.kill, p.confinement = r, r.ended, r.kill, profile.confinement()
+	p := newProcess(protocol.(*goplugin.GRPCClient).Conn, out) //nolint:forcetypeassert // AllowedProtocols has no other
+	p.cmd, p.ended, p.kill, p.stop, p.confinement = r.cmd, r.ended, r.kill, stop, profile.confinement()
 	return p, nil
 }
 
@@ -145,25 +157,15 @@ func dialOptions() []grpc.DialOption {
 	}
 }
 
-// confinement says what keeps the process from what is not its own.
-func (p Profile) confinement() string {
-	if p.Confinement == sandbox.Off {
-		return "off"
-	}
-	return sandbox.Supported().String()
-}
-
 // prepare makes the command. It lives as long as life, at most.
-func (r *runner) prepare(life context.Context, protocol []string) (err error) {
-	if r.tempDir, err = os.MkdirTemp(r.settings.tempDir, ""); err != nil {
-		return fmt.Errorf("create its temporary directory: %w", err)
-	}
-	var lifelineEnd *os.File
-	if lifelineEnd, r.lifeline, err = os.Pipe(); err != nil {
+func (r *runner) prepare(life context.Context, protocol []string, dir string) error {
+	r.dir = dir
+	lifelineEnd, lifeline, err := os.Pipe()
+	if err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
 	}
-	r.cmd, err = r.profile.Command(life, r.program, r.path, r.environment(protocol), []*os.File{lifelineEnd}, r.tempDir,
-		r.socketDir)
+	r.lifeline = lifeline
+	r.cmd, err = r.profile.Command(life, r.program, r.path, r.environment(protocol), []*os.File{lifelineEnd}, dir)
 	if err != nil {
 		return errors.Join(err, lifelineEnd.Close())
 	}
@@ -177,15 +179,14 @@ func (r *runner) prepare(life context.Context, protocol []string) (err error) {
 // environment is the whole environment of the process: what is passed on of the host's, and then what the host sets.
 func (r *runner) environment(protocol []string) []string {
 	var env []string
-	for _, name := range append(append([]string(nil), environment...), r.profile.Environment...) {
+	for _, name := range slices.Concat(environment, r.profile.Environment) {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
 	}
-	env = append(env, protocol...)
-	return append(env,
-		"HOME="+r.tempDir,
-		"TMPDIR="+r.tempDir,
+	return append(append(env, protocol...),
+		"HOME="+r.dir,
+		"TMPDIR="+r.dir,
 		"PLUGIN_CLIENT_CERT="+string(r.certificate),
 		handshake.LifelineEnv+"="+strconv.Itoa(lifelineFile),
 		handshake.LogLevelEnv+"="+r.settings.LogLevel.String())
@@ -214,34 +215,21 @@ func (r *runner) end() {
 	if r.lifeline != nil {
 		_ = r.lifeline.Close() // nothing was written to it
 	}
-	r.stdout.close()
+	_ = r.stdout.Close() // it never fails
 	close(r.ended)
-	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory of the socket
-	// only for programs that it could start.
-	for _, dir := range []string{r.socketDir, r.tempDir} {
-		if err := os.RemoveAll(dir); err != nil {
-			r.log.Warn("what the plugin has left behind cannot be removed", "dir", dir, "error", err.Error())
-		}
+	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory only for programs
+	// that it could start.
+	if err := os.RemoveAll(r.dir); err != nil {
+		r.log.Warn("what the plugin has left behind cannot be removed", "dir", r.dir, "error", err.Error())
 	}
 }
 
 // stop ends the process in order, and by force when it does not comply.
 func (r *runner) stop() {
-	asked := make(chan struct{})
-	go func() {
-		// Kill asks over gRPC without a deadline, which a wedged process never answers; killing the group below ends it.
-		defer close(asked)
-		r.client.Kill()
-	}()
-	select {
-	case <-asked:
-	case <-time.After(stopGrace):
-	}
+	// Kill asks over gRPC without a deadline, which a wedged process never answers; killing the group ends it.
+	defer time.AfterFunc(stopGrace, r.kill).Stop()
+	r.client.Kill()
 	r.kill()
-	<-asked
-	for _, w := range r.streams {
-		_ = w.Close() // it never fails
-	}
 }
 
 // Wait blocks until the process has ended.
@@ -262,8 +250,8 @@ func (r *runner) killGroup() error { return syscall.Kill(-r.cmd.Process.Pid, sys
 // Diagnose has nothing to add: explain knows more.
 func (r *runner) Diagnose(context.Context) string { return "" }
 
-// Stdout gives go-plugin the first line and no more. It ends with the process.
-func (r *runner) Stdout() io.ReadCloser { return r.stdout.handshake }
+// Stdout ends with the first line, or with the process.
+func (r *runner) Stdout() io.ReadCloser { return r.handshake }
 
 // Stderr is empty for go-plugin; see processLog.
 func (r *runner) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
@@ -282,7 +270,7 @@ func (r *runner) ID() string {
 // PluginToHost refuses to be sent anywhere but to the plugin itself: another address could be that of another plugin,
 // or of a service that only the host can reach.
 func (r *runner) PluginToHost(network, address string) (hostNetwork, hostAddress string, err error) {
-	if network != "unix" || filepath.Dir(filepath.Clean(address)) != filepath.Clean(r.socketDir) {
+	if network != "unix" || filepath.Dir(filepath.Clean(address)) != filepath.Clean(r.dir) {
 		return "", "", errElsewhere
 	}
 	return network, address, nil
@@ -291,50 +279,6 @@ func (r *runner) PluginToHost(network, address string) (hostNetwork, hostAddress
 // HostToPlugin changes nothing.
 func (r *runner) HostToPlugin(network, address string) (pluginNetwork, pluginAddress string, err error) {
 	return network, address, nil
-}
-
-// stdoutWriter passes the first line of a plugin's standard output to go-plugin, and what follows to the log.
-type stdoutWriter struct {
-	log       io.Writer
-	handshake *io.PipeReader
-	out       *io.PipeWriter
-	line      []byte
-	first     atomic.Pointer[string] // nil before the line has ended
-}
-
-func newStdoutWriter(log io.Writer) *stdoutWriter {
-	w := &stdoutWriter{log: log}
-	w.handshake, w.out = io.Pipe()
-	return w
-}
-
-func (w *stdoutWriter) Write(p []byte) (int, error) {
-	rest := p
-	if w.first.Load() == nil {
-		part, after, complete := bytes.Cut(p, []byte{'\n'})
-		w.line = append(w.line, part[:min(len(part), maxHandshake-len(w.line))]...)
-		if rest = after; complete || len(w.line) == maxHandshake {
-			w.endLine()
-		}
-	}
-	if _, err := w.log.Write(rest); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (w *stdoutWriter) endLine() {
-	line := strings.TrimSpace(string(w.line))
-	w.first.Store(&line)
-	_, _ = io.WriteString(w.out, line+"\n") // nobody reads it any more, at worst
-}
-
-// close ends what go-plugin reads. It is called after the last Write.
-func (w *stdoutWriter) close() {
-	if w.first.Load() == nil && len(w.line) > 0 {
-		w.endLine()
-	}
-	_ = w.out.Close() // it never fails
 }
 
 // errElsewhere says that a plugin does not listen where it was told to.
@@ -355,25 +299,21 @@ func (r *runner) explain(launching context.Context, err error) error {
 	case launching.Err() != nil:
 		return launching.Err()
 	}
-	if line := r.stdout.first.Load(); line != nil && *line != "" {
+	if line := r.firstLine.Load(); line != nil && *line != "" {
 		return explainHandshake(*line, sdkVersion(r.program), err)
 	}
 	said := "nothing"
 	if words := r.output.lastWords(2 * r.settings.StartTimeout); len(words) > 0 { // there mostly is the mistake
 		said = words[len(words)-1]
 	}
-	status, _ := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case status.ExitStatus() == sandbox.ExitNotExecutable:
+	switch r.cmd.ProcessState.ExitCode() {
+	case sandbox.ExitNotExecutable:
 		return refusal(errors.New(said))
-	case status.ExitStatus() == sandbox.ExitNotStarted:
+	case sandbox.ExitNotStarted:
 		return fmt.Errorf("cannot be started: %s", said)
-	case status.Signal() == syscall.SIGKILL: // by go-plugin, which does not understand the handshake
-		return errors.New("is no Pergola plugin: it closed its standard output without a handshake")
 	default:
 		return fmt.Errorf("is no Pergola plugin, or cannot run here: it ended before the handshake (%s); what it said "+
-			"last: %s",
-			r.cmd.ProcessState, said)
+			"last: %s", r.cmd.ProcessState, said)
 	}
 }
 
@@ -389,7 +329,9 @@ func explainHandshake(line, sdk string, err error) error {
 	case version <= 0:
 		return fmt.Errorf("is no Pergola plugin: the first line on its standard output is no handshake: %s", bounded(line))
 	case version != handshake.ProtocolVersion:
-		return versionError(version, sdk)
+		return fmt.Errorf("speaks version %d of the protocol (it was built with version %s of the sdk), but this host speaks "+
+			"version %d; run a newer host, or a plugin that was built for this one", version,
+			cmp.Or(cut(sdk, maxText), "unknown"), handshake.ProtocolVersion)
 	case len(parts) == 4 || parts[4] != string(goplugin.ProtocolGRPC):
 		return errors.New("is no Pergola plugin: it does not serve gRPC")
 	case errors.Is(err, errElsewhere):
@@ -398,17 +340,4 @@ func explainHandshake(line, sdk string, err error) error {
 		reason, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 		return fmt.Errorf("is no Pergola plugin, or cannot be reached: %s", bounded(reason))
 	}
-}
-
-func versionError(version int, sdk string) error {
-	built := "an sdk of unknown version"
-	if sdk != "" {
-		built = "version " + cut(sdk, maxText) + " of the sdk"
-	}
-	advice := "run a newer host, or a plugin that was built for this one"
-	if version < handshake.ProtocolVersion {
-		advice = "build the plugin again with a newer sdk"
-	}
-	return fmt.Errorf("speaks version %d of the protocol (it was built with %s), but this host speaks version %d; %s",
-		version, built, handshake.ProtocolVersion, advice)
 }

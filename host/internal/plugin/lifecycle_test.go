@@ -75,7 +75,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	l.start()
 	want := map[Reason]int{ReasonStart: 2, ReasonExit: 3, ReasonWedged: 1, ReasonMemory: 1}
-	if diff := cmp.Diff(want, l.restarted()); diff != "" {
+	if diff := cmp.Diff(want, l.restarts); diff != "" {
 		t.Errorf("restarts (-want +got):\n%s", diff)
 	}
 }

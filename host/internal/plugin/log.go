@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,49 +25,41 @@ const (
 	// maxLine is how much of a line is kept, and maxStack how much of a crash report.
 	maxLine  = 64 << 10
 	maxStack = 256 << 10
-	// maxAttributes is how many attributes the record of a line has.
-	maxAttributes = 64
-	// linesPerSecond and bytesPerSecond are what one process may log in the long run; logBurst seconds' worth may come at
-	// once.
+	// linesPerSecond are what one process may log in the long run; logBurst seconds' worth may come at once. A long line
+	// counts as one for each lineBytes, which makes 1 MiB a second.
 	linesPerSecond = 500
-	bytesPerSecond = 1 << 20
+	lineBytes      = 2 << 10
 	logBurst       = 5
 	// droppedEvery is the time between two records about dropped lines.
 	droppedEvery = 5 * time.Second
 	// reportTime is how long a crash report may take: a program that only prints what looks like one goes on to log.
 	reportTime = 10 * time.Second
-	// tailLines is how many lines are kept as last words, of which reportTail are the beginning of a crash report of Go's.
+	// tailLines is how many lines are kept as last words, tailBytes bounds each, and reportTail are the lines of a crash
+	// report of Go's among them: of a thousand goroutines only the beginning says what happened.
 	tailLines  = 20
+	tailBytes  = 800
 	reportTail = 12
-	// tailBytes bounds a line of the last words.
-	tailBytes = 800
 
 	streamKey = "stream"
 	stackKey  = "stack"
-	// ownPrefix is what a plugin's key begins with if the key alone is taken.
-	ownPrefix = "plugin_"
 )
-
-// hostKeys are the keys that the host sets in each record about a plugin.
-var hostKeys = map[string]bool{slog.TimeKey: true, slog.LevelKey: true, slog.MessageKey: true, streamKey: true,
-	"plugin": true}
 
 // processLog turns what one process writes into records of the host's log. A line of slog's or hclog's JSON keeps its
 // level, message and attributes; any other line is the message of a record. The report of a crash becomes one record
-// with the attribute "stack". A key that the record has already gets the prefix "plugin_", so that nothing of the
-// plugin can pass for what the host says.
+// with the attribute "stack". A key that is the host's gets the prefix "plugin_", so that nothing of the plugin can pass
+// for what the host says.
 //
 // go-plugin's own reader of standard error is not used: it panics on a line such as {"@message":1}.
 type processLog struct {
-	log          *slog.Logger
-	clock        clock.PassiveClock
-	lines, bytes *rate.Limiter
+	log   *slog.Logger
+	clock clock.PassiveClock
+	pace  *rate.Limiter
 
 	dropped atomic.Uint64 // is read while the host's log may hold a write up
 
 	mu       sync.Mutex // guards what follows, and the state of each stream
 	reported uint64     // how many of the dropped lines the log has told of
-	told     time.Time  // when it has, or since when lines are dropped
+	told     time.Time  // when it has
 	tail     []tailLine
 }
 
@@ -79,21 +70,13 @@ type tailLine struct {
 }
 
 func newProcessLog(log *slog.Logger, now clock.PassiveClock) *processLog {
-	return &processLog{
-		log: log, clock: now,
-		lines: rate.NewLimiter(linesPerSecond, logBurst*linesPerSecond),
-		bytes: rate.NewLimiter(bytesPerSecond, logBurst*bytesPerSecond),
-	}
+	return &processLog{log: log, clock: now, pace: rate.NewLimiter(linesPerSecond, logBurst*linesPerSecond)}
 }
 
 // writer returns a writer for one stream, such as "stderr". Write never fails. Close logs what is there of a line or a
 // crash report.
-func (l *processLog) writer(stream string) io.WriteCloser {
+func (l *processLog) writer(stream string) *logWriter {
 	return &logWriter{log: l, handler: l.log.With(streamKey, stream).Handler()}
-}
-
-func (l *processLog) droppedLines() uint64 {
-	return l.dropped.Load()
 }
 
 // lastWords are the last lines of the process that are not older than age, as plain text.
@@ -120,31 +103,31 @@ func (l *processLog) remember(text []byte, now time.Time) {
 
 // admit tells whether a line is logged, and counts it if not.
 func (l *processLog) admit(size int, now time.Time) bool {
-	if l.lines.AllowN(now, 1) && l.bytes.AllowN(now, size) {
-		return true
+	admitted := l.pace.AllowN(now, 1+size/lineBytes)
+	if !admitted {
+		l.dropped.Add(1)
 	}
-	if l.dropped.Add(1) == l.reported+1 {
-		l.told = now
+	if now.Sub(l.told) >= droppedEvery {
+		l.reportDropped(now)
 	}
-	return false
+	return admitted
 }
 
 // reportDropped logs how many lines were dropped since the log has last said so.
 func (l *processLog) reportDropped(now time.Time) {
-	dropped := l.dropped.Load()
-	if dropped == l.reported {
-		return
+	if dropped := l.dropped.Load(); dropped > l.reported {
+		l.log.Warn("plugin logs too much; lines were dropped", "lines", dropped-l.reported)
+		l.reported, l.told = dropped, now
 	}
-	l.log.Warn("plugin logs too much; lines were dropped", "lines", dropped-l.reported)
-	l.reported, l.told = dropped, now
 }
 
 // logWriter is one stream of a process.
 type logWriter struct {
 	log     *processLog
 	handler slog.Handler
-	line    []byte // what is there of a line, at most maxLine
-	cut     bool   // the line is longer
+	first   func(line string) // takes the first line, which is not logged; nil for none
+	line    []byte            // what is there of a line, at most maxLine
+	cut     bool              // the line is longer
 	report  *crashReport
 }
 
@@ -163,11 +146,12 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Close may be called again. Nothing is written afterwards.
 func (w *logWriter) Close() error {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
 	now := w.log.clock.Now()
-	if len(w.line) > 0 {
+	if len(w.line) > 0 || w.first != nil {
 		w.endLine(now)
 	}
 	w.endReport()
@@ -179,36 +163,43 @@ func (w *logWriter) Close() error {
 func (w *logWriter) endLine(now time.Time) {
 	text, cut := bytes.TrimRight(w.line, "\r"), w.cut
 	w.line, w.cut = w.line[:0], false
+	if w.first != nil {
+		w.first(strings.TrimSpace(string(text)))
+		w.first = nil
+		return
+	}
 	if w.report != nil && now.Sub(w.report.began) >= reportTime {
 		w.endReport()
 	}
 	mayBeRecord := !cut && bytes.HasPrefix(text, []byte{'{'})
-	switch {
-	case w.report != nil && !mayBeRecord: // other threads go on to log while one writes a report
-		if w.report.remembers() {
-			w.log.remember(text, now)
-		}
-		if w.report.add(text) { // the process goes on, and may have many
-			if w.log.admit(len(w.report.message)+len(w.report.stack), now) {
-				w.endReport()
-			}
-			w.report = nil
-		}
+	if w.report != nil && !mayBeRecord { // other threads go on to log while one writes a report
+		w.addToReport(text, now)
 		return
-	case len(text) == 0:
+	}
+	if len(text) == 0 {
 		return
 	}
 	w.log.remember(text, now)
-	if report := newReport(text, now); report != nil {
-		w.report = report
+	if python := string(text) == traceback; python || goCrash.Match(text) {
+		w.report = &crashReport{began: now, python: python, message: bytes.Clone(text)}
 		return
-	}
-	if now.Sub(w.log.told) >= droppedEvery {
-		w.log.reportDropped(now)
 	}
 	if w.log.admit(len(text), now) {
 		handle(w.handler, recordOf(text, mayBeRecord, cut, now))
 	}
+}
+
+func (w *logWriter) addToReport(text []byte, now time.Time) {
+	if w.report.lines++; w.report.python || w.report.lines < reportTail {
+		w.log.remember(text, now)
+	}
+	if !w.report.add(text) {
+		return
+	}
+	if !w.log.admit(len(w.report.stack), now) { // the process goes on, and may have many
+		w.report = nil
+	}
+	w.endReport()
 }
 
 // endReport logs the crash report if there is one. One that ends with its process, or lasts for reportTime, is logged
@@ -233,8 +224,7 @@ type crashReport struct {
 	python  bool
 	message []byte
 	stack   []byte // at most maxStack
-	left    int    // bytes of it that were not kept
-	lines   int
+	lines   int    // of it
 }
 
 // goCrash matches the first line of what Go's runtime, or Python's, writes before it ends the process.
@@ -245,40 +235,23 @@ var goCrash = regexp.MustCompile(`^(panic: |fatal error: |unexpected fault addre
 
 const traceback = "Traceback (most recent call last):"
 
-// newReport returns the report that begins with a line; nil for a line that begins none.
-func newReport(text []byte, now time.Time) *crashReport {
-	python := string(text) == traceback
-	if !python && !goCrash.Match(text) {
-		return nil
-	}
-	return &crashReport{began: now, python: python, message: bytes.Clone(text), lines: 1}
-}
-
-// remembers tells whether the next line is one of the last words: of a thousand goroutines only the beginning says what
-// happened.
-func (r *crashReport) remembers() bool { return r.python || r.lines < reportTail }
-
 // add adds a line and tells whether it was the last one.
 func (r *crashReport) add(text []byte) (last bool) {
-	r.lines++
 	if r.python && len(text) > 0 && text[0] != ' ' && text[0] != '\t' {
 		r.stack = append(append(r.message, '\n'), r.stack...)
 		r.message = bytes.Clone(text)
 		return true
 	}
-	if r.left > 0 || len(r.stack)+len(text) >= maxStack {
-		r.left += len(text) + 1
-		return false
-	}
-	r.stack = append(append(r.stack, text...), '\n')
+	r.stack = append(append(r.stack, text[:min(len(text), maxStack-len(r.stack))]...), '\n')
+	r.stack = r.stack[:min(len(r.stack), maxStack)]
 	return false
 }
 
 func (r *crashReport) record() slog.Record {
 	record := slog.NewRecord(r.began, slog.LevelError, clean(r.message), 0)
 	stack := clean(bytes.Trim(r.stack, "\n"))
-	if r.left > 0 {
-		stack += fmt.Sprintf("\n... %d more bytes were left out", r.left)
+	if len(r.stack) >= maxStack {
+		stack += "\n… (cut)"
 	}
 	if stack != "" {
 		record.AddAttrs(slog.String(stackKey, stack))
@@ -300,20 +273,25 @@ func recordOf(text []byte, mayBeRecord, cut bool, now time.Time) slog.Record {
 	return record
 }
 
+// recordKeys are the keys of slog and hclog that are no attributes, by slog's names.
+var recordKeys = map[string]string{
+	slog.TimeKey: slog.TimeKey, "@timestamp": slog.TimeKey, slog.LevelKey: slog.LevelKey, "@level": slog.LevelKey,
+	slog.MessageKey: slog.MessageKey, "@message": slog.MessageKey,
+}
+
 var errNoRecord = errors.New("no log record")
 
-// parseRecord reads a line as slog and hclog write it. The time is that of the host. One with more than maxAttributes is
-// no record.
+// parseRecord reads a line as slog and hclog write it, member by member: there may be several of one name, of which the
+// first counts as level or message. The time is that of the host.
 func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return slog.Record{}, errNoRecord
 	}
-	own := map[string]string{} // the record's time, level and message: the first of each
-	keys, attrs := maps.Clone(hostKeys), []slog.Attr(nil)
+	own := map[string]string{}
+	var attrs []slog.Attr
 	for decoder.More() {
-		var value any
+		var value json.RawMessage
 		token, err := decoder.Token()
 		if err == nil {
 			err = decoder.Decode(&value)
@@ -322,18 +300,17 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 		if err != nil || !isKey {
 			return slog.Record{}, errNoRecord
 		}
-		name, text := ownKey(key), ""
-		if name != "" {
-			text, isKey = value.(string)
+		name, isText := recordKeys[key], bytes.HasPrefix(value, []byte{'"'})
+		_, taken := own[name]
+		switch {
+		case name == slog.TimeKey:
+		case name != "" && isText && !taken:
+			own[name] = textOf(value)
+		case isText:
+			attrs = append(attrs, slog.String(attributeKey(key), textOf(value)))
+		default:
+			attrs = append(attrs, slog.Any(attributeKey(key), json.RawMessage(clean(value))))
 		}
-		if _, taken := own[name]; name != "" && isKey && !taken {
-			own[name] = text
-			continue
-		}
-		if len(attrs) == maxAttributes {
-			return slog.Record{}, errNoRecord
-		}
-		attrs = append(attrs, slog.Any(freeKey(keys, clean(key)), cleanValue(value)))
 	}
 	_, closing := decoder.Token()
 	_, rest := decoder.Token()
@@ -342,32 +319,27 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 	if closing != nil || !errors.Is(rest, io.EOF) || !hasLevel || !hasMessage {
 		return slog.Record{}, errNoRecord
 	}
-	record := slog.NewRecord(now, parseLevel(level), clean(message), 0)
+	record := slog.NewRecord(now, parseLevel(level), message, 0)
 	record.AddAttrs(attrs...)
 	return record, nil
 }
 
-// ownKey returns slog's name of a field that is no attribute; empty for others.
-func ownKey(key string) string {
-	switch key {
-	case slog.TimeKey, "@timestamp":
-		return slog.TimeKey
-	case slog.LevelKey, "@level":
-		return slog.LevelKey
-	case slog.MessageKey, "@message":
-		return slog.MessageKey
-	default:
-		return ""
-	}
+// textOf is the text that a JSON string holds.
+func textOf(value json.RawMessage) string {
+	var text string
+	_ = json.Unmarshal(value, &text) // the decoder has found it to be a string
+	return clean(text)
 }
 
-// freeKey takes a key that no other attribute has, whatever its case: not all who read logs tell "Level" from "level".
-func freeKey(taken map[string]bool, key string) string {
-	for taken[strings.ToLower(key)] {
-		key = ownPrefix + key
+// attributeKey keeps the host's own keys the host's, whatever their case: not all who read logs tell "Level" from
+// "level".
+func attributeKey(key string) string {
+	switch strings.ToLower(key) {
+	case slog.TimeKey, slog.LevelKey, slog.MessageKey, streamKey, "plugin":
+		return "plugin_" + key
+	default:
+		return clean(key)
 	}
-	taken[strings.ToLower(key)] = true
-	return key
 }
 
 // parseLevel knows the levels of slog, hclog and Python. An unknown one is info.
@@ -389,32 +361,13 @@ func parseLevel(text string) slog.Level {
 
 // clean makes text fit for a log: valid UTF-8, a U+FFFD for each bad byte. slog's handlers escape the characters below
 // U+0020, but JSON's lets others pass that move the cursor of a terminal or turn the direction of a line around.
-func clean[T string | []byte](text T) string {
+func clean[T ~string | ~[]byte](text T) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
 			return utf8.RuneError
 		}
 		return r
 	}, string(text))
-}
-
-// cleanValue cleans all texts of a JSON value.
-func cleanValue(value any) any {
-	switch v := value.(type) {
-	case string:
-		return clean(v)
-	case []any:
-		for i := range v {
-			v[i] = cleanValue(v[i])
-		}
-	case map[string]any:
-		members := make(map[string]any, len(v))
-		for key, member := range v {
-			members[clean(key)] = cleanValue(member)
-		}
-		return members
-	}
-	return value
 }
 
 // escapeSequence is what colours the text on a terminal, or moves its cursor.
@@ -424,12 +377,11 @@ var escapeSequence = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
 func plainText(line []byte) string {
 	text := string(line)
 	if record, err := parseRecord(line, time.Time{}); err == nil {
-		words := []string{record.Message}
+		text = record.Message
 		record.Attrs(func(a slog.Attr) bool {
-			words = append(words, fmt.Sprintf("%s=%v", a.Key, a.Value))
+			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.Any())
 			return true
 		})
-		text = strings.Join(words, " ")
 	}
 	text = strings.ReplaceAll(escapeSequence.ReplaceAllString(text, ""), "\t", "    ")
 	return strings.Map(func(r rune) rune {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // The test binary is every plugin of these tests. A plugin's environment is not the test's to choose, so it is the name
@@ -37,16 +38,15 @@ func TestMain(m *testing.M) {
 func programs() map[string]func() {
 	return map[string]func(){
 		// Programs that are plugins.
-		"echo":  func() { sdk.Serve(echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType)) },
-		"raw":   func() { serveRaw(claim()) },
-		"hooks": serveTestHooks,
-		"credited": func() {
-			sdk.Serve(credited{}, sdk.Name("credited"), sdk.Types(echoType), sdk.ContextCredentials())
+		"echo": func() { sdk.Serve(echo{}, sdk.Name("echo"), sdk.Version("v1"), sdk.Types(echoType)) },
+		"raw":  func() { serveRaw(claim()) },
+		"hooks": func() { // nothing but hooks, for the items of echo and for others
+			none := func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+				return nil, nil
+			}
+			sdk.ServeHooks(hook.Hooks{}.RegisterHook(none, hook.End), sdk.Name("audit"), sdk.Version("v2"),
+				sdk.HookedTypes("test.pergola.dev/other", echoType))
 		},
-		"keeper": func() {
-			sdk.Serve(keeper{}, sdk.Name("keeper"), sdk.Types(echoType), sdk.HostClusterAccess())
-		},
-		"renders": func() { sdk.Serve(renderer{}, sdk.Name("renders"), sdk.Types(echoType)) },
 		"changeling": func() {
 			serveRaw(fmt.Sprintf("life%d", count()), string(echoType))
 		},
@@ -54,10 +54,6 @@ func programs() map[string]func() {
 			if count() <= 2 {
 				os.Exit(3)
 			}
-			serveRaw(claim())
-		},
-		"noisy": func() {
-			_, _ = os.Stderr.WriteString(`{"@message":123,"@level":"info"}` + "\n\xff\xfe\n" + `{"level":"WARN","msg":"well said","n":9007199254740993}` + "\n")
 			serveRaw(claim())
 		},
 		"flood": func() {
@@ -197,7 +193,7 @@ func hostUntilKilled() {
 
 // testSettings are those of a Set with this directory for sockets and temporary files.
 func testSettings(dir string) *settings {
-	return &settings{Options: Options{StartTimeout: time.Minute, Clock: clock.RealClock{}}, socketDir: dir, tempDir: dir}
+	return &settings{Options: Options{StartTimeout: time.Minute, StopGrace: time.Second, Clock: clock.RealClock{}}, tempDir: dir}
 }
 
 func fail(err error) {
@@ -248,29 +244,6 @@ func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 		os.Exit(7)
 	case "spy":
 		return spy(req.DeployItem.Spec.Config.Raw)
-	case "resolve":
-		other, err := req.ResolveTarget(ctx, "other")
-		if err != nil {
-			return nil, err
-		}
-		drifted := sdk.Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired",
-			Message: string(other.Content)}
-		return &sdk.Response{Conditions: []sdk.Condition{drifted}}, nil
-	case "secret":
-		found, err := req.ResolveRegistryCredentials(ctx, "shop", "pull")
-		if err != nil {
-			return nil, err
-		}
-		return &sdk.Response{Exports: map[string]any{"secret": found.Secret, "config": string(found.DockerConfig),
-			"problem": found.Problem}}, nil
-	case "secrets":
-		for i := range maxSecrets + 1 {
-			if _, err := req.ResolveRegistryCredentials(ctx, "shop", fmt.Sprint("pull-", i)); err != nil {
-				return nil, err
-			}
-		}
-	case "log":
-		req.Log.Warn("a record", "n", 9007199254740993, "msg", "an attribute")
 	}
 	exports := map[string]any{"name": req.DeployItem.Name, "job": req.JobID, "context": req.Context.Name}
 	if req.Target != nil {

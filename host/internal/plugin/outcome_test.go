@@ -54,14 +54,7 @@ func TestOutcomeFromWire(t *testing.T) {
 				},
 			},
 		},
-		"succeeded without exports": {
-			reason: "empty bytes mean none",
-			in: &deployerv1.Result{
-				Outcome:        &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: []byte{}}},
-				ProviderStatus: []byte{},
-			},
-			want: &Outcome{Succeeded: &Succeeded{}},
-		},
+
 		"succeeded without content": {
 			reason: "the message inside is optional",
 			in:     &deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{}},
@@ -74,11 +67,7 @@ func TestOutcomeFromWire(t *testing.T) {
 			}}},
 			want: &Outcome{InProgress: &InProgress{PollAfter: time.Minute, WaitingFor: "a pod"}},
 		},
-		"in progress without wishes": {
-			reason: "no duration leaves it to the host",
-			in:     &deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{}}},
-			want:   &Outcome{InProgress: &InProgress{}},
-		},
+
 		"failed": {
 			reason: "every error is passed on",
 			in: failed(

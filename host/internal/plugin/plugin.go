@@ -3,9 +3,51 @@ package plugin
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
+
+// State is where a plugin is in its life.
+type State string
+
+// The states of a plugin.
+const (
+	// Starting: its process is being started and asked who it is.
+	Starting State = "Starting"
+	// Running: it takes calls.
+	Running State = "Running"
+	// Backoff: it could not be started or has ended; it is started again after a pause.
+	Backoff State = "Backoff"
+	// CrashLoop: like Backoff, for a plugin that has failed several times in a row.
+	CrashLoop State = "CrashLoop"
+	// Refused: it is not used at all until the host is restarted; Status.Problem says why.
+	Refused State = "Refused"
+	// Missing: its file is not in the plugin directory, although Options.Files has it.
+	Missing State = "Missing"
+	// Stopped: the host is shutting down.
+	Stopped State = "Stopped"
+)
+
+// Reason is why a process of a plugin came to its end.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonStart: it did not come to run.
+	ReasonStart Reason = "start"
+	// ReasonExit: it ended by itself, or somebody other than the host has killed it.
+	ReasonExit Reason = "exit"
+	// ReasonWedged: the host has killed it because it did not answer, or said nothing in a call.
+	ReasonWedged Reason = "wedged"
+	// ReasonMemory: the host has killed it because it took more memory than it may.
+	ReasonMemory Reason = "memory"
+)
+
+// Reasons are all reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonStart, ReasonExit, ReasonWedged, ReasonMemory}
+}
 
 // Plugin is one deployer with its supervisor.
 type Plugin struct {
@@ -15,7 +57,8 @@ type Plugin struct {
 	program  *program // nil for a plugin that somebody else has started
 	log      *slog.Logger
 
-	refusals chan error // takes why the plugin must not be used any more
+	// refuse ends the plugin for good, for a reason that is a refusal. It is there before the plugin claims anything.
+	refuse context.CancelCauseFunc
 
 	mu           sync.Mutex
 	lifecycle    lifecycle
@@ -94,11 +137,11 @@ func (p *Plugin) status() Status {
 	defer p.mu.Unlock()
 	s := Status{
 		File: p.file, State: p.lifecycle.state, Problem: p.problem, Info: p.info,
-		Restarts: p.lifecycle.restarted(), StartTook: p.startTook, DroppedLines: p.droppedLines,
+		Restarts: maps.Clone(p.lifecycle.restarts), StartTook: p.startTook, DroppedLines: p.droppedLines,
 	}
 	if p.process != nil {
 		s.Pid, s.Calls = p.process.pid(), p.process.calls.count()
-		s.DroppedLines += p.process.droppedLines()
+		s.DroppedLines += p.process.output.dropped.Load()
 	}
 	return s
 }

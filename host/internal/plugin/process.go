@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -22,13 +23,14 @@ const lastWordsTime = 10 * time.Second
 
 // process is one run of a plugin.
 type process struct {
-	runner *runner // nil if somebody else has started it
+	cmd    *exec.Cmd   // nil if somebody else has started it
+	output *processLog // what it writes; nothing if somebody else has started it
 	// ended is closed when the process has ended, or cannot be reached any more.
 	ended <-chan struct{}
 	// kill ends the process, and whatever it has started, by force. It does not block.
 	kill func()
-	// closeConn closes the connection to a process that somebody else has started.
-	closeConn func()
+	// stop ends the process in order, and by force when it does not comply. It blocks for a bounded time.
+	stop func()
 
 	client      deployerv1.DeployerServiceClient
 	health      grpc_health_v1.HealthClient
@@ -46,24 +48,24 @@ type process struct {
 	stopped bool      // the host has ended it in order
 }
 
-func newProcess(conn grpc.ClientConnInterface, log *slog.Logger) *process {
+func newProcess(conn grpc.ClientConnInterface, output *processLog) *process {
 	return &process{
 		client: deployerv1.NewDeployerServiceClient(conn), health: grpc_health_v1.NewHealthClient(conn),
-		calls: calls{running: map[*conversation]bool{}}, log: log,
+		calls: calls{running: map[*conversation]bool{}}, output: output, log: output.log,
 	}
 }
 
 // pid is the process id; zero for a process that the host has not started.
 func (p *process) pid() int {
-	if p.runner == nil {
+	if p.cmd == nil {
 		return 0
 	}
-	return p.runner.cmd.Process.Pid
+	return p.cmd.Process.Pid
 }
 
 // memory is how many bytes the process and its children have in memory.
 func (p *process) memory() uint64 {
-	if p.runner == nil {
+	if p.cmd == nil {
 		return 0
 	}
 	bytes, err := sandbox.SessionBytes(p.pid())
@@ -73,29 +75,10 @@ func (p *process) memory() uint64 {
 	return bytes
 }
 
-func (p *process) droppedLines() uint64 {
-	if p.runner == nil {
-		return 0
-	}
-	return p.runner.output.droppedLines()
-}
-
-// stop ends the process in order, and by force when it does not comply. It blocks for a bounded time.
-func (p *process) stop() {
-	if p.runner == nil {
-		p.closeConn()
-		return
-	}
-	p.runner.stop()
-}
-
 // logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record. It is called
 // after the end. A plugin that is killed says nothing, and what it has said before has nothing to do with that.
 func (p *process) logLastWords() {
-	if p.runner == nil {
-		return
-	}
-	if words := p.runner.output.lastWords(lastWordsTime); len(words) > 0 {
+	if words := p.output.lastWords(lastWordsTime); len(words) > 0 {
 		p.log.Error("last words of the plugin", "pid", p.pid(), "lines", words)
 	}
 }
@@ -112,12 +95,9 @@ func (e *endError) Error() string { return e.text }
 // killFor kills the process, unless it was killed for another reason before.
 func (p *process) killFor(why *endError) {
 	p.mu.Lock()
-	first := p.killed == nil
-	if first {
+	defer p.mu.Unlock()
+	if p.killed == nil {
 		p.killed = why
-	}
-	p.mu.Unlock()
-	if first {
 		p.log.Error("plugin is killed", "reason", string(why.reason), "error", why.text, "pid", p.pid())
 		p.kill()
 	}
@@ -135,12 +115,9 @@ func (p *process) hasEnded() bool {
 
 // markStopped notes that the host ends the process for a reason that is no call's, unless it has ended already.
 func (p *process) markStopped() {
-	if p.hasEnded() {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopped = true
+	p.stopped = !p.hasEnded()
 }
 
 // endError says why the process has ended.
@@ -150,10 +127,10 @@ func (p *process) endError() error {
 	switch {
 	case p.killed != nil:
 		return fmt.Errorf("its process was killed: %w", p.killed)
-	case p.runner == nil:
+	case p.cmd == nil:
 		return &endError{reason: ReasonExit, text: "its process ended: the connection was closed"}
 	default:
-		return &endError{reason: ReasonExit, text: "its process ended: " + p.runner.cmd.ProcessState.String()}
+		return &endError{reason: ReasonExit, text: "its process ended: " + p.cmd.ProcessState.String()}
 	}
 }
 

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // within fails the test if f takes longer than a host may take to end its plugins.
@@ -83,28 +82,19 @@ func TestWhatIsNoPlugin(t *testing.T) {
 	}
 }
 
-// A directory in the place of temporary files may be cleaned away, or full.
-func TestLaunchWithoutPlaceForSockets(t *testing.T) {
-	t.Parallel()
-	dir := pluginDir(t, "raw")
-	_, err := launch(t.Context(), open(t, dir, "raw"), "raw", Profile{}, testSettings(filepath.Join(dir, "missing")),
-		slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
-		t.Errorf("expected that it cannot be started, but found: %v", err)
-	}
-}
-
-// A program that cannot be started is tried for ever, so nothing may be left of an attempt.
+// A program that cannot be started is tried for ever, so nothing may be left of an attempt. A directory in the place of
+// temporary files may be cleaned away, or full.
 func TestLaunchWhatCannotBeExecuted(t *testing.T) {
 	t.Parallel()
-	dir, sockets := t.TempDir(), t.TempDir()
+	dir, sockets := pluginDir(t, "raw"), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := launch(t.Context(), open(t, dir, "script"), "script", Profile{}, testSettings(sockets),
-		slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "cannot be started") {
-		t.Errorf("expected that it cannot be started, but found: %v", err)
+	for file, place := range map[string]string{"raw": filepath.Join(dir, "missing"), "script": sockets} {
+		_, err := launch(t.Context(), open(t, dir, file), file, Profile{}, testSettings(place), slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "cannot be started") {
+			t.Errorf("expected that it cannot be started, but found: %v", err)
+		}
 	}
 	eventually(t, "nothing to be left in the directory of sockets", func() bool {
 		rest, err := os.ReadDir(sockets)
@@ -162,25 +152,17 @@ func TestEndIsBounded(t *testing.T) {
 	}
 }
 
-func TestEndKillsTheWholeGroup(t *testing.T) {
-	t.Parallel()
-	h := start(t, "parent")
-	child := pid(t, left(t, h.dir, "pid"))
-	if !alive(child) {
-		t.Fatal("the child is not there")
-	}
-	h.end()
-	eventually(t, "the child to be killed", func() bool { return !alive(child) })
-}
-
 // A child that holds on to the outputs must not hide that the plugin has ended.
-func TestCrashKillsTheWholeGroup(t *testing.T) {
+func TestTheWholeGroupIsKilled(t *testing.T) {
 	t.Parallel()
 	h := start(t, "parent")
 	child := pid(t, left(t, h.dir, "pid"))
 	h.crash("parent")
 	eventually(t, "the child to be killed", func() bool { return !alive(child) })
 	eventually(t, "another child", func() bool { return pid(t, left(t, h.dir, "pid")) != child })
+	child = pid(t, left(t, h.dir, "pid"))
+	h.end()
+	eventually(t, "the child to be killed", func() bool { return !alive(child) })
 }
 
 // However the host ends, its plugins end.
@@ -222,6 +204,9 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 	t.Setenv("HTTPS_PROXY", "http://proxy")
 	t.Setenv("PLUGIN_UNIX_SOCKET_DIR", "/elsewhere")
 	t.Setenv("NPM_TOKEN", "passed on")
+	t.Setenv("HOME", "/root")
+	t.Setenv("PLUGIN_PROTOCOL_VERSIONS", "7")
+	t.Setenv("PERGOLA_LOG_LEVEL", "error")
 	h := runHost(t, pluginDir(t, "env"), func(o *Options) {
 		o.LogLevel = slog.LevelDebug
 		o.Profiles = map[string]Profile{"env": {Plugin: "env", Environment: []string{"NPM_TOKEN"}}}
@@ -229,19 +214,25 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 
 	got := map[string]string{}
 	for line := range strings.Lines(left(t, h.dir, "env")) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), "="); found {
+		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
+		if _, twice := got[name]; twice {
+			t.Errorf("%s is there twice", name)
+		}
+		if found {
 			got[name] = value
 		}
 	}
 	want := map[string]string{"NPM_TOKEN": "passed on", "HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG",
-		"PERGOLA_LIFELINE_FD": "3"}
+		"PERGOLA_LIFELINE_FD": "3", "PLUGIN_PROTOCOL_VERSIONS": "1"}
 	for name, value := range want {
 		if got[name] != value {
 			t.Errorf("expected %s to be %q, but found %q", name, value, got[name])
 		}
 	}
-	if dir := got["PLUGIN_UNIX_SOCKET_DIR"]; !strings.HasPrefix(dir, h.settings.socketDir) {
-		t.Errorf("expected sockets in %s, but found them in %s", h.settings.socketDir, dir)
+	for _, name := range []string{"PLUGIN_UNIX_SOCKET_DIR", "HOME", "TMPDIR"} {
+		if dir := got[name]; !strings.HasPrefix(dir, h.settings.tempDir) {
+			t.Errorf("expected %s to be in %s, but found %s", name, h.settings.tempDir, dir)
+		}
 	}
 	allowed := slices.Concat(environment, []string{
 		"NPM_TOKEN", "HOME", "TMPDIR",
@@ -260,64 +251,22 @@ func isPEM(name string) bool {
 	return len(name) > 20 && strings.ToUpper(name) != name
 }
 
-func TestOutputOfPlugins(t *testing.T) {
+// Last words need no newline, and each process has its own.
+func TestLastWordsOfPlugins(t *testing.T) {
 	t.Parallel()
-	t.Run("lines that are no records", func(t *testing.T) {
-		t.Parallel()
-		h := start(t, "noisy")
-		eventually(t, "the log", func() bool { return len(h.log.with("well said")) == 1 })
-		var got []string
-		for _, r := range h.log.all() {
-			got = append(got, r["level"].(string)+" "+r["msg"].(string))
+	h := start(t, "echo", "flood_f_two")
+	for i := range 2 {
+		eventually(t, "the plugin to run",
+			func() bool { s := h.status("echo"); return s.State == Running && s.Restarted() == i })
+		if _, err := h.call(t.Context(), "echo", "exit"); !errors.Is(err, ErrCrashed) {
+			t.Errorf("expected ErrCrashed, but found: %v", err)
 		}
-		want := []string{`INFO {"@message":123,"@level":"info"}`, "INFO \uFFFD\uFFFD", "WARN well said"}
-		if diff := cmp.Diff(want, got[:min(3, len(got))]); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
-		if r := h.log.with("well said")[0]; r["plugin"] != "noisy" {
-			t.Errorf("expected the record to name the plugin, but found %v", r)
-		}
-	})
-	t.Run("last words without a newline", func(t *testing.T) {
-		t.Parallel()
-		h := openHost(t, pluginDir(t, "mutters")).run()
-		h.waitFor("mutters", Backoff)
-		if got := h.log.with("libfoo.so is missing"); len(got) != 1 {
-			t.Errorf("expected one record, but found %v", h.log.all())
-		}
-	})
-	t.Run("last words of a plugin that exits", func(t *testing.T) {
-		t.Parallel()
-		h := start(t, "echo")
-		for i := range 2 {
-			eventually(t, "the plugin to run",
-				func() bool { s := h.status("echo"); return s.State == Running && s.Restarted() == i })
-			if _, err := h.call(t.Context(), "echo", "exit"); !errors.Is(err, ErrCrashed) {
-				t.Errorf("expected ErrCrashed, but found: %v", err)
-			}
-			eventually(t, "its last words", func() bool { return len(h.log.with("my last words")) == i+1 })
-		}
-	})
-	t.Run("stack of a panic", func(t *testing.T) {
-		t.Parallel()
-		h := start(t, "raw")
-		_, _ = h.call(t.Context(), "raw", "panic")
-		eventually(t, "the panic to be logged", func() bool { return len(h.log.with("panic: the item asks for it")) > 0 })
-		r := h.log.with("panic: the item asks for it")[0]
-		if stack, _ := r["stack"].(string); r["level"] != "ERROR" || r["plugin"] != "raw" || !strings.Contains(stack,
-			"Reconcile") {
-			t.Errorf("expected an error of the plugin with its stack, but found %v", r)
-		}
-		eventually(t, "the last words", func() bool { return len(h.log.with("last words of the plugin")) > 0 })
-	})
-	t.Run("no line at all", func(t *testing.T) {
-		t.Parallel()
-		h := start(t, "flood")
-		outcome, err := h.call(t.Context(), "flood", "succeed")
-		if err != nil || outcome.Succeeded == nil {
-			t.Errorf("expected success, but found %v (%v)", outcome, err)
-		}
-	})
+		eventually(t, "its last words", func() bool { return len(h.log.with("last words of the plugin")) == i+1 })
+	}
+	if words := h.log.with("last words of the plugin")[1]; !strings.Contains(fmt.Sprint(words["lines"]), "my last words") {
+		t.Errorf("found %v", words)
+	}
+	h.expectSuccess("flood_f_two") // which writes without end
 }
 
 // Of a process that the host ends, each call is the cause unless something else surely is.

@@ -2,10 +2,10 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -129,9 +130,6 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, 
 		if count() <= 2 {
 			os.Exit(7)
 		}
-	case "panic":
-		go func() { panic("the item asks for it") }() //nolint:forbidigo // that is the point
-		sleep()
 	case "hang":
 		if err := send(progress("hanging", "for ever")); err != nil {
 			return err
@@ -162,17 +160,6 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, 
 		<-stream.Context().Done()
 		leave("lingered", "yes")
 		return err
-	case "credentials":
-		return send(succeeded(fmt.Appendf(nil, `{"given":%t,"context":%q}`, first.GetStart().GetCredentials() != nil,
-			first.GetStart().GetContext())))
-	case "resolve":
-		return resolveAndTell(stream, first.GetStart(), send)
-	case "endless":
-		for {
-			if err := send(progress("step", "message")); err != nil {
-				return err
-			}
-		}
 	case "unknown":
 		unknown := &deployerv1.PluginMessage{}
 		unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
@@ -200,43 +187,6 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, 
 		}
 	}
 	return send(succeeded(nil))
-}
-
-// resolveAndTell asks for the Targets that the configuration lists, all at once, and exports the answers.
-func resolveAndTell(
-	stream grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage],
-	start *deployerv1.Start, send func(*deployerv1.PluginMessage) error,
-) error {
-	var item struct{ Spec struct{ Config []string } }
-	if err := json.Unmarshal(start.GetDeployItem(), &item); err != nil {
-		return err
-	}
-	if !start.GetResolvesTargets() {
-		return send(failed())
-	}
-	for i, name := range item.Spec.Config {
-		if err := send(resolveTarget(uint64(i)+7, name)); err != nil {
-			return err
-		}
-	}
-	var answers []map[string]any
-	for range item.Spec.Config {
-		m, err := stream.Recv()
-		if err != nil {
-			return err
-		}
-		answer := m.GetResolvedTarget()
-		answers = append(answers, map[string]any{
-			"sequence": answer.GetSequence(), "target": string(answer.GetTarget()),
-			"codes": answer.GetError().GetCodes(), "reason": answer.GetError().GetReason(),
-			"message": answer.GetError().GetMessage(),
-		})
-	}
-	exports, err := json.Marshal(map[string]any{"answers": answers})
-	if err != nil {
-		return err
-	}
-	return send(succeeded(exports))
 }
 
 func result(r *deployerv1.Result) *deployerv1.PluginMessage {
@@ -271,4 +221,40 @@ func saved(sequence uint64) *deployerv1.PluginMessage {
 	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
 		ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: []byte("{}")},
 	}}
+}
+
+// RunHooks misbehaves as the name of the item says.
+func (r *raw) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
+	none := &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_None{None: &deployerv1.NoResult{}}}
+	out := &deployerv1.RunHooksResponse{}
+	switch itemName(in.GetDeployItem()) {
+	case "crash":
+		os.Exit(7)
+	case "refusal":
+		return nil, status.Error(codes.FailedPrecondition, strings.Repeat("ü", maxMessage))
+	case "empty":
+		out.Outcomes = []*deployerv1.HookOutcome{none, {}}
+	case "many":
+		out.Outcomes = slices.Repeat([]*deployerv1.HookOutcome{none}, maxOutcomes+1)
+	case "huge":
+		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", maxAnswerBytes))}
+	case "long":
+		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", maxAnswerBytes/2))}
+	case "past":
+		out.Outcomes = []*deployerv1.HookOutcome{{Outcome: &deployerv1.HookOutcome_Result{
+			Result: &deployerv1.HookResult{RequeueAfter: durationpb.New(-time.Hour)},
+		}}}
+	}
+	return out, nil
+}
+
+func hookFailure(message string) *deployerv1.HookOutcome {
+	return &deployerv1.HookOutcome{Outcome: &deployerv1.HookOutcome_Error{Error: &deployerv1.Error{Message: message}}}
+}
+
+// itemName finds the name of an item without a decoder, as a plugin in another language might.
+func itemName(item []byte) string {
+	_, rest, _ := strings.Cut(string(item), `"name":"`)
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,10 +80,10 @@ type Listener interface {
 type settings struct {
 	Options
 
-	socketDir, tempDir string
-	listener           Listener
-	changed            func()
-	claim              func(p *Plugin, info *Info) error
+	tempDir  string // for a directory of each process
+	listener Listener
+	changed  func()
+	claim    func(p *Plugin, info *Info) error
 }
 
 // Set are the plugins of a directory, and those that are attached.
@@ -92,7 +91,6 @@ type Set struct {
 	dir      string
 	log      *slog.Logger
 	settings *settings
-	tempDir  string
 	plugins  []*Plugin // in order of files, the attached ones last
 
 	mu     sync.Mutex
@@ -111,16 +109,16 @@ func Open(o Options, listener Listener) (*Set, error) {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[*Plugin]*Info{}}}
+	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[string][]*Plugin{}}}
 	s.settings = &settings{Options: o, listener: listener, changed: func() { s.changed(false) }, claim: s.claim}
 	var files []string
+	var err error
 	if o.Dir != "" {
-		var err error
 		if files, err = discover(o.Dir); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.makeDirs(o.TempDir); err != nil {
+	if s.settings.tempDir, err = makeDir(o.TempDir); err != nil {
 		return nil, err
 	}
 	wanted := files
@@ -140,28 +138,24 @@ func Open(o Options, listener Listener) (*Set, error) {
 	return s, nil
 }
 
-// makeDirs makes the places of sockets and temporary files.
-func (s *Set) makeDirs(dir string) error {
+// makeDir makes the place of sockets and temporary files.
+func makeDir(dir string) (string, error) {
 	var err error
 	if dir == "" {
 		dir, err = os.MkdirTemp("", "pergola-")
 	} else if err = os.RemoveAll(dir); err == nil {
 		err = os.Mkdir(dir, 0o700)
 	}
-	if err != nil {
-		return fmt.Errorf("create directory for plugin sockets: %w", err)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("create directory for plugin sockets: %w", err)
+	case len(dir) > maxTempDir:
+		err = fmt.Errorf("directory for plugin sockets: the path %q has more than %d bytes, which a socket's name has no "+
+			"room for; set TMPDIR to a shorter one", dir, maxTempDir)
+		return "", errors.Join(err, os.RemoveAll(dir))
+	default:
+		return dir, nil
 	}
-	s.tempDir = dir
-	s.settings.socketDir, s.settings.tempDir = filepath.Join(dir, "s"), filepath.Join(dir, "t")
-	err = errors.Join(os.Mkdir(s.settings.socketDir, 0o700), os.Mkdir(s.settings.tempDir, 0o700))
-	if len(dir) > maxTempDir {
-		err = fmt.Errorf("the path %q has more than %d bytes, which a socket's name has no room for; set TMPDIR to a "+
-			"shorter one", dir, maxTempDir)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("directory for plugin sockets: %w", err), os.RemoveAll(dir))
-	}
-	return nil
 }
 
 func (s *Set) newPlugin(file string) *Plugin {
@@ -177,7 +171,7 @@ func (s *Set) newPlugin(file string) *Plugin {
 func (s *Set) newAttached(address string) *Plugin {
 	return &Plugin{
 		file: address, settings: s.settings, log: s.log.With("plugin", address),
-		refusals: make(chan error, 1), lifecycle: lifecycle{state: Starting},
+		lifecycle: lifecycle{state: Starting},
 	}
 }
 
@@ -217,7 +211,7 @@ func (s *Set) Run(ctx context.Context) error {
 }
 
 // Close removes what Open has made, for a Set that is not run.
-func (s *Set) Close() error { return os.RemoveAll(s.tempDir) }
+func (s *Set) Close() error { return os.RemoveAll(s.settings.tempDir) }
 
 // Started tells whether every plugin has come through its first attempt to start, so that what each serves is known.
 func (s *Set) Started() bool {
@@ -253,7 +247,7 @@ func (s *Set) changed(overdue bool) {
 	}
 	s.mu.Unlock()
 	for p, err := range refused {
-		p.refuse(err)
+		p.refuse(refusal(err))
 	}
 	s.settings.listener.Changed()
 }
@@ -336,7 +330,7 @@ func (s *Set) Admitted() []*Plugin {
 	defer s.mu.Unlock()
 	var admitted []*Plugin
 	for _, p := range s.plugins {
-		if s.claims.has(p) && p.Name() != "" {
+		if s.claims.has(p) {
 			admitted = append(admitted, p)
 		}
 	}

@@ -25,7 +25,7 @@ func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see abo
 		if outcome, err := h.call(t.Context(), "echo", "item"); err != nil || outcome.Succeeded == nil {
 			t.Errorf("expected success, but found %v (%v)", outcome, err)
 		}
-		sockets := h.settings.socketDir
+		sockets := h.settings.tempDir
 		if info, err := os.Stat(sockets); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("expected a directory of our own for sockets, but found %v (%v)", info, err)
 		}
@@ -77,8 +77,8 @@ func TestOpenRemovesWhatWasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := openHost(t, t.TempDir(), func(o *Options) { o.TempDir = temporary })
-	if entries, err := os.ReadDir(temporary); err != nil || len(entries) != 2 {
-		t.Errorf("expected nothing but the directories of the host, but found %v (%v)", entries, err)
+	if entries, err := os.ReadDir(temporary); err != nil || len(entries) > 0 {
+		t.Errorf("expected nothing, but found %v (%v)", entries, err)
 	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -31,6 +30,14 @@ type Profile struct {
 	Read, Write []string
 }
 
+// confinement says what keeps the process from what is not its own.
+func (p Profile) confinement() string {
+	if p.Confinement == sandbox.Off {
+		return "off"
+	}
+	return sandbox.Supported().String()
+}
+
 // Command prepares to run a program by this profile, which may write to dirs as well. path is its name for itself, env
 // all of its environment but for what tells that it is confined, and files are its descriptors from 3 on.
 func (p Profile) Command(
@@ -44,46 +51,4 @@ func (p Profile) Command(
 		MemoryBytes: p.Memory,
 		Confinement: p.Confinement, Read: p.Read, Write: append(dirs, p.Write...),
 	})
-}
-
-// checkSum says why the program in a file must not be run: sum, its SHA-256, is not that of the profile, or the profile
-// has none although one is required.
-func (p Profile) checkSum(file, sum string, required bool) error {
-	entry := file
-	if p.Plugin != "" {
-		entry = p.Plugin
-	}
-	switch {
-	case p.SHA256 == sum, p.SHA256 == "" && !required:
-		return nil
-	case p.SHA256 == "":
-		return fmt.Errorf("expected a checksum in the host configuration, because verification is required, but "+
-			"plugins.%s.sha256 is missing; the sha256 of %s is %s: set the field to it if the file is meant to be run",
-			entry, file, sum)
-	default:
-		return fmt.Errorf("expected the sha256 %s of plugins.%s in the host configuration, but that of %s is %s; put the "+
-			"file there that is meant, or set the field to its checksum, and restart the host",
-			p.SHA256, entry, file, sum)
-	}
-}
-
-// checkProfile tells what is wrong with a plugin of this name in this file: the profile of one plugin must not be
-// applied to another, nor be passed over because of the name of a file. profiles are by the names of files.
-func checkProfile(profiles map[string]Profile, file, name string) error {
-	if profile, ok := profiles[file]; ok {
-		if profile.Plugin == name {
-			return nil
-		}
-		return fmt.Errorf("calls itself %q, but the host configuration says that the file %s is that of plugins.%s; set "+
-			"the field file there",
-			name, file, profile.Plugin)
-	}
-	for other, profile := range profiles {
-		if profile.Plugin == name {
-			return fmt.Errorf("calls itself %q, but the host configuration says that the file of plugins.%s is %s; set the "+
-				"field file there to %q",
-				name, name, other, file)
-		}
-	}
-	return nil
 }

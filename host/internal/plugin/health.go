@@ -35,7 +35,7 @@ const (
 func (p *Plugin) attend(ctx context.Context, proc *process) {
 	var all sync.WaitGroup
 	all.Go(func() { p.watch(ctx, proc) })
-	if proc.runner != nil {
+	if proc.cmd != nil { // else it is somebody else's matter
 		all.Go(func() { p.checkHealth(ctx, proc) })
 		all.Go(func() { p.checkMemory(ctx, proc, proc.memory) })
 	}
@@ -77,10 +77,10 @@ func (p *Plugin) noteHealth(answer error) {
 	switch before := p.status().Problem; {
 	case answer == nil && before != nil:
 		p.log.Info("plugin is healthy again")
-		p.set(func() { p.problem = nil })
+		p.update(func() { p.problem = nil })
 	case errors.Is(answer, errUnhealthy) && (before == nil || before.Error() != answer.Error()):
 		p.log.Warn("plugin is unhealthy; it is killed if it stays so", "error", answer.Error())
-		p.set(func() { p.problem = answer })
+		p.update(func() { p.problem = answer })
 	}
 }
 

@@ -1,0 +1,227 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+const theSecret = "t0ps3cret"
+
+// fullCall is one with everything that a call can have.
+func fullCall() Call {
+	item := deployItem("item")
+	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"n":9007199254740993}`)}
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"kind":"Status"}`)}
+	return Call{
+		DeployItem: item,
+		Target:     &v1alpha1.ResolvedTarget{Target: &v1alpha1.Target{}, Content: "content"},
+		Context: &v1alpha1.Context{
+			ObjectMeta: metav1.ObjectMeta{Name: "context"},
+			ContextConfiguration: v1alpha1.ContextConfiguration{Configurations: map[string]runtime.RawExtension{
+				"helmChartRepoCredentials": {Raw: []byte(`{"auths":[{"authHeader":"` + theSecret + `"}]}`)},
+				"other":                    {Raw: []byte(`{"a":1}`)},
+			}},
+		},
+		Credentials: &sdk.Credentials{
+			Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)},
+				{Secret: "gone", Problem: "there is none"}},
+			ChartRepositories: []sdk.ChartRepositoryCredentials{
+				{URL: "https://a", CAData: []byte("PEM"), AuthHeader: "Bearer " + theSecret}, {Problem: "no URL"},
+			},
+		},
+		Children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{"n":9007199254740993}`)}},
+	}
+}
+
+func marshalled(t *testing.T, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A call begins with what the plugin has asked for and nothing else.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	full := fullCall()
+	bare := full.DeployItem.DeepCopy()
+	bare.Spec.Config, bare.Status.ProviderStatus = nil, nil
+	plain := &v1alpha1.Context{ObjectMeta: full.Context.ObjectMeta, ContextConfiguration: v1alpha1.ContextConfiguration{
+		Configurations: map[string]runtime.RawExtension{"other": {Raw: []byte(`{"a":1}`)}}}}
+	base := func(change func(*deployerv1.Start)) *deployerv1.Start {
+		start := &deployerv1.Start{
+			JobId: "job", DeployItem: marshalled(t, full.DeployItem), Target: marshalled(t, full.Target),
+			Context: marshalled(t, plain), Children: &deployerv1.Children{Children: []*deployerv1.Child{
+				{Name: "a", Object: full.Children[0].Object}}},
+		}
+		change(start)
+		return start
+	}
+	for name, test := range map[string]struct {
+		reason string
+		takes  Capabilities
+		access HostCluster
+		change func(*Call)
+		want   *deployerv1.Start
+	}{
+		"nothing asked for": {reason: "the item is whole, and the Context has no credentials", want: base(
+			func(*deployerv1.Start) {})},
+		"documents": {reason: "they come beside the item", takes: Capabilities{SeparateDocuments: true},
+			want: base(func(s *deployerv1.Start) {
+				s.DeployItem = marshalled(t, bare)
+				s.ProviderConfiguration, s.ProviderStatus = full.DeployItem.Spec.Config.Raw, full.DeployItem.Status.ProviderStatus.Raw
+			})},
+		"credentials": {reason: "whole and in order", takes: Capabilities{ContextCredentials: true},
+			want: base(func(s *deployerv1.Start) {
+				s.Credentials = &deployerv1.Credentials{
+					Registries: []*deployerv1.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)},
+						{Secret: "gone", Error: "there is none"}},
+					ChartRepositories: []*deployerv1.ChartRepositoryCredentials{{Url: "https://a", CaData: []byte("PEM"),
+						AuthHeader: "Bearer " + theSecret}, {Error: "no URL"}},
+				}
+			})},
+		"no credentials": {reason: "a Context may name none", takes: Capabilities{ContextCredentials: true},
+			change: func(c *Call) { c.Credentials = &sdk.Credentials{} },
+			want:   base(func(s *deployerv1.Start) { s.Credentials = &deployerv1.Credentials{} })},
+		"access": {reason: "as it is granted", access: gives("pods"), want: base(func(s *deployerv1.Start) {
+			s.HostCluster = &deployerv1.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "here"}
+		})},
+		"children that nobody changed": {reason: "the plugin renders them", change: func(c *Call) { c.Children = nil },
+			want: base(func(s *deployerv1.Start) { s.Children = nil })},
+		"children that somebody removed": {reason: "that is something else", want: base(
+			func(s *deployerv1.Start) { s.Children = &deployerv1.Children{} }),
+			change: func(c *Call) { c.Children = []sdk.Child{} }},
+		"no Target and no Context": {reason: "an item need not have them",
+			change: func(c *Call) { c.Target, c.Context = nil, nil },
+			want:   base(func(s *deployerv1.Start) { s.Target, s.Context = nil, nil })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fullCall()
+			if test.change != nil {
+				test.change(&c)
+			}
+			p := &process{info: &Info{Capabilities: test.takes}, hostCluster: test.access}
+			got, err := p.startOf(t.Context(), c)
+			if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" || err != nil {
+				t.Errorf("%s: error %v, start (-want +got):\n%s", test.reason, err, diff)
+			}
+			if diff := cmp.Diff(full.DeployItem, c.DeployItem); diff != "" {
+				t.Errorf("%s: the caller's item has changed:\n%s", test.reason, diff)
+			}
+		})
+	}
+}
+
+// Somebody has asked a plugin that took no credentials, and which was replaced by one that does: the caller asks again.
+func TestCredentialsThatWereNotRead(t *testing.T) {
+	t.Parallel()
+	c := fullCall()
+	c.Credentials = nil
+	p := &process{info: &Info{Capabilities: Capabilities{ContextCredentials: true}}}
+	if _, err := p.startOf(t.Context(), c); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("expected ErrNotRunning, but found %v", err)
+	}
+}
+
+func gives(namespace string) HostCluster {
+	return func(context.Context) (*sdk.HostCluster, error) {
+		return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: namespace, Installation: "here"}, nil
+	}
+}
+
+// A plugin has access to the host cluster if it asks for it and the operator grants it, and else the log says so.
+func TestNoHostCluster(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		asks, granted, has bool
+		logged             string
+	}{
+		{false, false, false, ""},
+		{true, true, true, ""},
+		{true, false, false, "the plugin gets no access to the host cluster, which it asks for; plugins.keeper.hostCluster"},
+		{false, true, false,
+			"the plugin is granted access to the host cluster, which it does not ask for; remove plugins.keeper.hostCluster"},
+	} {
+		log := &records{}
+		p := &Plugin{settings: &settings{}, log: log.logger()}
+		if test.granted {
+			p.settings.HostClusters = map[string]HostCluster{"keeper": gives("pods")}
+		}
+		got := p.hostClusterFor(&Info{Name: "keeper", Capabilities: Capabilities{HostCluster: test.asks}})
+		if (got != nil) != test.has || len(log.with(test.logged)) != len(log.all()) ||
+			(len(log.all()) == 0) != (test.logged == "") {
+			t.Errorf("%+v: found access %t, log %v", test, got != nil, log.all())
+		}
+	}
+}
+
+// What keeps a plugin from its access keeps it from being called, and the reason is told.
+func TestHostClusterUnavailable(t *testing.T) {
+	t.Parallel()
+	h := start(t, "raw")
+	h.current("raw").hostCluster = func(ctx context.Context) (*sdk.HostCluster, error) {
+		return nil, errors.Join(errors.New("there is no ServiceAccount"), ctx.Err())
+	}
+	p, call := h.plugin("raw"), Call{DeployItem: deployItem("item")}
+	want := Error{Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount"}
+	_, callErr := p.Call(t.Context(), Reconcile, call, &observer{})
+	_, renderErr := p.Render(t.Context(), call)
+	_, holdingsErr := p.Holdings(t.Context())
+	for what, err := range map[string]error{
+		"Call": callErr, "Render": renderErr, "Holdings": holdingsErr, "Collect": p.Collect(t.Context(), nil),
+	} {
+		var got Error
+		if !errors.As(err, &got) {
+			t.Errorf("%s: expected an Error, but found %v", what, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrInterrupted)
+	if _, err := p.Call(ctx, Reconcile, call, &observer{}); !errors.Is(err, ErrInterrupted) {
+		t.Errorf("expected the cause of the end of the call, but found %v", err)
+	}
+}
+
+// What a plugin keeps for something that can be no deploy item is left out.
+func TestHoldings(t *testing.T) {
+	t.Parallel()
+	log := &records{}
+	p := &Plugin{log: log.logger()}
+	good := &deployerv1.Holding{Namespace: "shop", Name: "item", Uid: "1", JobId: "job"}
+	got := p.holdingsFromWire([]*deployerv1.Holding{
+		{Namespace: "Shop", Name: "item", Uid: "1"}, {Namespace: "shop", Name: "a/b", Uid: "1"},
+		{Namespace: "shop", Name: "item"}, {Namespace: "shop", Name: "item", Uid: strings.Repeat("1", maxText+1)}, good,
+	})
+	want := []sdk.Holding{{Namespace: "shop", Name: "item", UID: "1", JobID: "job"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("holdings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]*deployerv1.Holding{good}, holdingsToWire(got), protocmp.Transform()); diff != "" {
+		t.Errorf("back on the wire (-want +got):\n%s", diff)
+	}
+	if len(log.with("the plugin keeps something for what can be no deploy item")) != 1 {
+		t.Errorf("expected the log to say so, but found %v", log.all())
+	}
+	if err := failure(&deployerv1.Failed{Errors: []*deployerv1.Error{{Reason: "PluginPanic"}}}); !errors.As(err,
+		&Error{}) {
+		t.Errorf("expected an Error, but found %v", err)
+	}
+}
