@@ -159,7 +159,7 @@ func (p *plugin) check() []error {
 	return errs
 }
 
-// hasHooks tells whether there is a function, also if its type of hook is unknown: that is a mistake of its own.
+// hasHooks reports whether there is a function, also if its type of hook is unknown: that is a mistake of its own.
 func (p *plugin) hasHooks() bool {
 	for _, functions := range p.hooks {
 		if len(functions) > 0 {

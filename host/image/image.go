@@ -29,7 +29,7 @@ type definition struct {
 	name, title, description string
 	// programs are the packages of its programs, by their paths in the image.
 	programs map[string]string
-	// authorities tells whether it has the certificates of the authorities that browsers trust.
+	// authorities reports whether it has the certificates of the authorities that browsers trust.
 	authorities bool
 	config      v1.Config
 }

@@ -31,7 +31,9 @@ Their source, of which nothing was changed, is what "go mod download MODULE@VERS
 // What files with licenses and with notices are called.
 var (
 	licenseName = regexp.MustCompile(`(?i)^(un|mit-)?(licen[cs]es?|copying)([-_.].*)?$`)
-	noticeName  = regexp.MustCompile(`(?i)^(notices?|copyright|patents|third[-_]?party([-_]?(licen[cs]es?|notices?))?)([-_.].*)?$`)
+	noticeName  = regexp.MustCompile(
+		`(?i)^(notices?|copyright|patents|third[-_]?party([-_]?(licen[cs]es?|notices?))?)([-_.].*)?$`,
+	)
 )
 
 // listModules prints the name of the module that a package is of, and the directory of its source.

@@ -32,10 +32,13 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
 	o := options{
-		programs: t.TempDir(), platforms: "linux/amd64,linux/arm64", version: "v1.2.3", revision: "0123abc", created: 1_700_000_000, push: host + "/team/",
+		programs: t.TempDir(), platforms: "linux/amd64,linux/arm64", version: "v1.2.3", revision: "0123abc",
+		created: 1_700_000_000, push: host + "/team/",
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
-		for _, program := range []string{"pergola", "helper", "plugins/container", "plugins/helm", "plugins/manifest", "plugins/mock"} {
+		for _, program := range []string{
+			"pergola", "helper", "plugins/container", "plugins/helm", "plugins/manifest", "plugins/mock",
+		} {
 			path := filepath.Join(o.programs, "linux", architecture, program)
 			content := []byte(program + " for " + architecture)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
@@ -92,7 +95,8 @@ func checkHost(t *testing.T, index v1.ImageIndex, architecture string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Architecture != architecture || config.Config.User != "65532:65532" || config.Created.Unix() != 1_700_000_000 {
+	if config.Architecture != architecture || config.Config.User != "65532:65532" ||
+		config.Created.Unix() != 1_700_000_000 {
 		t.Errorf("expected the platform, a user by numbers and the date of the commit, but found %+v", config)
 	}
 	manifest, err := images[0].Manifest()
@@ -104,7 +108,8 @@ func checkHost(t *testing.T, index v1.ImageIndex, architecture string) {
 		"etc/passwd": "0444", "etc/group": "0444", "etc/ssl/certs/ca-certificates.crt": "0444", "tmp": "1777",
 		"licenses/LICENSE": "0444", "licenses/README": "0444",
 		"usr/local/bin/pergola": "0555",
-		"plugins":               "0555", "plugins/manifest": "0555", "plugins/helm": "0555", "plugins/container": "0555", "plugins/mock": "0555",
+		"plugins":               "0555", "plugins/manifest": "0555", "plugins/helm": "0555", "plugins/container": "0555",
+		"plugins/mock": "0555",
 	}
 	for path, mode := range want {
 		if modes[path] != mode {
@@ -118,7 +123,9 @@ func checkHost(t *testing.T, index v1.ImageIndex, architecture string) {
 		t.Errorf("expected the certificates that browsers trust, more than a hundred, but found %d", count)
 	}
 	stdlib := "licenses/stdlib@" + strings.TrimPrefix(runtime.Version(), "go")
-	for _, module := range []string{stdlib, "licenses/helm.sh/helm/v3@", "licenses/golang.org/x/crypto/x509roots/fallback@"} {
+	for _, module := range []string{
+		stdlib, "licenses/helm.sh/helm/v3@", "licenses/golang.org/x/crypto/x509roots/fallback@",
+	} {
 		if !hasLicense(texts, module) {
 			t.Errorf("expected the license of %s, but found none", module)
 		}
@@ -166,9 +173,15 @@ func TestLicensesIn(t *testing.T) {
 		source []string // its files
 		want   []string // none if there is no license
 	}{
-		{"case and ending are up to the author", []string{"License", "licence.md", "main.go"}, []string{"License", "licence.md"}},
+		{
+			"case and ending are up to the author", []string{"License", "licence.md", "main.go"},
+			[]string{"License", "licence.md"},
+		},
 		{"the ending may be a name", []string{"LICENSE.MPL-2.0", "LICENSE-BSD"}, []string{"LICENSE-BSD", "LICENSE.MPL-2.0"}},
-		{"there are other names", []string{"COPYING", "UNLICENSE", "MIT-LICENSE.txt"}, []string{"COPYING", "MIT-LICENSE.txt", "UNLICENSE"}},
+		{
+			"there are other names", []string{"COPYING", "UNLICENSE", "MIT-LICENSE.txt"},
+			[]string{"COPYING", "MIT-LICENSE.txt", "UNLICENSE"},
+		},
 		{
 			"some licenses demand what else there is to be passed on",
 			[]string{"LICENSE", "NOTICE.txt", "PATENTS", "COPYRIGHT", "third-party-licenses"},
@@ -181,7 +194,10 @@ func TestLicensesIn(t *testing.T) {
 			[]string{"LICENSE", "internal/json/LICENSE", "third_party/forked/go/PATENTS"},
 			[]string{"LICENSE", "internal/json/LICENSE", "third_party/forked/go/PATENTS"},
 		},
-		{"what is no package is in no program", []string{"LICENSE", "pkg/testdata/LICENSE", ".github/LICENSE", "_examples/LICENSE"}, []string{"LICENSE"}},
+		{
+			"what is no package is in no program",
+			[]string{"LICENSE", "pkg/testdata/LICENSE", ".github/LICENSE", "_examples/LICENSE"}, []string{"LICENSE"},
+		},
 		{"that of a part is not that of the whole", []string{"internal/json/LICENSE"}, nil},
 	} {
 		source, want := fstest.MapFS{}, fstest.MapFS{}

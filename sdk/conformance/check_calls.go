@@ -201,7 +201,9 @@ func bait() *sdk.Credentials {
 				`{"auths":{"registry.conformance.invalid":{"username":"conformance","password":%q,"auth":%q}}}`,
 				baits[0], baits[1]),
 		}},
-		ChartRepositories: []sdk.ChartRepositoryCredentials{{URL: "https://charts.conformance.invalid", AuthHeader: baits[2]}},
+		ChartRepositories: []sdk.ChartRepositoryCredentials{
+			{URL: "https://charts.conformance.invalid", AuthHeader: baits[2]},
+		},
 	}
 }
 

@@ -32,7 +32,9 @@ type Plugin struct {
 // Attach connects to a plugin that serves without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds
 // the connection alone. Close ends the connection and leaves the plugin alone.
 func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
-	conn, err := grpc.NewClient(address, append(dialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(
+		address, append(dialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}

@@ -112,7 +112,9 @@ func startMessage(start *deployerv1.Start) *deployerv1.HostMessage {
 }
 
 func stopMessage() *deployerv1.HostMessage {
-	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: "it is asked for"}}}
+	return &deployerv1.HostMessage{
+		Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: "it is asked for"}},
+	}
 }
 
 func acknowledgement(sequence uint64, problem string) *deployerv1.HostMessage {

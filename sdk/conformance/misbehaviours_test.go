@@ -163,7 +163,7 @@ func misbehaviours() map[string]misbehaviour {
 		"HookErrorWithoutMessage": {want: []Rule{RuleHooks}, answers: answer(func(r *deployerv1.RunHooksResponse) {
 			r.Outcomes[0].Outcome = &deployerv1.HookOutcome_Error{Error: &deployerv1.Error{Reason: "Wrong"}}
 		})},
-		// Nobody could tell whether its item is gone.
+		// Nobody could report whether its item is gone.
 		"HoldingWithoutUID": {want: []Rule{RuleHoldings}, answers: answer(func(r *deployerv1.HoldingsResponse) {
 			r.GetHeld().GetHoldings()[0].Uid = ""
 		})},

@@ -56,7 +56,7 @@ const ConditionStarted v1alpha1.ConditionType = "Started"
 // ReasonStartedByHook is the reason of ConditionStarted for a job that hooks of type ShouldReconcile have asked for.
 const ReasonStartedByHook = "StartedByHook"
 
-// AskedFor tells whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as
+// AskedFor reports whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as
 // a schedule, and not for a user. A job that Landscaper sets is a user's.
 func AskedFor(item *v1alpha1.DeployItem) bool {
 	return slices.ContainsFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool {

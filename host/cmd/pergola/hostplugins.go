@@ -96,7 +96,7 @@ func (h *host) registerHTTPHooks() error {
 	return err
 }
 
-// electedForRegistrations tells whether this replica writes the statuses of registrations. One whose plugins have not
+// electedForRegistrations reports whether this replica writes the statuses of registrations. One whose plugins have not
 // started could only write that nobody serves anything.
 func (h *host) electedForRegistrations() bool {
 	return h.replicas.elected() && len(h.plugins.Serving()) > 0

@@ -90,7 +90,7 @@ func (l *itemList) run(ctx context.Context, printer *itemPrinter) error {
 	return err
 }
 
-// wanted tells whether an item is one of those that the flags say.
+// wanted reports whether an item is one of those that the flags say.
 func (l *itemList) wanted(item *v1alpha1.DeployItem) bool {
 	phase := item.Status.Phase
 	isType := func(text string) bool { return inspect.FullType(text) == item.Spec.Type }

@@ -115,8 +115,8 @@ func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, e
 	return l, nil
 }
 
-// settled tells whether each plugin runs or it is known why it does not. One that runs may still be refused until it is
-// known that nobody else claims what it claims.
+// settled reports whether each plugin runs or it is known why it does not. One that runs may still be refused until it
+// is known that nobody else claims what it claims.
 func (l *localPlugins) settled() bool {
 	admitted := map[string]bool{}
 	for _, p := range l.set.Admitted() {

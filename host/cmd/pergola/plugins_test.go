@@ -47,7 +47,8 @@ func somePlugins() *statuspage.PluginList {
 			},
 			{
 				File: "mixed", Name: "mixed", Version: "v1", Types: []string{"example.org/mixed"}, State: "Running",
-				Capabilities: []string{"hooks"}, HookTypes: []string{"End"}, HookedTypes: []string{"example.org/helm", "example.org/mixed"},
+				Capabilities: []string{"hooks"}, HookTypes: []string{"End"},
+				HookedTypes: []string{"example.org/helm", "example.org/mixed"},
 			},
 			{File: "new", State: "Starting"},
 			{File: "policy", State: "Missing", Problem: "the file is not in the plugin directory"},

@@ -90,7 +90,7 @@ type finding struct {
 	Text string `json:"text"`
 }
 
-// broken tells whether anything is wrong with the plugin.
+// broken reports whether anything is wrong with the plugin.
 func (v verdict) broken() bool { return v.Problem != "" || v.count()[conformance.Broken] > 0 }
 
 func (v verdict) count() map[conformance.Verdict]int {

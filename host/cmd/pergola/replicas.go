@@ -38,15 +38,15 @@ func ownPod() pod {
 	return pod{name: os.Getenv(podNameVariable), namespace: os.Getenv(podNamespaceVariable)}
 }
 
-// known tells whether the pod knows who it is.
+// known reports whether the pod knows who it is.
 func (p pod) known() bool { return p.name != "" && p.namespace != "" }
 
-// forgotten tells whether the host seems to run in a pod that was not told all that locks need.
+// forgotten reports whether the host seems to run in a pod that was not told all that locks need.
 func (p pod) forgotten() bool {
 	return !p.known() && (p.name != "" || p.namespace != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "")
 }
 
-// locks tells whether the host is to work under locks.
+// locks reports whether the host is to work under locks.
 func (p pod) locks(locking config.Locking) (bool, error) {
 	known := p.known()
 	if locking == config.LockingOn && !known {
@@ -67,7 +67,8 @@ type replicas struct {
 
 // joinReplicas makes the host one of the replicas of its installation. It blocks until it knows the others.
 func joinReplicas(
-	ctx context.Context, podCluster *rest.Config, self pod, settings *config.HostConfiguration, standalone bool, log *slog.Logger,
+	ctx context.Context, podCluster *rest.Config, self pod, settings *config.HostConfiguration, standalone bool,
+	log *slog.Logger,
 ) (*replicas, error) {
 	on, err := self.locks(settings.Locking)
 	if err != nil || !on {
@@ -125,13 +126,13 @@ func (r *replicas) abandon(ctx context.Context) error {
 	return r.run(ctx)
 }
 
-// alone tells whether the host works without locks.
+// alone reports whether the host works without locks.
 func (r *replicas) alone() bool { return r.Replicas == nil }
 
-// elected tells whether this replica does what is to be done once.
+// elected reports whether this replica does what is to be done once.
 func (r *replicas) elected() bool { return r.alone() || r.Elected() }
 
-// electedFor tells whether this replica does what is to be done once for the items of a plugin.
+// electedFor reports whether this replica does what is to be done once for the items of a plugin.
 func (r *replicas) electedFor(plugin string) bool { return r.alone() || r.ElectedFor(plugin) }
 
 // servers is how many replicas have a plugin that this one has, this one included.
@@ -211,7 +212,9 @@ func (r *replicas) measureAutoscalers(mgr manager.Manager, podCluster *rest.Conf
 	if err != nil {
 		return fmt.Errorf("connect to the cluster of the pods: %w", err)
 	}
-	statistics := telemetry.NewHPAStatistics(telemetry.HPAOptions{Reader: reader, Namespace: self.namespace, Elected: r.elected, Log: r.log})
+	statistics := telemetry.NewHPAStatistics(
+		telemetry.HPAOptions{Reader: reader, Namespace: self.namespace, Elected: r.elected, Log: r.log},
+	)
 	if err := metrics.Registry.Register(statistics.Collector()); err != nil {
 		return fmt.Errorf("register metrics of HorizontalPodAutoscalers: %w", err)
 	}

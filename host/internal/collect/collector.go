@@ -63,7 +63,7 @@ type Options struct {
 	NewMetadata func() *metav1.PartialObjectMetadata
 	// Plugins are those that collect. Whether they are running at the moment is another matter.
 	Plugins func() []Plugin
-	// Elected tells whether this replica is the one that has a plugin collect.
+	// Elected reports whether this replica is the one that has a plugin collect.
 	Elected func(plugin string) bool
 	// Interval is how often each plugin is asked, whatever happens.
 	Interval time.Duration

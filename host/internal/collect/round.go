@@ -29,7 +29,7 @@ const (
 	readers = 8
 )
 
-// collect takes a look at what a plugin keeps, and has it remove what nobody needs. It tells whether there was
+// collect takes a look at what a plugin keeps, and has it remove what nobody needs. It reports whether there was
 // anything, so that another look has to show whether it is gone. What the API server cannot answer ends the round; what
 // the plugin cannot remove does not.
 func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err error) {
@@ -104,7 +104,7 @@ func (c *Collector) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Hol
 	}), nil
 }
 
-// suspected tells whether it takes a look at an item to know whether anybody needs a holding.
+// suspected reports whether it takes a look at an item to know whether anybody needs a holding.
 func (c *Collector) suspected(ctx context.Context, h sdk.Holding) (bool, error) {
 	item := c.NewMetadata()
 	if err := client.IgnoreNotFound(c.Cache.Get(ctx, itemOf(h), item)); err != nil {
@@ -140,7 +140,7 @@ func (c *Collector) read(
 	return read, group.Wait()
 }
 
-// isGone tells whether the API server says that there is no such item. One that does not know of deploy items at all,
+// isGone reports whether the API server says that there is no such item. One that does not know of deploy items at all,
 // as it may when it has just been started, says much the same.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -150,7 +150,7 @@ func itemOf(h sdk.Holding) types.NamespacedName {
 	return types.NamespacedName{Namespace: h.Namespace, Name: h.Name}
 }
 
-// needed tells whether somebody may need a holding still. item is the one of its name, read after the plugin has told
+// needed reports whether somebody may need a holding still. item is the one of its name, read after the plugin has told
 // of the holding; nil if there is none.
 //
 // A plugin keeps something only for jobs that the item has had before it was read. If none is under way, all of them

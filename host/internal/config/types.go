@@ -132,7 +132,7 @@ type Client struct {
 	Burst int `json:"burst"`
 }
 
-// Limited tells whether there is a limit.
+// Limited reports whether there is a limit.
 func (c Client) Limited() bool { return c.QPS != 0 || c.Burst != 0 }
 
 // Tracing sends a trace of each job to a collector, by OpenTelemetry's protocol over gRPC.

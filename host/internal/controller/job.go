@@ -202,7 +202,9 @@ func (j *job) needsCall() bool {
 }
 
 // hasFinalizer reports whether the item has Landscaper's finalizer, and so may have reached a deployer.
-func (j *job) hasFinalizer() bool { return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer) }
+func (j *job) hasFinalizer() bool {
+	return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer)
+}
 
 // callsFinalizeHook reports whether a deletion calls an HTTP hook, or cannot find out. Such a call needs a slot, also
 // where the plugin is not called.

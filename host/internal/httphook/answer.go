@@ -109,7 +109,7 @@ func readChildren(returned map[string]json.RawMessage, sent []child) ([]sdk.Chil
 	return out, nil
 }
 
-// same tells whether two JSON documents mean the same. Another way to write a number is a change.
+// same reports whether two JSON documents mean the same. Another way to write a number is a change.
 func same(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

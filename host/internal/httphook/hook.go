@@ -57,7 +57,7 @@ func (h *Hook) Registration() string { return h.options.Registration }
 // URL returns the address of the server without the query, which may hold a secret.
 func (h *Hook) URL() string { return shown(h.options.URL) }
 
-// Has tells whether the hook is called in the phase.
+// Has reports whether the hook is called in the phase.
 func (h *Hook) Has(phase v1alpha1.HookCapability) bool {
 	return slices.Contains(h.options.Capabilities, phase)
 }

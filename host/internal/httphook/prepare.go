@@ -63,7 +63,7 @@ func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("the HTTP hook of DeployerRegistration %q is not ready: %s", e.Registration, e.Message)
 }
 
-// Concerns tells whether the hook is, or may be, one that is called in a phase. What is not known, or wrong, may be.
+// Concerns reports whether the hook is, or may be, one that is called in a phase. What is not known, or wrong, may be.
 func (e *NotReadyError) Concerns(phase v1alpha1.HookCapability) bool {
 	return e.Reason == reasonStarting || e.Reason == reasonInvalid || slices.Contains(e.Capabilities, phase)
 }

@@ -41,7 +41,7 @@ const (
 type RegistrationOptions struct {
 	// ClusterDomain is the domain of the names of Services, such as cluster.local.
 	ClusterDomain string
-	// Elected tells whether this replica is the one that writes statuses.
+	// Elected reports whether this replica is the one that writes statuses.
 	Elected func() bool
 	// Deployers tells which plugin serves a type, its version, and how many replicas have it; false if none does.
 	Deployers func(t v1alpha1.DeployItemType) (plugin, version string, replicas int, ok bool)

@@ -112,7 +112,7 @@ func (g Goal) judgeCondition(item *v1alpha1.DeployItem) Verdict {
 	}
 }
 
-// isIdle tells whether the job of an item is finished, nobody asks for another one, and no deployer is about to begin
+// isIdle reports whether the job of an item is finished, nobody asks for another one, and no deployer is about to begin
 // one.
 func isIdle(item *v1alpha1.DeployItem, now time.Time) bool {
 	if !contract.Finished(item) || item.Annotations[v1alpha1.OperationAnnotation] != "" {

@@ -38,7 +38,7 @@ func jobState(item *v1alpha1.DeployItem) string {
 	}
 }
 
-// heldByOther tells whether a deployer that is none of Pergola's works on the job: it names the job in no condition.
+// heldByOther reports whether a deployer that is none of Pergola's works on the job: it names the job in no condition.
 func heldByOther(status *v1alpha1.DeployItemStatus) bool {
 	working := status.Phase != "" && !status.Phase.IsFinal()
 	return working && conditionOf(status, contract.ConditionPickedUp) == nil &&

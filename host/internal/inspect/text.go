@@ -21,7 +21,7 @@ const (
 	Grey   Colour = "90"
 )
 
-// Palette tells whether texts are painted.
+// Palette reports whether texts are painted.
 type Palette bool
 
 // Paint gives a text a colour.

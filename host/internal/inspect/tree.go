@@ -171,7 +171,7 @@ func readChildren(ctx context.Context, from client.Reader, object *unstructured.
 	return nodes
 }
 
-// belongs tells whether an object belongs to another. ReplicaSets that are kept for a rollback alone do not.
+// belongs reports whether an object belongs to another. ReplicaSets that are kept for a rollback alone do not.
 func belongs(object, to *unstructured.Unstructured) bool {
 	wanted, said, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	running, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")

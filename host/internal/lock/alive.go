@@ -38,7 +38,7 @@ type holderState struct {
 	plugins    string // separated by commas
 }
 
-// dead tells whether a process of the pod is dead; it is empty for one of another implementation.
+// dead reports whether a process of the pod is dead; it is empty for one of another implementation.
 func (h holderState) dead(process string) bool {
 	return !h.pod || process != "" && (h.expired || h.lease && h.process != process)
 }
@@ -149,7 +149,7 @@ func (r *Replicas) holder(podName string) holder {
 	return h
 }
 
-// IsDead tells whether a holder of locks that seems to be dead is so, by reading its Pod and its Lease.
+// IsDead reports whether a holder of locks that seems to be dead is so, by reading its Pod and its Lease.
 func (r *Replicas) IsDead(ctx context.Context, podName, process string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -110,7 +110,7 @@ func (l *Locker) conclude(keys ...Key) {
 	}
 }
 
-// isLost tells whether a lock was held here until now and is not any more. It keeps in mine those that name this
+// isLost reports whether a lock was held here until now and is not any more. It keeps in mine those that name this
 // process.
 func (l *Locker) isLost(key Key) (lost bool) {
 	lock, known := l.mine[key.owner()], l.known(key)
@@ -135,7 +135,7 @@ func (l *Locker) isLost(key Key) (lost bool) {
 	return lost
 }
 
-// keeps tells whether this replica may hold a lock, as far as is known.
+// keeps reports whether this replica may hold a lock, as far as is known.
 func (l *Locker) keeps(lock *Lock) bool {
 	switch {
 	case !l.options.Replicas.Valid():

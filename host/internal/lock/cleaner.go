@@ -32,7 +32,7 @@ type Cleaner struct {
 	Client client.Writer
 	// NewMetadata returns an empty object for metadata-only access to deploy items.
 	NewMetadata func() *metav1.PartialObjectMetadata
-	// Elected tells whether this replica is the one that cleans up.
+	// Elected reports whether this replica is the one that cleans up.
 	Elected func() bool
 	Log     *slog.Logger
 }

@@ -58,7 +58,7 @@ func keyOf(prefix string, object *v1alpha1.SyncObject) (Key, bool) {
 // processOf is the process that holds a lock; empty if there is none, or if it is of another implementation.
 func processOf(object *v1alpha1.SyncObject) string { return object.Annotations[AnnotationProcess] }
 
-// newer tells whether version a is newer than b. Versions that cannot be compared count as newer.
+// newer reports whether version a is newer than b. Versions that cannot be compared count as newer.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

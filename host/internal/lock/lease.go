@@ -73,7 +73,7 @@ func (r *Replicas) takeLease(ctx context.Context) error {
 	return nil
 }
 
-// finished tells whether a pod has ended for good.
+// finished reports whether a pod has ended for good.
 func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -42,7 +42,7 @@ func (k *Lock) end() {
 // Lost is closed when the lock is not held any more. It is nil, so never closed, for one of Off.
 func (k *Lock) Lost() <-chan struct{} { return k.lost }
 
-// Fenced tells whether the item was changed under this lock. As long as it was not, whoever has had the lock before
+// Fenced reports whether the item was changed under this lock. As long as it was not, whoever has had the lock before
 // may write to the item without a conflict, so that nothing is to be begun.
 func (k *Lock) Fenced() bool { return k.fenced }
 

@@ -142,7 +142,7 @@ func (l *Locker) Look(key Key, version string) (_ View, note string) {
 	}
 }
 
-// Holds tells whether a lock is held here.
+// Holds reports whether a lock is held here.
 func (l *Locker) Holds(key Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,14 +162,14 @@ func (l *Locker) known(key Key) *v1alpha1.SyncObject {
 	return &v1alpha1.SyncObject{}
 }
 
-// available tells whether a lock that is not held here seems to be free, or this pod's own: that of an earlier
+// available reports whether a lock that is not held here seems to be free, or this pod's own: that of an earlier
 // process, or one that was counted as lost.
 func (l *Locker) available(known *v1alpha1.SyncObject) bool {
 	holder, replicas := known.Spec.PodName, l.options.Replicas
 	return holder == "" || holder == replicas.PodName() || replicas.SeemsDead(holder, processOf(known))
 }
 
-// isOurs tells whether a lock names this process as its holder.
+// isOurs reports whether a lock names this process as its holder.
 func (l *Locker) isOurs(known *v1alpha1.SyncObject) bool {
 	return known.Spec.PodName == l.options.Replicas.PodName() && processOf(known) == l.options.Replicas.Process()
 }

@@ -13,7 +13,7 @@ const electionKey = "host.pergola.dev/elected"
 // Member is a replica that is alive. The status page shows it as JSON.
 type Member struct {
 	PodName string `json:"pod"`
-	// Self tells whether it is this one, and Leaving whether it is about to stop.
+	// Self reports whether it is this one, and Leaving whether it is about to stop.
 	Self    bool `json:"self,omitempty"`
 	Leaving bool `json:"leaving,omitempty"`
 	// Plugins that it serves, in order of their names.
@@ -36,12 +36,12 @@ func (r *Replicas) Rank(plugin, key string) int { return place(serving(r.Members
 // Servers is how many replicas of this one's group serve a plugin and are alive, this one included.
 func (r *Replicas) Servers(plugin string) int { return len(serving(r.Members(), plugin)) }
 
-// Elected tells whether this replica is the one of its group for what is to be done once. All replicas that see the
+// Elected reports whether this replica is the one of its group for what is to be done once. All replicas that see the
 // same agree on one that is alive and does not leave. While their views differ there may be two of them, or none: it
 // suits work that does no harm when it is done twice.
 func (r *Replicas) Elected() bool { return r.Valid() && elected(r.Members(), electionKey) }
 
-// ElectedFor tells whether this replica is the one for what is to be done once for a plugin, as Elected does, among
+// ElectedFor reports whether this replica is the one for what is to be done once for a plugin, as Elected does, among
 // those of its group that serve the plugin. Plugins may have different ones. For a plugin that nobody serves it is the
 // one of Elected.
 func (r *Replicas) ElectedFor(plugin string) bool {
@@ -56,7 +56,7 @@ func serving(members []Member, plugin string) []Member {
 	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !slices.Contains(m.Plugins, plugin) })
 }
 
-// elected tells whether the own replica comes first for a key, and does not leave.
+// elected reports whether the own replica comes first for a key, and does not leave.
 func elected(members []Member, key string) bool {
 	return place(members, key) == 0 && slices.ContainsFunc(members, func(m Member) bool { return m.Self && !m.Leaving })
 }

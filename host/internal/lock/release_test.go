@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// isClosed tells whether who uses a lock was told that it is not held any more.
+// isClosed reports whether who uses a lock was told that it is not held any more.
 func isClosed(lock *Lock) bool {
 	select {
 	case <-lock.Lost():

@@ -168,7 +168,7 @@ func (r *Replicas) PodName() string { return r.options.PodName }
 // Process names this process, and no other, not even a later one of the same pod.
 func (r *Replicas) Process() string { return r.process }
 
-// Valid tells whether this replica may count itself as alive: it began its last successful renewal less than two
+// Valid reports whether this replica may count itself as alive: it began its last successful renewal less than two
 // thirds of its Lease's duration ago, and Run has not ended. No other replica takes this one for dead as long as it
 // has not been false. Once it was false, it is not true again before all subscribers have heard so.
 func (r *Replicas) Valid() bool {

@@ -94,7 +94,8 @@ type stream = grpc.BidiStreamingClient[deployerv1.HostMessage, deployerv1.Plugin
 
 func (p *process) open(ctx context.Context, op Operation) (stream, error) {
 	rpc, ok := map[Operation]func(context.Context, ...grpc.CallOption) (stream, error){
-		Reconcile: p.client.Reconcile, Delete: p.client.Delete, Abort: p.client.Abort, ForceReconcile: p.client.ForceReconcile,
+		Reconcile: p.client.Reconcile, Delete: p.client.Delete, Abort: p.client.Abort,
+		ForceReconcile: p.client.ForceReconcile,
 	}[op]
 	if !ok {
 		return nil, fmt.Errorf("open call: no operation %q", op)

@@ -30,7 +30,9 @@ func TestCallCarriesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Outcome{Succeeded: &Succeeded{Exports: []byte(`{"context":"context","job":"job","name":"item","target":"content"}`)}}
+	want := &Outcome{
+		Succeeded: &Succeeded{Exports: []byte(`{"context":"context","job":"job","name":"item","target":"content"}`)},
+	}
 	if diff := cmp.Diff(want, outcome); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}

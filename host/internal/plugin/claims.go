@@ -61,7 +61,7 @@ func (c *claims) settle() map[*Plugin]error {
 	return refused
 }
 
-// has tells whether a plugin that has said who it is may serve what it claims.
+// has reports whether a plugin that has said who it is may serve what it claims.
 func (c *claims) has(p *Plugin) bool {
 	return c.settled && slices.Contains(c.by[nameClaim(p.Name())], p)
 }

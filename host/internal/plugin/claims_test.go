@@ -87,7 +87,9 @@ func TestUnserved(t *testing.T) {
 	t.Parallel()
 	two := &Plugin{file: "two"}
 	one := &Plugin{file: "one", settled: true, info: &Info{Name: "one", Types: []v1alpha1.DeployItemType{"b", "a"}}}
-	s := &Set{plugins: []*Plugin{one, two}, claims: claims{settled: true, by: map[string][]*Plugin{nameClaim("one"): {one}}}}
+	s := &Set{
+		plugins: []*Plugin{one, two}, claims: claims{settled: true, by: map[string][]*Plugin{nameClaim("one"): {one}}},
+	}
 	for _, want := range []string{"", `no plugin here serves type "c"; served are "a", "b"`} {
 		if got := s.Unserved("c"); got != want || s.Unserved("a") != "" {
 			t.Errorf("expected %q, but found %q; of a type that is served %q", want, got, s.Unserved("a"))

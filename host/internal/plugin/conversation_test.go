@@ -111,8 +111,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// How many different Targets or Secrets a call asks for is bounded; how often it asks for one is not, nor does a refusal
-// cost those that it has.
+// How many different Targets or Secrets a call asks for is bounded; how often it asks for one is not, nor does a
+// refusal cost those that it has.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
 	for reason, question := range map[string]func(uint64, string) *deployerv1.PluginMessage{

@@ -83,7 +83,9 @@ func TestRender(t *testing.T) {
 		return c
 	}
 	rendered, err := p.Render(t.Context(), call("item"))
-	want := &Rendered{Children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMap"}`)}}}
+	want := &Rendered{
+		Children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMap"}`)}},
+	}
 	if diff := cmp.Diff(want, rendered); diff != "" || err != nil {
 		t.Errorf("error %v, rendered (-want +got):\n%s", err, diff)
 	}
@@ -91,7 +93,8 @@ func TestRender(t *testing.T) {
 		"empty": "neither children nor failed", "65MiB": "larger than max",
 		"garbage": `its desired object "a" is no JSON object`, "refusal": "no such item",
 	} {
-		if out, err := p.Render(t.Context(), call(item)); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) {
+		if out, err := p.Render(t.Context(), call(item)); !errors.Is(err, ErrProtocol) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %v", item, want, out, err)
 		}
 	}

@@ -284,7 +284,7 @@ func pid(t *testing.T, text string) int {
 	return id
 }
 
-// alive tells whether a process lives. A process that nobody has waited for yet does not.
+// alive reports whether a process lives. A process that nobody has waited for yet does not.
 func alive(id int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 	if err != nil {

@@ -91,8 +91,10 @@ func TestInfoFromWireSaysWhatIsWrong(t *testing.T) {
 		}), []string{"but has no hooks"}},
 		"nothing but hooked types": {&deployerv1.GetInfoResponse{Name: "a", HookedDeployItemTypes: []string{"type"}},
 			[]string{"no deploy item type", "but has no hooks"}},
-		"empty hooked type":     {hooking("End", ""), []string{`type "" that it hooks is empty`}},
-		"too many hooked types": {hooking("End", manyTypes(maxTypes+1)...), []string{"it hooks more than 100 deploy item types"}},
+		"empty hooked type": {hooking("End", ""), []string{`type "" that it hooks is empty`}},
+		"too many hooked types": {
+			hooking("End", manyTypes(maxTypes+1)...), []string{"it hooks more than 100 deploy item types"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

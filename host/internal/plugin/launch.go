@@ -29,8 +29,8 @@ import (
 const (
 	// drainDelay is how long the end of a process waits for those who inherited its outputs.
 	drainDelay = time.Second
-	// maxHandshake is how long the first line of a plugin may be. It holds a certificate of less than a kilobyte; go-plugin
-	// reads no more than 64 KiB, and blocks who writes more.
+	// maxHandshake is how long the first line of a plugin may be. It holds a certificate of less than a kilobyte;
+	// go-plugin reads no more than 64 KiB, and blocks who writes more.
 	maxHandshake = 16 << 10
 	// lifelineFile is the descriptor of the lifeline in the child.
 	lifelineFile = 3
@@ -217,8 +217,8 @@ func (r *runner) end() {
 	}
 	_ = r.stdout.Close() // it never fails
 	close(r.ended)
-	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory only for programs
-	// that it could start.
+	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory only for
+	// programs that it could start.
 	if err := os.RemoveAll(r.dir); err != nil {
 		r.log.Warn("what the plugin has left behind cannot be removed", "dir", r.dir, "error", err.Error())
 	}

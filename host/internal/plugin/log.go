@@ -46,8 +46,8 @@ const (
 
 // processLog turns what one process writes into records of the host's log. A line of slog's or hclog's JSON keeps its
 // level, message and attributes; any other line is the message of a record. The report of a crash becomes one record
-// with the attribute "stack". A key that is the host's gets the prefix "plugin_", so that nothing of the plugin can pass
-// for what the host says.
+// with the attribute "stack". A key that is the host's gets the prefix "plugin_", so that nothing of the plugin can
+// pass for what the host says.
 //
 // go-plugin's own reader of standard error is not used: it panics on a line such as {"@message":1}.
 type processLog struct {
@@ -101,7 +101,7 @@ func (l *processLog) remember(text []byte, now time.Time) {
 	l.tail = append(l.tail, tailLine{text: bytes.Clone(text[:min(len(text), 10*tailBytes)]), at: now})
 }
 
-// admit tells whether a line is logged, and counts it if not.
+// admit reports whether a line is logged, and counts it if not.
 func (l *processLog) admit(size int, now time.Time) bool {
 	admitted := l.pace.AllowN(now, 1+size/lineBytes)
 	if !admitted {
@@ -235,7 +235,7 @@ var goCrash = regexp.MustCompile(`^(panic: |fatal error: |unexpected fault addre
 
 const traceback = "Traceback (most recent call last):"
 
-// add adds a line and tells whether it was the last one.
+// add adds a line and reports whether it was the last one.
 func (r *crashReport) add(text []byte) (last bool) {
 	if r.python && len(text) > 0 && text[0] != ' ' && text[0] != '\t' {
 		r.stack = append(append(r.message, '\n'), r.stack...)

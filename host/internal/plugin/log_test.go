@@ -319,7 +319,8 @@ func TestLogStreamsDoNotMix(t *testing.T) {
 	_, _ = stdout.Write([]byte("half"))
 	_, _ = stderr.Write([]byte("whole\n"))
 	_, _ = stdout.Write([]byte(" and half\n"))
-	if all := out.all(); len(all) != 2 || all[0]["msg"] != "whole" || all[1]["msg"] != "half and half" || all[1]["stream"] != "stdout" {
+	if all := out.all(); len(all) != 2 || all[0]["msg"] != "whole" || all[1]["msg"] != "half and half" ||
+		all[1]["stream"] != "stdout" {
 		t.Errorf("found %v", all)
 	}
 }

@@ -193,7 +193,9 @@ func hostUntilKilled() {
 
 // testSettings are those of a Set with this directory for sockets and temporary files.
 func testSettings(dir string) *settings {
-	return &settings{Options: Options{StartTimeout: time.Minute, StopGrace: time.Second, Clock: clock.RealClock{}}, tempDir: dir}
+	return &settings{
+		Options: Options{StartTimeout: time.Minute, StopGrace: time.Second, Clock: clock.RealClock{}}, tempDir: dir,
+	}
 }
 
 func fail(err error) {

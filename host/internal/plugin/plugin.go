@@ -95,7 +95,7 @@ type Status struct {
 	DroppedLines uint64
 }
 
-// Ready tells whether the plugin takes calls and is healthy, or has taken calls and will again in a moment.
+// Ready reports whether the plugin takes calls and is healthy, or has taken calls and will again in a moment.
 func (s Status) Ready() bool {
 	return s.State == Running && s.Problem == nil || s.Info != nil && (s.State == Backoff || s.State == Starting)
 }
@@ -146,7 +146,7 @@ func (p *Plugin) status() Status {
 	return s
 }
 
-// hasSettled tells whether the first attempt to start has come to an end.
+// hasSettled reports whether the first attempt to start has come to an end.
 func (p *Plugin) hasSettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

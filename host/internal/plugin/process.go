@@ -103,7 +103,7 @@ func (p *process) killFor(why *endError) {
 	}
 }
 
-// hasEnded tells whether the process has ended.
+// hasEnded reports whether the process has ended.
 func (p *process) hasEnded() bool {
 	select {
 	case <-p.ended:

@@ -246,7 +246,7 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 	}
 }
 
-// isPEM tells whether what looks like a variable is a line of the certificate, which has several.
+// isPEM reports whether what looks like a variable is a line of the certificate, which has several.
 func isPEM(name string) bool {
 	return len(name) > 20 && strings.ToUpper(name) != name
 }

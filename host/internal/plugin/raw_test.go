@@ -202,7 +202,9 @@ func failed() *deployerv1.PluginMessage {
 }
 
 func succeeded(exports []byte) *deployerv1.PluginMessage {
-	return result(&deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: exports}}})
+	return result(
+		&deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{Exports: exports}}},
+	)
 }
 
 func progress(step, message string) *deployerv1.PluginMessage {

@@ -213,7 +213,7 @@ func (s *Set) Run(ctx context.Context) error {
 // Close removes what Open has made, for a Set that is not run.
 func (s *Set) Close() error { return os.RemoveAll(s.settings.tempDir) }
 
-// Started tells whether every plugin has come through its first attempt to start, so that what each serves is known.
+// Started reports whether every plugin has come through its first attempt to start, so that what each serves is known.
 func (s *Set) Started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *Set) changed(overdue bool) {
 	s.settings.listener.Changed()
 }
 
-// allSettled tells whether every plugin has come through its first attempt to start.
+// allSettled reports whether every plugin has come through its first attempt to start.
 func (s *Set) allSettled() bool {
 	for _, p := range s.plugins {
 		if !p.hasSettled() {

@@ -156,8 +156,8 @@ func (p *Plugin) update(change func()) {
 	p.settings.changed()
 }
 
-// lifecycle is the state machine of a plugin: the supervisor tells it what happens, and learns how long to wait. Its zero
-// value is that of a plugin that was never started.
+// lifecycle is the state machine of a plugin: the supervisor tells it what happens, and learns how long to wait. Its
+// zero value is that of a plugin that was never started.
 type lifecycle struct {
 	state    State
 	runs     time.Time // since when; valid while Running

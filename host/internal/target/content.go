@@ -185,7 +185,7 @@ func unescape(text string) string {
 	})
 }
 
-// holdsKubeconfig tells whether there is a kubeconfig anywhere in a text. In doubt there is; the package comment has
+// holdsKubeconfig reports whether there is a kubeconfig anywhere in a text. In doubt there is; the package comment has
 // the rules.
 func holdsKubeconfig(text []byte) bool {
 	return holds(string(text), textDepth)
@@ -237,7 +237,7 @@ func find(value any, path string, texts int) (string, bool) {
 	return "", false
 }
 
-// isKubeconfig tells whether an object is meant to be a kubeconfig, from its kind or its fields.
+// isKubeconfig reports whether an object is meant to be a kubeconfig, from its kind or its fields.
 func isKubeconfig(object map[string]any) bool {
 	kind, _ := get(object, "kind").(string)
 	return fold(kind) == "config" || get(object, "clusters") != nil && get(object, "users") != nil

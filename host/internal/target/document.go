@@ -171,7 +171,7 @@ func get(value any, name string) any {
 	return nil
 }
 
-// isEmpty tells whether a value is null, an empty text or an empty collection.
+// isEmpty reports whether a value is null, an empty text or an empty collection.
 func isEmpty(value any) bool {
 	v := reflect.ValueOf(value)
 	return value == nil || v.Kind() != reflect.Bool && v.Len() == 0 // a number is a json.Number, which is a string

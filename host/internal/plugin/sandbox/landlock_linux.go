@@ -43,7 +43,7 @@ var Supported = sync.OnceValue(func() Support {
 	}
 })
 
-// scopesWork tells whether the kernel lets threads of one process send signals to each other. The first kernels with
+// scopesWork reports whether the kernel lets threads of one process send signals to each other. The first kernels with
 // scopes did not, and go-landlock does without scopes there.
 func scopesWork() bool {
 	const signalsBetweenThreads = 1 << 1
