@@ -125,7 +125,7 @@ func (m misbehaviour) runProgram() error {
 
 // startChild starts a process that holds the output of this one.
 func startChild() {
-	child := exec.Command(os.Args[0])
+	child := exec.CommandContext(context.Background(), os.Args[0]) // it outlives this process
 	child.Env = append(os.Environ(), childEnv+"=1")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
