@@ -128,11 +128,12 @@ func TestRecreateServiceWithNodePort(t *testing.T) {
 	w := newWorld(t)
 	svc := func(ip string) object {
 		return object{"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "s", "namespace": w.Namespace},
-			"spec": object{"type": "NodePort", "clusterIP": ip, "ports": []any{object{"port": 80, "nodePort": 30789}}}}
+			"spec": object{"type": "NodePort", "clusterIP": ip, "ports": []any{object{"port": 80, "nodePort": 30012}}}}
 	}
-	item := w.item(config(svc("10.0.0.51")))
+	// The API server gives out addresses below 16 and ports below 30086 last, so other tests' Services have none of them.
+	item := w.item(config(svc("10.0.0.12")))
 	w.mustSucceed(item)
-	c := config(svc("10.0.0.52"))
+	c := config(svc("10.0.0.13"))
 	w.SetConfig(item, c)
 	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "set recreate: true")
 	c["manifests"].([]any)[0].(object)["recreate"] = true
