@@ -187,7 +187,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		options.PluginWorkers[name] = p.Workers
 	}
 	if h.jobs != nil {
-		options.Witness = h.jobs
+		options.Surveyed = h.jobs
 	}
 	return options
 }

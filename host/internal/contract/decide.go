@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -145,6 +147,13 @@ func (d Decision) inTime() Decision {
 
 // Finished reports whether the item has no job to do: it never had one, or the last one is finished.
 func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
+
+// Newer reports whether resourceVersion a is newer than b. Versions that cannot be compared count as newer, which costs a
+// read.
+func Newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order > 0
+}
 
 // PickedUp reports whether the current job, if it is not finished, was picked up. A job that was picked up before the
 // item's deletion was not: it starts again as a deletion.

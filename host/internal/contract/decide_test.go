@@ -296,3 +296,25 @@ func TestDeadline(t *testing.T) {
 		})
 	}
 }
+
+func TestNewer(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		a, b string
+		want bool
+	}{
+		"newer":                {a: "10", b: "9", want: true},
+		"the same":             {a: "9", b: "9"},
+		"older":                {a: "9", b: "10"},
+		"cannot be compared":   {a: "x", b: "9", want: true},
+		"nothing is known yet": {a: "9", b: "", want: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := contract.Newer(c.a, c.b); got != c.want {
+				t.Errorf("expected %t, but found %t", c.want, got)
+			}
+		})
+	}
+}

@@ -149,7 +149,7 @@ func (o *observer) check(ctx context.Context) error {
 	defer j.mu.Unlock()
 	meta := NewMetadata()
 	err := j.r.cache.Get(ctx, keyOf(j.item), meta)
-	unchanged := err == nil && meta.UID == j.item.UID && !newer(meta.ResourceVersion, j.item.ResourceVersion)
+	unchanged := err == nil && meta.UID == j.item.UID && !contract.Newer(meta.ResourceVersion, j.item.ResourceVersion)
 	if unchanged || ctx.Err() != nil { // ctx ends with the call
 		return nil
 	}

@@ -75,8 +75,8 @@ type Options struct {
 	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
 	// to start. It must not block. Nil for nobody.
 	Served func(types []v1alpha1.DeployItemType)
-	// Witness gets the items that exist at the start; nil for nobody.
-	Witness SurveyWitness
+	// Surveyed gets the items that exist at the start; nil for nobody.
+	Surveyed SurveyListener
 	// Observed gets the events of jobs; nil for nobody.
 	Observed *telemetry.Stream
 	// Log is required.
@@ -214,7 +214,7 @@ func (c *Controller) Start(ctx context.Context) error {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
 	s := &survey{
-		live: c.manager.GetAPIReader(), router: c.router, witness: c.options.Witness,
+		live: c.manager.GetAPIReader(), router: c.router, listener: c.options.Surveyed,
 		standalone: c.options.Standalone, clock: c.clock, log: c.options.Log,
 	}
 	if err := s.run(ctx); err != nil || ctx.Err() != nil {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -71,7 +70,7 @@ func (m *memory) recall(key types.NamespacedName, uid types.UID, version string)
 	if !ok || e.uid != uid {
 		return entry{}, false
 	}
-	return *e, !newer(version, e.version)
+	return *e, !contract.Newer(version, e.version)
 }
 
 // idle remembers that there is nothing to do for an item.
@@ -255,10 +254,4 @@ func (m *memory) forget(key types.NamespacedName) {
 
 func keyOf(item *v1alpha1.DeployItem) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
-}
-
-// newer reports whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || order > 0
 }

@@ -59,7 +59,7 @@ func (j *job) reportPickedUp(ctx context.Context, queuedSince time.Time) {
 	if queuedSince.IsZero() {
 		telemetry.Report(ctx, telemetry.PickedUp{Triggered: triggered(j.item), Queued: queued})
 	} else {
-		telemetry.Report(ctx, telemetry.Turn{Waited: max(0, now.Sub(queuedSince))})
+		telemetry.Report(ctx, telemetry.Dequeued{Waited: max(0, now.Sub(queuedSince))})
 	}
 	j.known.since = now
 }

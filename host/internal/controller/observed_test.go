@@ -60,8 +60,8 @@ func (j *reportedJob) timeline() []string {
 		switch e := event.(type) {
 		case telemetry.PickedUp:
 			line = fmt.Sprintf("PickedUp queued=%t", e.Queued)
-		case telemetry.Turn:
-			line = fmt.Sprint("Turn ", e.Waited)
+		case telemetry.Dequeued:
+			line = fmt.Sprint("Dequeued ", e.Waited)
 		case telemetry.Progress:
 			line = "Progress " + e.Text
 		case telemetry.Waits:
@@ -123,7 +123,7 @@ func TestReportsOfAJob(t *testing.T) {
 				b.drive()
 			},
 			want: []string{
-				"PickedUp queued=true", "Turn 1.3s", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
+				"PickedUp queued=true", "Dequeued 1.3s", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
 	}

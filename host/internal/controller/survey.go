@@ -25,17 +25,17 @@ const (
 // one. It remembers which items are idle, and the types of those whose metadata does not say it. Plugins are served
 // when it is over.
 type survey struct {
-	live    client.Reader
-	router  *router
-	witness SurveyWitness // nil for none
+	live     client.Reader
+	router   *router
+	listener SurveyListener // nil for none
 	// standalone: see Options.Standalone.
 	standalone bool
 	clock      clock.PassiveClock
 	log        *slog.Logger
 }
 
-// SurveyWitness gets the items of the survey, so that it need not list them itself.
-type SurveyWitness interface {
+// SurveyListener gets the items of the survey, so that it need not list them itself.
+type SurveyListener interface {
 	// Surveyed gets an item in full, which it must neither keep nor change. It may get an item twice. An error ends the
 	// survey.
 	Surveyed(ctx context.Context, item *v1alpha1.DeployItem) error
@@ -60,10 +60,10 @@ func (s *survey) run(ctx context.Context) error {
 	default:
 		s.log.Info("listed all deploy items", "items", seen, "took", s.clock.Since(start).String())
 	}
-	if s.witness == nil {
+	if s.listener == nil {
 		return nil
 	}
-	return s.witness.SurveyEnded(ctx)
+	return s.listener.SurveyEnded(ctx)
 }
 
 // listAll lists all items page by page, and returns how many there were.
@@ -94,8 +94,8 @@ func (s *survey) list(ctx context.Context, token string) (*v1alpha1.DeployItemLi
 
 // note remembers that an item is idle, and its type if its metadata does not say it.
 func (s *survey) note(ctx context.Context, item *v1alpha1.DeployItem) error {
-	if s.witness != nil {
-		if err := s.witness.Surveyed(ctx, item); err != nil {
+	if s.listener != nil {
+		if err := s.listener.Surveyed(ctx, item); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ type surveyed struct {
 	listed []client.ListOptions
 	read   []string // the names of the items that were read one by one
 	logged bytes.Buffer
-	heard  map[string]int // by the name of the item, as the witness
+	heard  map[string]int // by the name of the item, as the listener
 	ended  int
 }
 
@@ -63,7 +63,7 @@ func (a *api) newSurvey(r *router, before func(n int) error) *surveyed {
 	})
 	s.survey = &survey{
 		live: live, router: r, clock: clocktesting.NewFakePassiveClock(time.Now()),
-		log: slog.New(slog.NewTextHandler(&s.logged, nil)), witness: s,
+		log: slog.New(slog.NewTextHandler(&s.logged, nil)), listener: s,
 	}
 	return s
 }
@@ -166,12 +166,12 @@ func TestSurveyThatFails(t *testing.T) {
 		errs       map[int]error // by the number of the list
 		stop       bool          // the host, during the first list
 		lists      int
-		heard      []int // how often the witness hears of the items of the first page, and of the second
+		heard      []int // how often the listener hears of the items of the first page, and of the second
 		remembered bool  // the items of the second page
 		ends       bool
 	}{
 		"not at all": {
-			reason: "the witness hears of all items once", lists: 2, heard: []int{1, 1}, remembered: true, ends: true,
+			reason: "the listener hears of all items once", lists: 2, heard: []int{1, 1}, remembered: true, ends: true,
 		},
 		"down in between": {
 			reason: "what was remembered of the first page may be there", errs: map[int]error{
@@ -215,7 +215,7 @@ func TestSurveyThatFails(t *testing.T) {
 				t.Errorf("%s: found %s", c.reason, &s.logged)
 			}
 			if (s.ended == 1) != c.ends {
-				t.Errorf("%s, but the witness heard of the end %d times", c.reason, s.ended)
+				t.Errorf("%s, but the listener heard of the end %d times", c.reason, s.ended)
 			}
 		})
 	}

@@ -65,9 +65,11 @@ func (l *Locker) begin(key Key) (*Lock, *v1alpha1.SyncObject, error) {
 	return nil, nil, ErrHeld
 }
 
-// take makes this process the holder of a lock. It returns no object if there can be none, because the namespace is
-// being deleted: who was the holder when the object was deleted does without then, as long as it is alive, and else the
-// replica that the item prefers. All agree on it but for moments, and what it writes is conditional as ever.
+// take makes this process the holder of a lock.
+//
+// In a namespace that is being deleted no SyncObject can be created. Then take returns none, and the replica that held
+// the lock last keeps it without one. If that replica is dead, or there was none, the item's preferred replica has the
+// lock. Two replicas may both think so for a moment; their conditional writes keep that safe.
 func (l *Locker) take(ctx context.Context, key Key, known *v1alpha1.SyncObject) (*v1alpha1.SyncObject, error) {
 	if err := l.confirmDead(ctx, known); err != nil {
 		return nil, err

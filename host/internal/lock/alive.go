@@ -135,8 +135,8 @@ func (r *Replicas) SeemsDead(podName, process string) bool {
 	return r.holder(podName).dead(process)
 }
 
-// holder returns what is known of a pod that holds a lock. If that is nothing, it has the time from now on to make a
-// Lease.
+// holder returns what is known of a pod that holds a lock. If nothing is known of a pod that exists, it counts as alive
+// for one LeaseDuration from now, so that it can create its Lease.
 func (r *Replicas) holder(podName string) holder {
 	r.mu.Lock()
 	defer r.mu.Unlock()

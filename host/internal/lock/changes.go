@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -54,7 +55,7 @@ func (l *Locker) lockOf(object any) (key Key, syncObject *v1alpha1.SyncObject, o
 // observe takes note of a lock as it is, or was at some time.
 func (l *Locker) observe(key Key, now *v1alpha1.SyncObject) {
 	l.mu.Lock()
-	if before := l.records[key]; before != nil && !newer(now.ResourceVersion, before.ResourceVersion) {
+	if before := l.records[key]; before != nil && !contract.Newer(now.ResourceVersion, before.ResourceVersion) {
 		l.mu.Unlock()
 		return
 	}
@@ -66,7 +67,7 @@ func (l *Locker) observe(key Key, now *v1alpha1.SyncObject) {
 func (l *Locker) gone(key Key, version string) {
 	l.mu.Lock()
 	before := l.records[key]
-	if before == nil || newer(before.ResourceVersion, version) { // there is another one in its place
+	if before == nil || contract.Newer(before.ResourceVersion, version) { // there is another one in its place
 		l.mu.Unlock()
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -57,9 +56,3 @@ func keyOf(prefix string, object *v1alpha1.SyncObject) (Key, bool) {
 
 // processOf is the process that holds a lock; empty if there is none, or if it is of another implementation.
 func processOf(object *v1alpha1.SyncObject) string { return object.Annotations[AnnotationProcess] }
-
-// newer reports whether version a is newer than b. Versions that cannot be compared count as newer.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || order > 0
-}

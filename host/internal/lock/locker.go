@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -135,7 +136,7 @@ func (l *Locker) Look(key Key, version string) (_ View, note string) {
 		}
 		l.waiting[key] = struct{}{}
 		return Elsewhere, ""
-	case known.Spec.PodName == "" && settled != "" && !newer(version, settled):
+	case known.Spec.PodName == "" && settled != "" && !contract.Newer(version, settled):
 		return Settled, note
 	default:
 		return Free, ""

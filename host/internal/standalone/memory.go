@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -111,7 +110,7 @@ func (m *memory) last(key types.NamespacedName) observation {
 // recall returns what is remembered of an item, if it has not changed since.
 func (m *memory) recall(meta *metav1.PartialObjectMetadata) (observation, bool) {
 	seen := m.last(client.ObjectKeyFromObject(meta))
-	return seen, seen.version != "" && !newer(meta.ResourceVersion, seen.version)
+	return seen, seen.version != "" && !contract.Newer(meta.ResourceVersion, seen.version)
 }
 
 // drop forgets what was seen of an item's job, because this setter leaves the item alone.
@@ -132,10 +131,4 @@ func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time
 			r.unservedSince = now
 		}
 	}).unservedSince
-}
-
-// newer reports whether version a is newer than b. Versions that cannot be compared count as newer, which costs a read.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || order > 0
 }

@@ -54,7 +54,7 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if s.memory.remember(item, idle(item, s.options, s.clock.Now())).jobLater {
 		meta := s.newMetadata()
 		err := s.cache.Get(ctx, req.NamespacedName, meta, client.UnsafeDisableDeepCopy)
-		if err == nil && newer(meta.ResourceVersion, item.ResourceVersion) { // the job may have ended since the read
+		if err == nil && contract.Newer(meta.ResourceVersion, item.ResourceVersion) { // the job may have ended since the read
 			return reconcile.Result{RequeueAfter: pause}, nil
 		}
 	}

@@ -42,7 +42,7 @@ const (
 	KindRequest Kind = "Request"
 )
 
-// Event is something that has happened to a job: a PickedUp, Turn, TakenOver, Progress, Waits, Retries, Ended, Left
+// Event is something that has happened to a job: a PickedUp, Dequeued, TakenOver, Progress, Waits, Retries, Ended, Left
 // or Done.
 type Event any
 
@@ -54,8 +54,8 @@ type PickedUp struct {
 	Queued bool
 }
 
-// Turn says that a worker is free for a job that was picked up to wait for one.
-type Turn struct {
+// Dequeued says that a job that was picked up to wait for a worker has one.
+type Dequeued struct {
 	// Waited is how long it has.
 	Waited time.Duration
 }

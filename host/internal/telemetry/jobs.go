@@ -71,7 +71,7 @@ func (m *JobMetrics) Observe(job Job, at time.Time, event Event) {
 		if !e.Queued {
 			m.queueWait.WithLabelValues(plugin).Observe(0)
 		}
-	case Turn:
+	case Dequeued:
 		m.queueWait.WithLabelValues(plugin).Observe(e.Waited.Seconds())
 	case TakenOver:
 		m.takeovers.WithLabelValues(plugin).Inc()

@@ -36,7 +36,7 @@ func TestJobMetrics(t *testing.T) {
 		},
 		"waits for its turn": {
 			reason: "it counts once, and a clock that is ahead makes no negative times", jobID: "j",
-			events: []Event{PickedUp{Triggered: now.Add(time.Minute), Queued: true}, Turn{Waited: 3 * time.Second}},
+			events: []Event{PickedUp{Triggered: now.Add(time.Minute), Queued: true}, Dequeued{Waited: 3 * time.Second}},
 			want: append([]string{
 				`pergola_job_pickup_latency_seconds_count{plugin="helm"} 1`,
 				`pergola_job_pickup_latency_seconds_sum{plugin="helm"} 0`,

@@ -99,7 +99,7 @@ func TestNobodyListens(t *testing.T) {
 	var nobody *Stream
 	ctx, end := nobody.StartReconcile(t.Context(), noJob)
 	SetJob(ctx, jobOfID("j"))
-	Report(ctx, Turn{})
+	Report(ctx, Dequeued{})
 	same, done := Begin(ctx, Work{Of: KindLock})
 	done(ResultDone)
 	end()

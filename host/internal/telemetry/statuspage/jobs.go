@@ -89,7 +89,7 @@ func (j *Jobs) Observe(job telemetry.Job, at time.Time, event telemetry.Event) {
 	}
 	running.Operation = job.Operation // a job is aborted in the middle
 	switch e := event.(type) {
-	case telemetry.PickedUp, telemetry.TakenOver, telemetry.Turn:
+	case telemetry.PickedUp, telemetry.TakenOver, telemetry.Dequeued:
 		running.WaitingFor = ""
 	case telemetry.Progress:
 		running.WaitingFor = contract.Cut(cmp.Or(e.Text, e.Step), maxText)
