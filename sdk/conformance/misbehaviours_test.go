@@ -99,6 +99,9 @@ func misbehaviours() map[string]misbehaviour {
 		"RubbishFirst": {want: []Rule{RuleHandshake}, program: &program{before: func() {
 			_, _ = fmt.Fprintln(os.Stdout, "hello") // the host reads the first line and no other
 		}}},
+		"RubbishWithoutEnd": {want: []Rule{RuleHandshake}, program: &program{before: func() {
+			_, _ = fmt.Fprint(os.Stdout, strings.Repeat("x", 1<<20)) // nobody reads all of it
+		}}},
 		"EndsAtOnce": {want: []Rule{RuleHandshake}, program: &program{before: func() { os.Exit(0) }}},
 		// Other users of the machine can connect to a port.
 		"TCP":           {want: []Rule{RuleHandshake}, program: &program{network: "tcp"}},

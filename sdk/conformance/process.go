@@ -47,7 +47,7 @@ type process struct {
 	socket   string
 	cmd      *exec.Cmd
 	lifeline *os.File
-	stdout   *io.PipeReader
+	stdout   *os.File
 	ended    chan struct{} // closed when the process is gone
 
 	mu      sync.Mutex
@@ -123,10 +123,15 @@ func (p *process) Start(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
 	}
-	defer func() { _ = lifelineEnd.Close() }() // the child has its own copy by then, or never will
-	p.lifeline = lifeline
-	var stdout *io.PipeWriter
-	p.stdout, stdout = io.Pipe()
+	stdout, stdoutEnd, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("create standard output: %w", errors.Join(err, lifelineEnd.Close(), lifeline.Close()))
+	}
+	p.lifeline, p.stdout = lifeline, stdout
+	defer func() { // the child has its own copies by then, or never will
+		_ = lifelineEnd.Close()
+		_ = stdoutEnd.Close()
+	}()
 	cmd := exec.Command(p.path, p.options.Args...) //nolint:gosec,noctx // the caller means this program; close ends it
 	cmd.Env = p.env
 	for _, name := range []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
@@ -139,7 +144,7 @@ func (p *process) Start(context.Context) error {
 		"HOME=" + p.dir, "TMPDIR=" + p.dir,
 	}, p.options.Env)
 	cmd.ExtraFiles = []*os.File{lifelineEnd}
-	cmd.Stdout, cmd.Stderr = stdout, p.output
+	cmd.Stdout, cmd.Stderr = stdoutEnd, p.output
 	cmd.WaitDelay = drainDelay
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
@@ -160,7 +165,8 @@ func (p *process) Start(context.Context) error {
 		p.mu.Lock()
 		p.running = false // the number may be somebody else's from now on
 		p.mu.Unlock()
-		_ = stdout.Close()
+		// What it has written is read to the end, which never comes if somebody else holds the pipe.
+		_ = stdout.SetReadDeadline(time.Now().Add(drainDelay))
 		close(p.ended)
 	}()
 	return nil
@@ -224,6 +230,7 @@ func (p *process) close() {
 	p.client.Kill()
 	if p.lifeline != nil {
 		_ = p.lifeline.Close()
+		_ = p.stdout.Close()
 	}
 }
 

@@ -40,8 +40,13 @@ The commands work with your own kubeconfig and your own rights, as kubectl does,
 }
 
 // asItems gives the errors of a command for items their exit code and what there is to say about rights and
-// definitions.
-func asItems(err error) error { return failing(withRights(withAdvice(err))) }
+// definitions. One that has an exit code already stays as it is.
+func asItems(err error) error {
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return err
+	}
+	return failing(withRights(withAdvice(err)))
+}
 
 // clusterFlags say which cluster the DeployItems are in, as the flags of kubectl do.
 type clusterFlags struct {

@@ -37,6 +37,7 @@ func TestItemsOperations(t *testing.T) {
 		}},
 		{"none that there is", "trigger nobody", 2, []string{`there is no DeployItem "nobody"`}},
 		{"none with the label", "trigger -l app=none", 2, []string{`the labels "app=none"`}},
+		{"no rights", "trigger good --kubeconfig " + s.as("nobody"), 2, []string{"forbidden", "your own rights"}},
 		{"all would be too many by mistake", "abort", 2, []string{"-l"}},
 		{"nobody takes it up", "trigger good --wait --timeout=50ms", 3, []string{
 			`the operation "reconcile", which is not taken up yet`,

@@ -220,6 +220,9 @@ func (s *shop) expect(cases ...itemsCase) {
 				s.t.Errorf("%s: expected %q in\n%s", tc.reason, text, out)
 			}
 		}
+		if strings.Count(out, "your own rights") > 1 {
+			s.t.Errorf("%s: the same advice is given twice:\n%s", tc.reason, out)
+		}
 		if strings.Contains(out, "t0ps3cret") {
 			s.t.Errorf("%s: a secret is shown:\n%s", tc.reason, out)
 		}

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,8 +11,11 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -77,20 +81,37 @@ func TestHTTPHookErrors(t *testing.T) {
 	}
 }
 
-// TestSlowWriteIsNoTimeout: a write of what the hook has answered that takes too long is tried again, and is not taken
-// for the job's timeout.
-func TestSlowWriteIsNoTimeout(t *testing.T) {
+// TestSlowRequestIsNoTimeout: a write of what the hook has answered that takes too long, or the read after a conflict of
+// it, is tried again, and is not taken for the job's timeout.
+func TestSlowRequestIsNoTimeout(t *testing.T) {
 	t.Parallel()
-	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.write = func(n int, do func() error) error {
-		if n == 3 { // after the pick-up and the finalizer
-			return context.DeadlineExceeded
-		}
-		return do()
-	}
-	b.setJob()
-	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.errs) != 1 {
-		t.Errorf("expected success after one error, but found %s, errors %v", describe(item), b.errs)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "deployitems"}, "item", errors.New("changed"))
+	for name, err := range map[string]error{"write": context.DeadlineExceeded, "read": conflict} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
+			slow := false
+			b.write = func(n int, do func() error) error {
+				if n == 3 { // after the pick-up and the finalizer
+					slow = name == "read"
+					return err
+				}
+				return do()
+			}
+			b.reconciler.live = interceptor.NewClient(b.admin, interceptor.Funcs{Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+			) error {
+				if slow {
+					slow = false
+					return context.DeadlineExceeded
+				}
+				return c.Get(ctx, key, obj, opts...)
+			}})
+			b.setJob()
+			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.errs) != 1 {
+				t.Errorf("expected success after one error, but found %s, errors %v", describe(item), b.errs)
+			}
+		})
 	}
 }
 

@@ -81,7 +81,7 @@ func (r *router) delayFor(key lock.Key) time.Duration {
 	return min(time.Duration(rank)*rankDelay, maxRankDelay)
 }
 
-// Freed implements lock.Listener: another replica has released the lock of an item.
+// Freed implements lock.Listener: the lock of an item can be had now.
 func (r *router) Freed(key lock.Key) {
 	r.memory.wake(key.Item, key.Plugin, r.now())
 	r.enqueue(key.Plugin, key.Item, priorityChange, r.delayFor(key))

@@ -77,14 +77,19 @@ func write(
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errOutdated
 	}
-	if errors.Is(err, context.DeadlineExceeded) { // which is not that of the job
-		return fmt.Errorf("write deploy item: no answer from the API server within %s", writeTimeout)
-	}
 	if err != nil {
-		return fmt.Errorf("write deploy item: %w", err)
+		return notOfJob(fmt.Errorf("write deploy item: %w", err))
 	}
 	*item = *after
 	return nil
+}
+
+// notOfJob keeps the timeout of a request from being taken for that of the job.
+func notOfJob(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // writeStatus writes a change of the status, and the note with it. It is not for the pick-up, which must not be
@@ -181,7 +186,7 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 		return errOutdated
 	}
 	if err != nil {
-		return err
+		return notOfJob(fmt.Errorf("read deploy item: %w", err))
 	}
 	if !wanted(fresh) {
 		return errOutdated
@@ -189,7 +194,7 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 	if err := j.lock.Verify(ctx); errors.Is(err, lock.ErrLost) {
 		return errOutdated
 	} else if err != nil {
-		return err
+		return notOfJob(err)
 	}
 	if contract.UnknownOperation(fresh) != contract.UnknownOperation(j.item) {
 		j.r.reportUnknownOperation(fresh)

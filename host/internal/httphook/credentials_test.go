@@ -79,6 +79,9 @@ func TestTLS(t *testing.T) {
 			secret: map[string][]byte{"ca.crt": openCA}, serverName: "example.com",
 		},
 		"Unknown": {reason: "without one those of the system count", url: open.URL, fails: true},
+		"OtherAuthority": {
+			reason: "its authority is another one", url: open.URL, secret: map[string][]byte{"ca.crt": certificate}, fails: true,
+		},
 		"OtherName": {
 			reason: "the certificate is for other names", url: open.URL, secret: map[string][]byte{"ca.crt": openCA},
 			serverName: "example.org", fails: true,

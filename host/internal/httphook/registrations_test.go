@@ -205,6 +205,7 @@ func TestNotReady(t *testing.T) {
 			w := newWorld(t, tc.given...)
 			tc.hook.Capabilities = []v1alpha1.HookCapability{v1alpha1.HookPreReconcile}
 			w.register("hook", tc.hook, itemType)
+			w.register("whole", uriHook(address), otherType)
 			status, err := w.reconcile("hook")
 			_, problem := w.For(itemType)
 			var notReady *NotReadyError // stands in the way of the phases alone in which the hook would be called
@@ -212,6 +213,9 @@ func TestNotReady(t *testing.T) {
 				!notReady.Concerns(v1alpha1.HookPreReconcile) ||
 				notReady.Concerns(v1alpha1.HookFinalize) != (tc.why == reasonInvalid) {
 				t.Fatalf("%s: found %+v (%v, %v)", tc.reason, status, problem, err)
+			}
+			if other := w.read("whole").Status; w.hook(otherType) == nil || conditionOf(&other, conditionReady) == nil {
+				t.Errorf("%s: it keeps another hook from being ready: %+v", tc.reason, other)
 			}
 			places := []string{whyNot(status, conditionHookResolved), whyNot(status, conditionReady), problem.Error(), w.event()}
 			for i, place := range places {

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,9 +67,11 @@ func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 func (l *Locker) Forget(plugin string, item types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lock := l.mine[owner{plugin, item}]; lock != nil {
+	gone := owner{plugin, item}
+	maps.DeleteFunc(l.waiting, func(key Key, _ struct{}) bool { return key.owner() == gone })
+	if lock := l.mine[gone]; lock != nil {
 		lock.end()
-		delete(l.mine, lock.key.owner())
+		delete(l.mine, gone)
 	}
 }
 

@@ -170,7 +170,7 @@ func (r *Replicas) Process() string { return r.process }
 
 // Valid reports whether this replica may count itself as alive: it began its last successful renewal less than two
 // thirds of its Lease's duration ago, and Run has not ended. No other replica takes this one for dead as long as it
-// has not been false. Once it was false, it is not true again before all subscribers have heard so.
+// has not been false.
 func (r *Replicas) Valid() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -216,11 +216,14 @@ func (r *runner) end() {
 		_ = r.lifeline.Close() // nothing was written to it
 	}
 	_ = r.stdout.Close() // it never fails
+	// A plugin may leave much on the disk, and nobody waits for its removal: go-plugin, which would, no longer finds it.
+	left := r.dir + ".left"
+	if err := os.Rename(r.dir, left); err != nil {
+		left = r.dir
+	}
 	close(r.ended)
-	// Nobody waits for what is left on the disk: a plugin may leave much. go-plugin removes the directory only for
-	// programs that it could start.
-	if err := os.RemoveAll(r.dir); err != nil {
-		r.log.Warn("what the plugin has left behind cannot be removed", "dir", r.dir, "error", err.Error())
+	if err := os.RemoveAll(left); err != nil {
+		r.log.Warn("what the plugin has left behind cannot be removed", "dir", left, "error", err.Error())
 	}
 }
 

@@ -138,7 +138,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 		part, after, complete := bytes.Cut(rest, []byte{'\n'})
 		room := maxLine - len(w.line)
 		w.line, w.cut = append(w.line, part[:min(len(part), room)]...), w.cut || len(part) > room
-		if complete {
+		if complete || w.first != nil && len(w.line) >= maxHandshake { // so long a line is no handshake
 			w.endLine(w.log.clock.Now())
 		}
 		rest = after
@@ -309,7 +309,7 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 		case isText:
 			attrs = append(attrs, slog.String(attributeKey(key), textOf(value)))
 		default:
-			attrs = append(attrs, slog.Any(attributeKey(key), json.RawMessage(clean(value))))
+			attrs = append(attrs, slog.Any(attributeKey(key), jsonValue(clean(value))))
 		}
 	}
 	_, closing := decoder.Token()
@@ -323,6 +323,12 @@ func parseRecord(text []byte, now time.Time) (slog.Record, error) {
 	record.AddAttrs(attrs...)
 	return record, nil
 }
+
+// jsonValue is a JSON value that is no string. Its kind keeps the text format from quoting numbers, as it does bytes.
+type jsonValue string
+
+// MarshalJSON returns the value as it is.
+func (v jsonValue) MarshalJSON() ([]byte, error) { return []byte(v), nil }
 
 // textOf is the text that a JSON string holds.
 func textOf(value json.RawMessage) string {

@@ -197,6 +197,17 @@ func TestLogIsPlainText(t *testing.T) {
 	}
 }
 
+// Numbers and booleans of a plugin's record are such in either format.
+func TestLogValues(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	l := newProcessLog(slog.New(slog.NewTextHandler(&out, nil)), clocktesting.NewFakeClock(time.Now()))
+	_, _ = l.writer("stderr").Write([]byte(`{"level":"INFO","msg":"m","attempt":3,"ok":true,"text":"3"}` + "\n"))
+	if !strings.Contains(out.String(), "attempt=3 ok=true text=3") {
+		t.Errorf("found %s", out.String())
+	}
+}
+
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]slog.Level{

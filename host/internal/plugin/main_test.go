@@ -100,8 +100,11 @@ func programs() map[string]func() {
 			leave("started", "yes")
 			sleep()
 		},
-		"garbage":   func() { say("Hello, \xff I am no plugin.\nReally.") },
-		"endless":   func() { say(strings.Repeat("x", 1<<20)) },
+		"garbage": func() { say("Hello, \xff I am no plugin.\nReally.") },
+		"endless": func() {
+			fmt.Fprint(os.Stdout, strings.Repeat("x", 1<<20))
+			sleep()
+		},
 		"version9":  func() { say("1|9|unix|/nowhere|grpc") },
 		"netrpc":    func() { say("1|1|unix|/nowhere|netrpc") },
 		"unbound":   func() { say("1|1|unix|/nowhere|grpc") },

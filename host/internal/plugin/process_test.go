@@ -47,7 +47,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		"silent":   {"says nothing", 5 * time.Second, []string{"no handshake within 5s"}},
 		// the other one must start in that time, too
 		"garbage": {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
-		"endless": {"a line without an end", patience, []string{"is no Pergola plugin"}},
+		"endless": {"a line without an end", patience, []string{"is no handshake: xxx"}},
 		"version9": {"speaks another version", patience, []string{"speaks version 9 of the protocol (it was built with",
 			"this host speaks version 1; run a newer host"}},
 		"netrpc": {"speaks another protocol", patience, []string{"is no Pergola plugin", "does not serve gRPC"}},

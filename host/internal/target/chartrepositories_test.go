@@ -103,13 +103,13 @@ func TestChartRepository(t *testing.T) {
 		{ca(certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), noPEM},
 	} {
 		want := sdk.ChartRepositoryCredentials{
-			URL: address, Problem: `Context "shop/default": configurations.helmChartRepoCredentials.auths[0]` + tc.problem,
+			Problem: `Context "shop/default": configurations.helmChartRepoCredentials.auths[0]` + tc.problem,
 		}
-		got := resolve(tc.entry)
-		if got.URL == "" { // nobody knows it, or it may have a password in it
-			want.URL = ""
+		// A URL stays that can be read, without the user in it; an entry with a number for a text cannot be read at all.
+		if strings.Contains(tc.entry, "charts.example.org/stable") && !strings.Contains(tc.entry, "31337") {
+			want.URL = address
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, resolve(tc.entry)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.entry, diff)
 		}
 	}
