@@ -66,9 +66,9 @@ var Loading = Stage{
 	"schema-no-json":       plain(schema("][")),
 }
 
-// Rendering are charts in which a template does not come to an end, needs too much, or renders what cannot be read.
-// These charts, and those of Loading that are called deep or bomb, may take all the memory and time there is: they
-// are for a process with limits, not for that of a test.
+// Rendering are charts in which a template does not come to an end, needs too much, or renders what cannot be read, or
+// in which a file needs too much that is read before. These charts, and those of Loading that are called deep or bomb,
+// may take all the memory and time there is: they are for a process with limits, not for that of a test.
 var Rendering = Stage{
 	// Ends at the depth that Go's templates allow, with some hundred megabytes of stack.
 	"recursion-template": plain(evil(`{{ define "x" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`)),
@@ -90,6 +90,11 @@ var Rendering = Stage{
 	"output-invalid-utf8": plain(evil(object + "\n  key: \"\xff\xfe\xc3\x28\"\n")),
 	// Hard to parse.
 	"template-deep": plain(evil("{{ " + nested(depth, "(", "", ")") + " }}")),
+	// Gigabytes of JSON, and a time that is the square of the lines, before anything is rendered.
+	"values-text-bomb": plain(values(
+		"a: &a " + strings.Repeat("x", 500_000) + "\nb: [" + strings.Repeat("*a, ", 10_000) + "]\n")),
+	"values-tags": plain(values(numbered(200_000, "%%TAG !a%d! b\n") + "---\na: 1\n")),
+	"schema-many": plain(schema(`{"properties":{` + numbered(300_000, `"a%d":{},`) + `"b":{}}}`)),
 }
 
 // HostileKinds returns the kinds of hostile charts that do their harm at one of the stages, sorted; without stages,
@@ -213,6 +218,15 @@ func aliasBomb() string {
 // nested is something in itself, so many times, around a core.
 func nested(depth int, opening, core, closing string) string {
 	return strings.Repeat(opening, depth) + core + strings.Repeat(closing, depth)
+}
+
+// numbered repeats a text with a number in it.
+func numbered(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 // deep is the end of a template that renders a value in itself.

@@ -1,35 +1,62 @@
 package helm3
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"fmt"
+	"io"
+	"math"
 	"os"
+	"path"
+	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
+// Helm bounds each archive by itself; contents bounds a chart with all of its sub-charts.
+func init() { loader.MaxDecompressedChartSize = math.MaxInt64 } //nolint:gochecknoinits // requests share it
+
 // source is a chart that was read but not prepared: preparing changes it.
 type source struct {
-	files []archive.File
+	files []*loader.BufferedFile
 }
 
 // readChart reads the archive of the request.
 func (o *operation) readChart() (*source, error) {
-	file, err := os.Open(o.req.Chart.Path)
+	archive, err := readFile(o.req.Chart.Path)
+	if err != nil {
+		return nil, err
+	}
+	c := contents{limits: o.req.Limits}
+	if err := c.check(bytes.NewReader(archive), ""); err != nil {
+		return nil, err
+	}
+	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
+	if err != nil {
+		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
+			"the chart archive cannot be read: %s; pack the chart with `helm package`", tidy(err.Error()))}
+	}
+	return &source{files: files}, nil
+}
+
+// readFile reads the archive as it is. A disk that fails may go better the next time.
+func readFile(name string) ([]byte, error) {
+	file, err := os.Open(name) // #nosec G304 -- the plugin has written it
 	if err != nil {
 		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: "open the chart: " + reason(err)}
 	}
 	defer func() { _ = file.Close() }() // nothing was written
-	files, err := archive.Read(file, archive.Limits{
-		UnpackedBytes: o.req.Limits.UnpackedBytes, Files: o.req.Limits.Files, Depth: o.req.Limits.Depth,
-	})
+	archive, err := io.ReadAll(file)
 	if err != nil {
-		return nil, unread(err)
+		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: "read the chart: " + reason(err)}
 	}
-	return &source{files: files}, nil
+	return archive, nil
 }
 
 // reason returns what an error of a file says without its path, which is of no use to anybody but this process.
@@ -41,26 +68,86 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// unread explains why there is no chart. What the archive is not to blame for, such as a disk that fails, may go better the next time.
-func unread(err error) *helm.Error {
-	var refused *archive.Error
-	switch {
-	case !errors.As(err, &refused):
-		return &helm.Error{Kind: helm.ClusterFailed, Message: "read the chart: " + reason(err)}
-	case refused.Kind == archive.LimitExceeded:
-		return &helm.Error{Kind: helm.LimitExceeded, Message: err.Error()}
-	default:
-		return &helm.Error{Kind: helm.ChartInvalid, Message: err.Error()}
+// maxName is how long a path may be on Linux.
+const maxName = 4096
+
+// contents counts what is in the archive of a chart, together with those of its sub-charts.
+type contents struct {
+	limits helm.Limits
+	bytes  int64
+	files  int
+}
+
+// check refuses what Helm's loader does not: names that lead out of the chart, links and other entries (it makes empty
+// files of them), and more than the limits allow. An archive that cannot be read is left to the loader.
+func (c *contents) check(archive io.Reader, parent string) error {
+	unzipped, err := gzip.NewReader(archive)
+	if err != nil {
+		return nil //nolint:nilerr // see above
 	}
+	for entries := tar.NewReader(unzipped); ; {
+		entry, err := entries.Next()
+		if err != nil {
+			return nil //nolint:nilerr // see above
+		}
+		name := strings.ReplaceAll(entry.Name, `\`, "/") // as the loader does
+		if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
+			return refused(helm.ChartInvalid, parent+entry.Name, "has a name that leads out of its folder")
+		}
+		name = parent + path.Clean(name)
+		if err := c.count(entry, name); err != nil {
+			return err
+		}
+		if path.Base(path.Dir(name)) == "charts" && path.Ext(name) == ".tgz" {
+			if err := c.check(entries, name+"/"); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *contents) count(entry *tar.Header, name string) error {
+	switch entry.Typeflag {
+	case tar.TypeReg:
+		c.bytes += entry.Size
+	case tar.TypeDir, tar.TypeXGlobalHeader:
+	case tar.TypeSymlink:
+		return refused(helm.ChartInvalid, name, "is a symbolic link; a chart consists of regular files")
+	default:
+		return refused(helm.ChartInvalid, name, "is a link or a device; a chart consists of regular files")
+	}
+	c.files++
+	depth := strings.Count(name, "/charts/")
+	switch {
+	case len(name) > maxName:
+		return refused(helm.LimitExceeded, name, "has a name of %d bytes; %d are allowed", len(name), maxName)
+	case entry.Size > loader.MaxDecompressedFileSize:
+		return refused(helm.LimitExceeded, name, "has %d bytes; %d are allowed",
+			entry.Size, loader.MaxDecompressedFileSize)
+	case c.bytes > c.limits.UnpackedBytes:
+		return refused(helm.LimitExceeded, name,
+			"is too large: the chart unpacks to more than the %d bytes that are allowed", c.limits.UnpackedBytes)
+	case c.files > c.limits.Files:
+		return refused(helm.LimitExceeded, name, "is one too many: %d files and folders are allowed", c.limits.Files)
+	case depth > c.limits.Depth:
+		return refused(helm.LimitExceeded, name, "is in a sub-chart at depth %d; %d is allowed", depth, c.limits.Depth)
+	}
+	return nil
+}
+
+// refused says what is wrong with a file. The end of a long name tells more than its beginning.
+func refused(kind helm.Kind, name, format string, args ...any) error {
+	const enough = 200
+	if len(name) > enough {
+		name = "..." + name[len(name)-enough:]
+	}
+	message := fmt.Sprintf("the file %q of the chart ", name) + fmt.Sprintf(format, args...)
+	return &helm.Error{Kind: kind, Message: message}
 }
 
 // load has the library read the files.
 func (s *source) load() (*chart.Chart, error) {
-	files := make([]*loader.BufferedFile, 0, len(s.files))
-	for _, f := range s.files {
-		files = append(files, &loader.BufferedFile{Name: f.Name, Data: f.Data})
-	}
-	loaded, err := loader.LoadFiles(files)
+	loaded, err := loader.LoadFiles(s.files)
 	if err != nil {
 		return nil, unreadable(loaded, err)
 	}
