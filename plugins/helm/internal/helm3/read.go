@@ -20,7 +20,7 @@ import (
 )
 
 // Helm bounds each archive by itself; contents bounds a chart with all of its sub-charts.
-func init() { loader.MaxDecompressedChartSize = math.MaxInt64 } //nolint:gochecknoinits // requests share it
+func init() { loader.MaxDecompressedChartSize = math.MaxInt64 }
 
 // source is a chart that was read but not prepared: preparing changes it.
 type source struct {
@@ -29,9 +29,9 @@ type source struct {
 
 // readChart reads the archive of the request.
 func (o *operation) readChart() (*source, error) {
-	archive, err := readFile(o.req.Chart.Path)
+	archive, err := os.ReadFile(o.req.Chart.Path)
 	if err != nil {
-		return nil, err
+		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: reason(err)} // a disk may do better the next time
 	}
 	c := contents{limits: o.req.Limits}
 	if err := c.check(bytes.NewReader(archive), ""); err != nil {
@@ -45,27 +45,12 @@ func (o *operation) readChart() (*source, error) {
 	return &source{files: files}, nil
 }
 
-// readFile reads the archive as it is. A disk that fails may go better the next time.
-func readFile(name string) ([]byte, error) {
-	file, err := os.Open(name) // #nosec G304 -- the plugin has written it
-	if err != nil {
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: "open the chart: " + reason(err)}
-	}
-	defer func() { _ = file.Close() }() // nothing was written
-	archive, err := io.ReadAll(file)
-	if err != nil {
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: "read the chart: " + reason(err)}
-	}
-	return archive, nil
-}
-
-// reason returns what an error of a file says without its path, which is of no use to anybody but this process.
+// reason returns what an error of the file says without its path, which is of no use to anybody but this process.
 func reason(err error) string {
-	var of *os.PathError
-	if errors.As(err, &of) {
-		return of.Err.Error()
+	if of, ok := errors.AsType[*os.PathError](err); ok {
+		return of.Op + " the chart: " + of.Err.Error()
 	}
-	return err.Error()
+	return "read the chart: " + err.Error()
 }
 
 // maxName is how long a path may be on Linux.
