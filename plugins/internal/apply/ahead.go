@@ -10,7 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // place is where objects can be listed together.
 type place struct {
-	mapping   targetclient.Mapping
+	mapping   target.Mapping
 	namespace string
 	selector  string
 }
@@ -48,7 +48,7 @@ func (r runner) readAhead(ctx context.Context, stage []*Item) *ahead {
 }
 
 // listAhead lists items where that takes fewer requests than to read each. selector says by which labels an item is found.
-func listAhead(ctx context.Context, client *targetclient.Client, all []*Item, selector func(*Item) string) *ahead {
+func listAhead(ctx context.Context, client *target.Client, all []*Item, selector func(*Item) string) *ahead {
 	names := map[place]map[string]*Item{}
 	for _, i := range all {
 		at := place{mapping: i.Mapping, namespace: i.Key.Namespace, selector: selector(i)}
@@ -70,7 +70,7 @@ func listAhead(ctx context.Context, client *targetclient.Client, all []*Item, se
 
 // list notes what a list of a place shows of items, which are by name. It leaves off when it has all of them, or has taken as many requests
 // as it would have taken to read each.
-func (a *ahead) list(ctx context.Context, client *targetclient.Client, at place, items map[string]*Item) error {
+func (a *ahead) list(ctx context.Context, client *target.Client, at place, items map[string]*Item) error {
 	options := metav1.ListOptions{LabelSelector: at.selector, Limit: pageSize}
 	missing := len(items)
 	for range len(items) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -21,7 +21,7 @@ const maxSteps = 8
 
 // runner carries decisions out.
 type runner struct {
-	client   *targetclient.Client
+	client   *target.Client
 	plan     *Plan
 	recorded Recorded
 }
@@ -160,7 +160,7 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 // notServed deals with a resource that the API server does not know although it should. Just after a
 // CustomResourceDefinition was established that passes; otherwise what the client knows of kinds is outdated.
 func (r runner) notServed(ctx context.Context, i *Item, err error) outcome {
-	r.client.Forget(ctx)
+	r.client.Forget()
 	if i.definedHere {
 		return outcome{waiting: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}
 	}

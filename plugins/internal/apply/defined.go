@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // addDefined adds the kinds that a CustomResourceDefinition defines; other objects define none. One that lacks a field is
 // left to the API server, which says what is wrong with it.
-func addDefined(defined map[schema.GroupVersionKind]targetclient.Mapping, o *unstructured.Unstructured) {
+func addDefined(defined map[schema.GroupVersionKind]target.Mapping, o *unstructured.Unstructured) {
 	if gvk := o.GroupVersionKind(); !object.IsCRD(gvk.Group, gvk.Kind) {
 		return
 	}
@@ -34,7 +34,7 @@ func addDefined(defined map[schema.GroupVersionKind]targetclient.Mapping, o *uns
 		}
 		name, _ := version["name"].(string)
 		gv := schema.GroupVersion{Group: group, Version: name}
-		defined[gv.WithKind(kind)] = targetclient.Mapping{
+		defined[gv.WithKind(kind)] = target.Mapping{
 			Resource:   gv.WithResource(plural),
 			Namespaced: text("spec", "scope") == "Namespaced",
 		}

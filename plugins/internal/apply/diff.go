@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -29,14 +28,14 @@ const (
 // Diff tells what Run and Patch would change, by dry runs of the same requests; nothing is changed on the target. What would stay as it is,
 // is not in it, and neither is what another deployer would do. An object over which the job would fail is a change with the action fail. The
 // error says that the target cannot be asked.
-func Diff(ctx context.Context, client *targetclient.Client, plan *Plan, recorded Recorded) ([]sdk.Change, error) {
+func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) ([]sdk.Change, error) {
 	d := differ{client: client, recorded: recorded, namespaces: plan.namespaces()}
 	var changes []sdk.Change
 	var errs []error
 	for _, f := range each(plan.Items(), func(i *Item) foreseen { return d.foresee(ctx, i) }) {
 		switch {
 		case f.err != nil:
-			errs = append(errs, about("compare", f.item.Path, f.item.Key, targeterror.Explain(client.Host, f.err)))
+			errs = append(errs, about("compare", f.item.Path, f.item.Key, target.Explain(client.Host, f.err)))
 		case f.action != "":
 			changes = append(changes, f.change())
 		}
@@ -45,7 +44,7 @@ func Diff(ctx context.Context, client *targetclient.Client, plan *Plan, recorded
 		f := foreseen{item: u.Item, action: sdk.ActionFail, notes: []string{u.problem().Error()}}
 		changes = append(changes, f.change())
 	}
-	return changes, targeterror.Collect(errs)
+	return changes, target.Collect(errs)
 }
 
 // foreseen is what a job would do to one object. Without an action that is nothing.
@@ -96,7 +95,7 @@ func (p *Plan) namespaces() map[string]bool {
 
 // differ foresees what a runner would do.
 type differ struct {
-	client   *targetclient.Client
+	client   *target.Client
 	recorded Recorded
 	// namespaces are the names of those that the plan creates.
 	namespaces map[string]bool
@@ -206,6 +205,6 @@ func (d differ) failure(i *Item, live *unstructured.Unstructured, err error) for
 		return foreseen{item: i, err: err}
 	}
 	return foreseen{item: i, action: sdk.ActionFail, before: live, notes: []string{
-		fmt.Sprintf("a dry run fails: %v", targeterror.Explain(d.client.Host, err)),
+		fmt.Sprintf("a dry run fails: %v", target.Explain(d.client.Host, err)),
 	}}
 }

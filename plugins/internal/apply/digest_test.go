@@ -8,7 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -37,7 +37,7 @@ func thing(spec any) *unstructured.Unstructured {
 
 // itemOf returns an item with default settings.
 func itemOf(o *unstructured.Unstructured) *Item {
-	return newItem(Manifest{Manifest: object.Manifest{Object: o}}, targetclient.Mapping{}, false, owner.Owner{Namespace: "ns", Name: "item"})
+	return newItem(Manifest{Manifest: object.Manifest{Object: o}}, target.Mapping{}, false, owner.Owner{Namespace: "ns", Name: "item"})
 }
 
 // grow adds fields that a manifest with the same content does not name, as defaulting does.
@@ -159,9 +159,9 @@ func TestDigestOfManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := Manifest{Manifest: object.Manifest{Object: thing("x")}, AnnotateBeforeCreate: map[string]string{"a": "b"}}
-			before := newItem(m, targetclient.Mapping{}, false, owner.Owner{})
+			before := newItem(m, target.Mapping{}, false, owner.Owner{})
 			c.change(&m)
-			after := newItem(m, targetclient.Mapping{}, false, owner.Owner{})
+			after := newItem(m, target.Mapping{}, false, owner.Owner{})
 			if got := after.Stale(memo(before, before.Desired)); got != c.stale {
 				t.Errorf("%s: expected that the object is to be written: %t, but found %t", c.reason, c.stale, got)
 			}

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -45,7 +44,7 @@ type Observed struct {
 //
 // The error holds those of all objects that cannot be read; what is returned beside it are the others.
 func Observe(
-	ctx context.Context, client *targetclient.Client, plan *Plan, recorded Recorded, selector labels.Set,
+	ctx context.Context, client *target.Client, plan *Plan, recorded Recorded, selector labels.Set,
 ) ([]Observed, error) {
 	items := plan.Items()
 	o := observer{
@@ -65,7 +64,7 @@ func Observe(
 		return result{observed, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, about("read", items[i].Path, items[i].Key, targeterror.Explain(client.Host, r.err)))
+			errs = append(errs, about("read", items[i].Path, items[i].Key, target.Explain(client.Host, r.err)))
 			continue
 		}
 		all = append(all, r.observed)
@@ -73,11 +72,11 @@ func Observe(
 	for _, u := range plan.unknown {
 		all = append(all, o.unserved(u.Item))
 	}
-	return all, targeterror.Collect(errs)
+	return all, target.Collect(errs)
 }
 
 type observer struct {
-	client   *targetclient.Client
+	client   *target.Client
 	plan     *Plan
 	recorded Recorded
 	known    *ahead
@@ -121,7 +120,7 @@ func (o observer) read(ctx context.Context, i *Item) (*unstructured.Unstructured
 	}
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		// It is the kind that was not found.
-		o.client.Forget(ctx)
+		o.client.Forget()
 	}
 	return nil, nil //nolint:nilnil // see above
 }
@@ -139,7 +138,7 @@ func gone(i *Item, entry managedresource.ManagedResourceStatus) Observed {
 // but the ledger may know under which name there was an object.
 func (o observer) unserved(unknown *Item) Observed {
 	for _, namespaced := range []bool{true, false} {
-		i := newItem(unknown.Manifest, targetclient.Mapping{Namespaced: namespaced}, false, unknown.owner)
+		i := newItem(unknown.Manifest, target.Mapping{Namespaced: namespaced}, false, unknown.owner)
 		if entry, ok := o.recorded(i.Key); ok {
 			observed := gone(i, entry)
 			observed.Done = o.plan.isDone(i, entry, nil)

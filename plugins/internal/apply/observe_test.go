@@ -314,7 +314,7 @@ func TestObserveCustomResource(t *testing.T) {
 		return err == nil
 	})
 	w.Eventually("the kind to be discovered", func() bool {
-		w.client.Forget(t.Context())
+		w.client.Forget()
 		observed, err := apply.Observe(t.Context(), w.client, w.planOfOthers(gadget), w.recorded, byOthers)
 		if err != nil || len(observed) != 1 {
 			t.Fatalf("expected one object, but found %v, %v", observed, err)
@@ -334,7 +334,7 @@ func TestObserveCustomResource(t *testing.T) {
 	// At first the client still believes that there is the kind.
 	w.Eventually("the resource to go", func() bool { return cmp.Equal(missing, w.observe(gadget)) })
 	w.Eventually("the kind to go", func() bool {
-		w.client.Forget(t.Context())
+		w.client.Forget()
 		return len(w.planOfOthers(gadget).Items()) == 0
 	})
 	if diff := cmp.Diff(missing, w.observe(gadget)); diff != "" {

@@ -5,8 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // Unpatched returns those of applied that Patch would change. Their memos are to be struck off the ledger before, like those of objects whose
@@ -26,7 +25,7 @@ func Unpatched(applied []Applied) []Applied {
 // applied that have a patch, as they are then. The error holds those of all objects; what is returned beside it has been done.
 //
 // An object with the policy immutable is patched, too: it is its manifest that is written only once.
-func Patch(ctx context.Context, client *targetclient.Client, applied []Applied) ([]Applied, error) {
+func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]Applied, error) {
 	var all []Applied
 	for _, a := range applied {
 		if a.PatchAfterDeployment != nil {
@@ -44,15 +43,15 @@ func Patch(ctx context.Context, client *targetclient.Client, applied []Applied) 
 		return result{after, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, about("patch", all[i].Path, all[i].Key, targeterror.Explain(client.Host, r.err)))
+			errs = append(errs, about("patch", all[i].Path, all[i].Key, target.Explain(client.Host, r.err)))
 			continue
 		}
 		done = append(done, r.applied)
 	}
-	return done, targeterror.Collect(errs)
+	return done, target.Collect(errs)
 }
 
-func patchOne(ctx context.Context, client *targetclient.Client, a Applied) (Applied, error) {
+func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, error) {
 	if a.lacksPatch() {
 		live, err := newWriter(client, a.Item).patch(ctx, a.Item, a.PatchAfterDeployment)
 		if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -63,7 +62,7 @@ type Item struct {
 	Key object.Key
 	// Desired is the object as it is to be, with the labels of its owner, if it has one.
 	Desired *unstructured.Unstructured
-	Mapping targetclient.Mapping
+	Mapping target.Mapping
 
 	owner owner.Owner
 	// definedHere says that a CustomResourceDefinition of the same plan defines the kind.
@@ -127,12 +126,12 @@ type Plan struct {
 // zero value, they stay as they are, for Observe, and for Diff with objects that somebody else writes. The error names all objects that
 // occur twice; those of a kind that neither the target nor a CustomResourceDefinition among the objects defines are errors of
 // Run. asOf is for Client.Mapping.
-func NewPlan(ctx context.Context, client *targetclient.Client, manifests []Manifest, by owner.Owner, asOf time.Time) (*Plan, error) {
-	defined := map[schema.GroupVersionKind]targetclient.Mapping{}
+func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time) (*Plan, error) {
+	defined := map[schema.GroupVersionKind]target.Mapping{}
 	for _, m := range manifests {
 		addDefined(defined, m.Object)
 	}
-	find := func(gvk schema.GroupVersionKind) (mapping targetclient.Mapping, definedHere bool, err error) {
+	find := func(gvk schema.GroupVersionKind) (mapping target.Mapping, definedHere bool, err error) {
 		if mapping, ok := defined[gvk]; ok {
 			return mapping, true, nil
 		}
@@ -145,7 +144,7 @@ func NewPlan(ctx context.Context, client *targetclient.Client, manifests []Manif
 		mapping, definedHere, err := find(m.Object.GroupVersionKind())
 		ignored := m.Policy == managedresource.PolicyIgnore
 		if err != nil && !ignored && !meta.IsNoMatchError(err) {
-			return nil, targeterror.Explain(client.Host, err)
+			return nil, target.Explain(client.Host, err)
 		}
 		item := newItem(m, mapping, definedHere, by)
 		if err != nil {
@@ -166,12 +165,12 @@ func NewPlan(ctx context.Context, client *targetclient.Client, manifests []Manif
 		}
 		plan.keys[item.Key] = m.Path
 	}
-	return plan, targeterror.Collect(duplicates)
+	return plan, target.Collect(duplicates)
 }
 
 // keyOfUnknown returns the key of an object that is not served in its version. Another version tells whether the kind has namespaces; without
 // one, the key is as the manifest is written.
-func keyOfUnknown(ctx context.Context, client *targetclient.Client, m Manifest, asOf time.Time) object.Key {
+func keyOfUnknown(ctx context.Context, client *target.Client, m Manifest, asOf time.Time) object.Key {
 	key := object.KeyOf(m.Object)
 	mapping, err := client.MappingInAnyVersion(ctx, m.Object.GroupVersionKind(), asOf)
 	switch {
@@ -194,7 +193,7 @@ type unknownKind struct {
 // problem has no code: another deploy item or an operator may define the kind while the job has time.
 func (u unknownKind) problem() error {
 	gvk := u.Object.GroupVersionKind()
-	return &sdk.Error{Reason: targeterror.ReasonUnknownKind, Err: fmt.Errorf(
+	return &sdk.Error{Reason: target.ReasonUnknownKind, Err: fmt.Errorf(
 		"target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
 		u.host, gvk.Kind, gvk.GroupVersion())}
 }
@@ -208,7 +207,7 @@ func (p *Plan) problems() []error {
 	return errs
 }
 
-func newItem(m Manifest, mapping targetclient.Mapping, definedHere bool, by owner.Owner) *Item {
+func newItem(m Manifest, mapping target.Mapping, definedHere bool, by owner.Owner) *Item {
 	if m.Policy == "" {
 		m.Policy = managedresource.PolicyManage
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -33,7 +33,7 @@ func TestNewItem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := Manifest{Manifest: object.Manifest{Object: named(c.namespace)}}
-			item := newItem(m, targetclient.Mapping{Namespaced: c.namespaced}, false, by)
+			item := newItem(m, target.Mapping{Namespaced: c.namespaced}, false, by)
 			if got := item.Key.String(); got != c.want {
 				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
 			}
@@ -75,14 +75,14 @@ func TestEstablished(t *testing.T) {
 
 func TestAddDefined(t *testing.T) {
 	t.Parallel()
-	defined := map[schema.GroupVersionKind]targetclient.Mapping{}
+	defined := map[schema.GroupVersionKind]target.Mapping{}
 	addDefined(defined, of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{
 		"group": "example.org", "scope": "Namespaced", "names": fields{"kind": "Widget", "plural": "widgets"},
 		"versions": []any{fields{"name": "v1", "served": true}, fields{"name": "v0", "served": false}, "nonsense"},
 	}}))
 	addDefined(defined, of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": "nonsense"}))
 	addDefined(defined, of("v1", "ConfigMap", nil))
-	want := map[schema.GroupVersionKind]targetclient.Mapping{
+	want := map[schema.GroupVersionKind]target.Mapping{
 		{Group: "example.org", Version: "v1", Kind: "Widget"}: {
 			Resource: schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}, Namespaced: true,
 		},

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -69,7 +69,7 @@ func TestOthersForEver(t *testing.T) {
 		return nil, nil
 	})
 	_, err := w.run(manifest(w.configMap("a", fields{"a": "2"})))
-	w.mustFail(err, targeterror.ReasonTarget, false, "ConfigMap "+w.Namespace+"/a", "others keep changing it at the same time")
+	w.mustFail(err, target.ReasonTarget, false, "ConfigMap "+w.Namespace+"/a", "others keep changing it at the same time")
 }
 
 // TestOthersCreateFirst: an object that appears when nobody expects it is treated as any that exists.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -74,7 +74,7 @@ func TestInvalidIsNotImmutable(t *testing.T) {
 	w.mustRun(manifest(w.deployment("web", 1)))
 	uid := w.MustGet(deployments, "web").GetUID()
 	_, err := w.run(manifest(w.deployment("web", -1), recreate))
-	w.mustFail(err, targeterror.ReasonRejected, true, "spec.replicas")
+	w.mustFail(err, target.ReasonRejected, true, "spec.replicas")
 	if w.MustGet(deployments, "web").GetUID() != uid {
 		t.Error("the object was replaced")
 	}

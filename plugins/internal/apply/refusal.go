@@ -16,7 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Reasons that are given to errors of writes, beside those of package targeterror.
+// Reasons that are given to errors of writes, beside those of package target.
 const (
 	// ReasonImmutableField: the object cannot be changed as the manifest says, but could be created so.
 	ReasonImmutableField = "ImmutableField"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -52,7 +52,7 @@ func TestErrorsOfAllObjects(t *testing.T) {
 	bad := w.configMap("bad", fields{"not a key": "x"})
 	manifests := []apply.Manifest{manifest(ghost), manifest(bad), manifest(w.configMap("good", nil)), manifest(w.configMap("Bad", nil))}
 	result, err := w.run(manifests...)
-	w.mustFail(err, targeterror.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.Namespace+"/bad: ",
+	w.mustFail(err, target.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.Namespace+"/bad: ",
 		"manifests[3].manifest: apply ConfigMap "+w.Namespace+"/Bad: ",
 		"manifests[0].manifest: apply Ghost g: target cluster "+w.client.Host+" serves no kind Ghost in example.org/v1")
 	if len(result.Applied) != 1 || w.MustGet(configMaps, "good") == nil {
@@ -61,7 +61,7 @@ func TestErrorsOfAllObjects(t *testing.T) {
 
 	// An unknown kind is worth another try, and is the only error that is.
 	result, err = w.run(manifests[0], manifests[2])
-	w.mustFail(err, targeterror.ReasonUnknownKind, false, "serves no kind Ghost")
+	w.mustFail(err, target.ReasonUnknownKind, false, "serves no kind Ghost")
 	if len(result.Applied) != 1 {
 		t.Errorf("expected the other one to be applied, but found %+v", result.Applied)
 	}
@@ -262,10 +262,10 @@ func TestSecretsThatAreInvalid(t *testing.T) {
 	broken["metadata"].(fields)["name"] = "t"
 	broken["data"] = fields{"not a key": "eA=="}
 	_, err = w.run(manifest(broken))
-	w.mustFail(err, targeterror.ReasonRejected, true, "data[not a key]")
+	w.mustFail(err, target.ReasonRejected, true, "data[not a key]")
 	broken["data"] = fields{"password": int64(1)}
 	_, err = w.run(manifest(broken))
-	w.mustFail(err, targeterror.ReasonRejected, true, "numbers and booleans need quotes")
+	w.mustFail(err, target.ReasonRejected, true, "numbers and booleans need quotes")
 }
 
 // TestWebhooks: what a webhook says reaches the user, and what it has denied may be allowed the next time.
@@ -312,11 +312,11 @@ func TestWebhooks(t *testing.T) {
 		return err != nil
 	})
 	_, err := w.run(manifest(w.configMap("cat", nil)))
-	w.mustFail(err, targeterror.ReasonTarget, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/cat", "no cats on Fridays")
+	w.mustFail(err, target.ReasonTarget, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/cat", "no cats on Fridays")
 	wrong := w.configMap("winged", nil)
 	wrong["metadata"].(fields)["annotations"] = fields{"wrong": "yes"}
 	_, err = w.run(manifest(wrong))
-	w.mustFail(err, targeterror.ReasonRejected, true, "cats have no wings")
+	w.mustFail(err, target.ReasonRejected, true, "cats have no wings")
 }
 
 // TestBusyTarget: a target that has no time is asked again later.
@@ -331,7 +331,7 @@ func TestBusyTarget(t *testing.T) {
 		}, nil
 	})
 	_, err := w.run(manifest(w.configMap("a", nil)))
-	w.mustFail(err, targeterror.ReasonTarget, false, "too busy")
+	w.mustFail(err, target.ReasonTarget, false, "too busy")
 }
 
 // TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It is the user's to mend.
@@ -343,7 +343,7 @@ func TestApplyOfUnknownField(t *testing.T) {
 	bad["spec"].(fields)["templte"] = fields{}
 	for range 2 { // when it is created, and when it is changed
 		_, err := w.run(manifest(bad, strategy(managedresource.UpdateStrategyApply)))
-		w.mustFail(err, targeterror.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.Namespace+"/web", `unknown field "spec.templte"`)
+		w.mustFail(err, target.ReasonRejected, true, "manifests[0].manifest", "Deployment "+w.Namespace+"/web", `unknown field "spec.templte"`)
 		w.mustRun(good)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -61,14 +60,14 @@ type Result struct {
 // Run applies a plan, stage by stage, as far as it gets. The error holds those of all objects of the stage in which it
 // ended, and those about unknown kinds; what was applied until then, and beside it, is in the result all the same. Run does not wait: it
 // ends with Result.Waiting.
-func Run(ctx context.Context, client *targetclient.Client, plan *Plan, recorded Recorded) (Result, error) {
+func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) (Result, error) {
 	result := Result{Skipped: plan.skipped}
 	r := runner{client: client, plan: plan, recorded: recorded}
 	for _, stage := range plan.stages {
 		var errs []error
 		known := r.readAhead(ctx, stage)
 		for i, o := range each(stage, func(item *Item) outcome { return r.bring(ctx, item, known) }) {
-			errs = append(errs, about("apply", stage[i].Path, stage[i].Key, targeterror.Explain(client.Host, o.err)))
+			errs = append(errs, about("apply", stage[i].Path, stage[i].Key, target.Explain(client.Host, o.err)))
 			result.add(stage[i], o)
 			if o.live != nil {
 				missing, err := established(o.live)
@@ -76,11 +75,11 @@ func Run(ctx context.Context, client *targetclient.Client, plan *Plan, recorded 
 				errs = append(errs, about("apply", stage[i].Path, stage[i].Key, err))
 			}
 		}
-		if targeterror.Collect(errs) != nil || len(result.Waiting) > 0 {
-			return result, targeterror.Collect(append(errs, plan.problems()...))
+		if target.Collect(errs) != nil || len(result.Waiting) > 0 {
+			return result, target.Collect(append(errs, plan.problems()...))
 		}
 	}
-	return result, targeterror.Collect(plan.problems())
+	return result, target.Collect(plan.problems())
 }
 
 // each calls a function for all items of a stage, several at once, and returns its results in the order of the items.

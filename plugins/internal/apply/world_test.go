@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -33,7 +33,7 @@ type world struct {
 	*plugintest.World
 
 	by     owner.Owner
-	client *targetclient.Client
+	client *target.Client
 	ledger map[object.Key]managedresource.ManagedResourceStatus
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -30,7 +30,7 @@ type writer struct {
 	dryRun []string
 }
 
-func newWriter(client *targetclient.Client, i *Item) writer {
+func newWriter(client *target.Client, i *Item) writer {
 	return writer{objects: client.Objects(i.Mapping, i.Key.Namespace)}
 }
 

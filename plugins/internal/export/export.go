@@ -11,8 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -56,10 +55,10 @@ type Result struct {
 // exported is an error that is worth another try: the object may change. All errors are returned at once, each with its key, and the
 // result is of what could be read. lookup is only asked for other Targets. asOf is for Client.Mapping.
 func Read(
-	ctx context.Context, client *targetclient.Client, values []Value, atHand []*unstructured.Unstructured, lookup targetclient.Lookup,
+	ctx context.Context, client *target.Client, values []Value, atHand []*unstructured.Unstructured, lookup target.Lookup,
 	asOf time.Time,
 ) (Result, error) {
-	find := func(ctx context.Context, targetName string) (*targetclient.Client, error) {
+	find := func(ctx context.Context, targetName string) (*target.Client, error) {
 		if targetName == "" {
 			return client, nil
 		}
@@ -86,7 +85,7 @@ func Read(
 			insert(result.Exports, strings.Split(v.Key, "."), found.value)
 		}
 	}
-	return result, targeterror.Collect(errs)
+	return result, target.Collect(errs)
 }
 
 func insert(into map[string]any, path []string, value any) {

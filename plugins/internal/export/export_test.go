@@ -17,7 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -36,19 +36,19 @@ var (
 type world struct {
 	*plugintest.World
 
-	targets map[string]*targetclient.Client
+	targets map[string]*target.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: plugintest.New(t)}
-	w.targets = map[string]*targetclient.Client{"": w.Client(plugintest.Config())}
+	w.targets = map[string]*target.Client{"": w.Client(plugintest.Config())}
 	return w
 }
 
 var errUnknownTarget = errors.New("no such Target")
 
-func (w *world) lookup(_ context.Context, name string) (*targetclient.Client, error) {
+func (w *world) lookup(_ context.Context, name string) (*target.Client, error) {
 	if client, ok := w.targets[name]; ok && name != "" {
 		return client, nil
 	}

@@ -35,8 +35,7 @@ type HostOptions struct {
 	// Start returns a deployer that remembers nothing, with clients whose transports are wrapped by the world's
 	// Requests. It is served for the world's test.
 	Start func(*World) *sdktest.Plugin
-	// APIVersion and Kind are those of the deployer's own configuration, and Settings more of its fields. The
-	// requests to targets are not limited, unless these say so.
+	// APIVersion and Kind are those of the deployer's own configuration, and Settings more of its fields.
 	APIVersion, Kind string
 	Settings         map[string]any
 }
@@ -67,10 +66,7 @@ func (h *Host) Restart() {
 // Configure gives the deployer more fields of its own configuration, until it is restarted.
 func (h *Host) Configure(fields map[string]any) {
 	h.Helper()
-	document := map[string]any{
-		"apiVersion": h.options.APIVersion, "kind": h.options.Kind,
-		"targets": map[string]any{"requestsPerSecond": 10000, "burst": 10000},
-	}
+	document := map[string]any{"apiVersion": h.options.APIVersion, "kind": h.options.Kind}
 	maps.Copy(document, h.options.Settings)
 	maps.Copy(document, fields)
 	problems, err := h.Plugin.Configure(h.Context(), h.Marshal(document))

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -120,11 +120,10 @@ func (w *World) Target(name string, access *rest.Config) *sdk.Target {
 	return &sdk.Target{Name: name, Type: landscaper.KubernetesClusterTargetType, Content: content}
 }
 
-// Client returns a client that remembers nothing. Its requests are among those of the code under test, and are not
-// limited.
-func (w *World) Client(access *rest.Config) *targetclient.Client {
+// Client returns a client that remembers nothing. Its requests are among those of the code under test.
+func (w *World) Client(access *rest.Config) *target.Client {
 	w.Helper()
-	targets := targetclient.NewCache("test", targetclient.WrapTransport(w.Requests.Wrap), targetclient.RateLimit(0, 0))
+	targets := target.NewCache("test", target.WrapTransport(w.Requests.Wrap))
 	client, err := targets.Get(w.Kubeconfig(access))
 	if err != nil {
 		w.Fatal(err)

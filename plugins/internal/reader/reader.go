@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -37,14 +36,14 @@ type Object struct {
 
 // Reader reads objects. It is for one goroutine and one call of a deployer: what it has read it keeps.
 type Reader struct {
-	lookup  targetclient.Lookup
+	lookup  target.Lookup
 	asOf    time.Time
-	targets map[string]target
+	targets map[string]access
 	known   map[identity]Object
 }
 
-type target struct {
-	client *targetclient.Client
+type access struct {
+	client *target.Client
 	err    error
 }
 
@@ -56,8 +55,8 @@ type identity struct {
 }
 
 // New returns a reader. Objects at hand are those of the deploy item's own Target, and are not read again. asOf is for Client.Mapping.
-func New(lookup targetclient.Lookup, atHand []*unstructured.Unstructured, asOf time.Time) *Reader {
-	r := &Reader{lookup: lookup, asOf: asOf, targets: map[string]target{}, known: map[identity]Object{}}
+func New(lookup target.Lookup, atHand []*unstructured.Unstructured, asOf time.Time) *Reader {
+	r := &Reader{lookup: lookup, asOf: asOf, targets: map[string]access{}, known: map[identity]Object{}}
 	for _, o := range atHand {
 		id := identity{gvk: o.GroupVersionKind(), namespace: o.GetNamespace(), name: o.GetName()}
 		r.known[id] = Object{Name: object.KeyOf(o).String(), Live: o}
@@ -67,7 +66,7 @@ func New(lookup targetclient.Lookup, atHand []*unstructured.Unstructured, asOf t
 
 // Get returns an object of a Target; the empty name stands for the deploy item's own. A namespaced object without a namespace is in the
 // default one. An object that does not exist is no error, nor is a kind that is not served. Other errors are explained ones, see
-// targeterror.
+// target.Explain.
 func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource.TypedObjectReference) (Object, error) {
 	id := identity{target: targetName, gvk: object.GVK(ref.APIVersion, ref.Kind), namespace: ref.Namespace, name: ref.Name}
 	if known, ok := r.known[id]; ok {
@@ -82,7 +81,7 @@ func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource
 		return Object{Name: id.String(), Missing: id.notServed()}, nil
 	}
 	if err != nil {
-		return Object{}, targeterror.Explain(client.Host, err)
+		return Object{}, target.Explain(client.Host, err)
 	}
 	switch {
 	case !mapping.Namespaced:
@@ -98,7 +97,7 @@ func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource
 		live, err = nil, nil
 	}
 	if err != nil {
-		return Object{}, targeterror.Explain(client.Host, fmt.Errorf("read %s: %w", id, err))
+		return Object{}, target.Explain(client.Host, fmt.Errorf("read %s: %w", id, err))
 	}
 	o := Object{Name: id.String(), Live: live, Seen: &watch.Seen{Client: client, Mapping: mapping, Key: id.key()}}
 	if live == nil {
@@ -124,13 +123,13 @@ func (r *Reader) List(
 		return identity{target: targetName, gvk: gvk}.notServed(), nil
 	}
 	if err != nil {
-		return "", targeterror.Explain(client.Host, err)
+		return "", target.Explain(client.Host, err)
 	}
 	options := metav1.ListOptions{LabelSelector: selector.String(), Limit: pageSize}
 	for {
 		page, err := client.Objects(mapping, metav1.NamespaceAll).List(ctx, options)
 		if err != nil {
-			return "", targeterror.Explain(client.Host, fmt.Errorf("list objects of kind %s in all namespaces: %w", gvk.Kind, err))
+			return "", target.Explain(client.Host, fmt.Errorf("list objects of kind %s in all namespaces: %w", gvk.Kind, err))
 		}
 		for i := range page.Items {
 			live := &page.Items[i]
@@ -146,7 +145,7 @@ func (r *Reader) List(
 }
 
 // client asks for each Target once, whatever the answer.
-func (r *Reader) client(ctx context.Context, targetName string) (*targetclient.Client, error) {
+func (r *Reader) client(ctx context.Context, targetName string) (*target.Client, error) {
 	t, ok := r.targets[targetName]
 	if !ok {
 		t.client, t.err = r.lookup(ctx, targetName)

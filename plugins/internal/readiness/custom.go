@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/jsonpath"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -59,7 +59,7 @@ func (c check) run(ctx context.Context, r *reader.Reader, done []*unstructured.U
 	if c.selector != nil {
 		errs = append(errs, c.runSelector(ctx, r, done, v))
 	}
-	return targeterror.Collect(errs)
+	return target.Collect(errs)
 }
 
 func (c check) runSelector(ctx context.Context, r *reader.Reader, done []*unstructured.Unstructured, v *Verdict) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -34,7 +34,7 @@ type world struct {
 	*plugintest.World
 
 	admin   kubernetes.Interface
-	targets map[string]*targetclient.Client
+	targets map[string]*target.Client
 }
 
 func newWorld(t *testing.T) *world {
@@ -44,13 +44,13 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{World: plugintest.New(t), admin: admin}
-	w.targets = map[string]*targetclient.Client{"": w.Client(plugintest.Config())}
+	w.targets = map[string]*target.Client{"": w.Client(plugintest.Config())}
 	return w
 }
 
 var errUnknownTarget = errors.New("no such Target")
 
-func (w *world) lookup(_ context.Context, name string) (*targetclient.Client, error) {
+func (w *world) lookup(_ context.Context, name string) (*target.Client, error) {
 	if client, ok := w.targets[name]; ok {
 		return client, nil
 	}

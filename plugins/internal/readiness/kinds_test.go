@@ -11,7 +11,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // kindCase is an object in a state, and what it lacks: a part of the message, if anything.
@@ -79,7 +79,7 @@ func (c kindCase) check(t *testing.T, kind string) {
 
 var errNoTarget = errors.New("there is no target")
 
-func noTarget(context.Context, string) (*targetclient.Client, error) { return nil, errNoTarget }
+func noTarget(context.Context, string) (*target.Client, error) { return nil, errNoTarget }
 
 // newObject returns an object of generation 2, whose parts are JSON; empty ones are left out.
 func newObject(t *testing.T, kind, metadata, spec, status string) *unstructured.Unstructured {

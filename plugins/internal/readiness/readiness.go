@@ -35,8 +35,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 )
 
@@ -62,7 +61,7 @@ type Verdict struct {
 // as their manifests have them, that are done and gone: they meet every check. All checks are made even if some cannot be: their errors are returned at once, explained for their targets, together with the verdict of the others.
 // lookup is asked for the own Target, too, with the empty name. asOf is for Client.Mapping.
 func (c Checks) Run(
-	ctx context.Context, objects, done []*unstructured.Unstructured, lookup targetclient.Lookup, asOf time.Time,
+	ctx context.Context, objects, done []*unstructured.Unstructured, lookup target.Lookup, asOf time.Time,
 ) (Verdict, error) {
 	r := reader.New(lookup, objects, asOf)
 	var v Verdict
@@ -83,7 +82,7 @@ func (c Checks) Run(
 			return v, err
 		}
 	}
-	return v, targeterror.Collect(errs)
+	return v, target.Collect(errs)
 }
 
 func (v *Verdict) add(o *unstructured.Unstructured, s state) {

@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -18,7 +17,7 @@ import (
 // no other Targets up. An object that cannot be looked at is a change that fails; the error is about the target as a whole.
 //
 // Of the objects that are deleted although they are not managed, the first few hundred of each group are shown, without their content.
-func Diff(ctx context.Context, client *targetclient.Client, d Deletion) ([]sdk.Change, error) {
+func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change, error) {
 	if len(d.Entries) == 0 {
 		return nil, nil
 	}
@@ -51,7 +50,7 @@ func Diff(ctx context.Context, client *targetclient.Client, d Deletion) ([]sdk.C
 }
 
 // diff returns what would be done to an object; nil for one that does not exist or is somebody else's under its name.
-func (it item) diff(ctx context.Context, client *targetclient.Client, d Deletion) *sdk.Change {
+func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk.Change {
 	change := &sdk.Change{Object: it.key.String(), Action: sdk.ActionFail}
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
@@ -63,7 +62,7 @@ func (it item) diff(ctx context.Context, client *targetclient.Client, d Deletion
 		return nil
 	}
 	if err != nil {
-		change.Note = targeterror.Explain(client.Host, err).Error()
+		change.Note = target.Explain(client.Host, err).Error()
 		return change
 	}
 	next, why := it.next(live, d, preparation)

@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // pageSize is how many objects are listed at once, and so how many are in memory.
@@ -21,7 +20,7 @@ const pageSize = 500
 
 // finder finds all objects of the kinds of a group, whoever they belong to. It sees nothing but their metadata.
 type finder struct {
-	client *targetclient.Client
+	client *target.Client
 	group  group
 	asOf   time.Time
 	// spared are objects that do not count.
@@ -31,7 +30,7 @@ type finder struct {
 // page is a part of the objects of a kind.
 type page struct {
 	kind    schema.GroupKind
-	mapping targetclient.Mapping
+	mapping target.Mapping
 	objects []metav1.PartialObjectMetadata
 }
 
@@ -47,7 +46,7 @@ func (f finder) find(ctx context.Context, use func(page) bool) []failure {
 		more, err := f.findKind(ctx, r, use)
 		if err != nil {
 			what := "the objects of " + f.group.path.Child("resources").Index(i).String()
-			failures = append(failures, failure{what, targeterror.Explain(f.client.Host, err)})
+			failures = append(failures, failure{what, target.Explain(f.client.Host, err)})
 		}
 		if !more {
 			break
@@ -89,7 +88,7 @@ func orAll(values []string) []string {
 
 // confirmUnserved makes the client ask anew whether a kind is served, and returns err if it is.
 func (f finder) confirmUnserved(ctx context.Context, r resource, err error) error {
-	f.client.Forget(ctx)
+	f.client.Forget()
 	_, _, again := f.client.MappingByName(ctx, r.gvk, f.asOf)
 	switch {
 	case meta.IsNoMatchError(again):

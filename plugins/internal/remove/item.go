@@ -14,7 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -30,7 +30,7 @@ const (
 // item is a managed object that a group has taken.
 type item struct {
 	key     object.Key
-	mapping targetclient.Mapping
+	mapping target.Mapping
 	entry   managedresource.ManagedResourceStatus
 	// force removes its finalizers.
 	force bool
@@ -111,7 +111,7 @@ func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
 
 // remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. Where the answer to a request does not
 // tell, the object is looked at again; so a call that was cut off anywhere is continued by the next one.
-func (it item) remove(ctx context.Context, client *targetclient.Client, d Deletion) outcome {
+func (it item) remove(ctx context.Context, client *target.Client, d Deletion) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		return outcome{err: err}
@@ -163,7 +163,7 @@ func (it item) remove(ctx context.Context, client *targetclient.Client, d Deleti
 	return outcome{waiting: fmt.Sprintf("%s (its deletion was accepted but has no effect)", it.key)}
 }
 
-func (it item) objects(client *targetclient.Client) dynamic.ResourceInterface {
+func (it item) objects(client *target.Client) dynamic.ResourceInterface {
 	return client.Objects(it.mapping, it.key.Namespace)
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // fewItems is how many objects of a kind in a namespace are looked at one by one rather than in a list.
@@ -17,9 +17,9 @@ const fewItems = 3
 
 // look lists the metadata of the items where that takes fewer requests than to look at each, and notes what it finds. It need not find all:
 // an object may have lost its label, or these credentials may not list. That shows when the object is looked at by itself.
-func (s step) look(ctx context.Context, client *targetclient.Client, by owner.Owner) {
+func (s step) look(ctx context.Context, client *target.Client, by owner.Owner) {
 	type place struct {
-		mapping   targetclient.Mapping
+		mapping   target.Mapping
 		namespace string
 	}
 	byPlace := map[place]map[string]*item{}
@@ -42,7 +42,7 @@ func (s step) look(ctx context.Context, client *targetclient.Client, by owner.Ow
 
 // lookAt notes what a list of the owner's objects shows of items, which are by name.
 func lookAt(
-	ctx context.Context, client *targetclient.Client, mapping targetclient.Mapping, namespace string, by owner.Owner, items map[string]*item,
+	ctx context.Context, client *target.Client, mapping target.Mapping, namespace string, by owner.Owner, items map[string]*item,
 ) error {
 	own := labels.Set{owner.Label: by.Labels()[owner.Label]}
 	options := metav1.ListOptions{LabelSelector: labels.SelectorFromSet(own).String(), Limit: pageSize}

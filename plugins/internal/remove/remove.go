@@ -32,7 +32,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -63,8 +63,8 @@ type Deletion struct {
 	// Owner is the deploy item.
 	Owner owner.Owner
 	// Lookup finds the Targets that groups name. It may be nil if they name none.
-	Lookup targetclient.Lookup
-	// AsOf is when the call began; see targetclient.Client.Mapping.
+	Lookup target.Lookup
+	// AsOf is when the call began; see target.Client.Mapping.
 	AsOf time.Time
 }
 
@@ -100,7 +100,7 @@ type Left struct {
 // a code); then the job cannot do better than to fail, or to be retried as errors are. Otherwise the caller will look again soon anyway,
 // and Run will try those objects again, too: they are in Result.Waiting with their errors, and there is no error. What is in the result is
 // true in any case.
-func Run(ctx context.Context, client *targetclient.Client, d Deletion) (Result, error) {
+func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error) {
 	if len(d.Entries) == 0 {
 		return Result{}, nil
 	}

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -25,7 +24,7 @@ type sorted struct {
 }
 
 // sort sorts the entries without a look at their objects. The error is about the target as a whole.
-func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted, error) {
+func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, error) {
 	groups, err := nameKinds(ctx, client, d)
 	if err != nil {
 		return sorted{}, err
@@ -45,8 +44,8 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 			result.gone = append(result.gone, key)
 			continue
 		}
-		if targeterror.ConcernsAll(ctx, err) {
-			return sorted{}, targeterror.Explain(client.Host, err)
+		if target.ConcernsAll(ctx, err) {
+			return sorted{}, target.Explain(client.Host, err)
 		}
 		// Where the API server cannot tell, the namespace does: it is noted just for namespaced objects.
 		namespaced := mapping.Namespaced || err != nil && key.Namespace != ""
@@ -55,7 +54,7 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 		case i < 0:
 			result.left = append(result.left, Left{key, "no deletion group takes it"})
 		case err != nil:
-			result.steps[i].failures = append(result.steps[i].failures, failure{key.String(), targeterror.Explain(client.Host, err)})
+			result.steps[i].failures = append(result.steps[i].failures, failure{key.String(), target.Explain(client.Host, err)})
 		default:
 			result.steps[i].items = append(result.steps[i].items, item{
 				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all,
@@ -67,7 +66,7 @@ func (d Deletion) sort(ctx context.Context, client *targetclient.Client) (sorted
 
 // nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it does not know has no
 // objects; one that it cannot tell anything about is an error of the objects that have it.
-func nameKinds(ctx context.Context, client *targetclient.Client, d Deletion) ([]group, error) {
+func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group, error) {
 	groups := d.Groups.orDefault()
 	for i, g := range groups {
 		if g.target != "" {
@@ -76,8 +75,8 @@ func nameKinds(ctx context.Context, client *targetclient.Client, d Deletion) ([]
 		groups[i].resources = slices.Clone(g.resources)
 		for j, r := range g.resources {
 			gvk, _, err := client.MappingByName(ctx, r.gvk, d.AsOf)
-			if targeterror.ConcernsAll(ctx, err) {
-				return nil, targeterror.Explain(client.Host, err)
+			if target.ConcernsAll(ctx, err) {
+				return nil, target.Explain(client.Host, err)
 			}
 			if err == nil {
 				groups[i].resources[j].gvk = schema.GroupVersionKind{Group: r.gvk.Group, Version: r.gvk.Version, Kind: gvk.Kind}

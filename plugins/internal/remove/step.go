@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -33,7 +32,7 @@ func anyDeletesAll(steps []step) bool {
 }
 
 // run does what can be done now about a group, and adds what came of it to the result.
-func (s step) run(ctx context.Context, client *targetclient.Client, d Deletion, result *Result) error {
+func (s step) run(ctx context.Context, client *target.Client, d Deletion, result *Result) error {
 	outcomes := s.removeItems(ctx, client, d)
 	failures := s.failures
 	unfinished := map[object.Key]bool{}
@@ -41,7 +40,7 @@ func (s step) run(ctx context.Context, client *targetclient.Client, d Deletion, 
 		key := s.items[i].key
 		switch {
 		case o.err != nil:
-			failures = append(failures, failure{key.String(), targeterror.Explain(client.Host, o.err)})
+			failures = append(failures, failure{key.String(), target.Explain(client.Host, o.err)})
 			unfinished[key] = true
 		case o.waiting != "":
 			result.Waiting = append(result.Waiting, o.waiting)
@@ -62,7 +61,7 @@ func (s step) run(ctx context.Context, client *targetclient.Client, d Deletion, 
 	return settle(ctx, failures, result)
 }
 
-func (s step) removeItems(ctx context.Context, client *targetclient.Client, d Deletion) []outcome {
+func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion) []outcome {
 	s.look(ctx, client, d.Owner)
 	outcomes := make([]outcome, len(s.items))
 	each(len(s.items), func(i int) { outcomes[i] = s.items[i].remove(ctx, client, d) })
@@ -72,7 +71,7 @@ func (s step) removeItems(ctx context.Context, client *targetclient.Client, d De
 		return outcomes
 	}
 	// What the client knows of kinds is outdated: they are gone, or served in other versions only.
-	client.Forget(ctx)
+	client.Forget()
 	for i, o := range outcomes {
 		if !isUnserved(o) {
 			continue
@@ -97,7 +96,7 @@ func settle(ctx context.Context, failures []failure, result *Result) error {
 	for _, f := range failures {
 		errs = append(errs, fmt.Errorf("delete %s: %w", f.what, f.err))
 	}
-	err := targeterror.Collect(errs)
+	err := target.Collect(errs)
 	if err == nil || len(result.Waiting) == 0 || len(sdk.Codes(err)) > 0 || ctx.Err() != nil {
 		return err
 	}

@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -32,7 +31,7 @@ const (
 // sweep deletes what a group with deleteAllResources finds besides the managed objects, and adds what is still there to the result.
 // unfinished are managed objects of the group, which have been dealt with.
 func (s step) sweep(
-	ctx context.Context, client *targetclient.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
+	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
 ) []failure {
 	f := finder{client: client, group: s.group, asOf: d.AsOf}
 	if s.group.target != "" {
@@ -114,7 +113,7 @@ func (p *pass) work(ctx context.Context, found page) {
 			p.sent++
 		}
 		if r.err != nil {
-			p.failures = append(p.failures, failure{key.String(), targeterror.Explain(p.client.Host, r.err)})
+			p.failures = append(p.failures, failure{key.String(), target.Explain(p.client.Host, r.err)})
 			continue
 		}
 		if len(p.waiting) < mostShown {

@@ -18,7 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -196,8 +196,8 @@ func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 	unknown := errors.New("there is no Target of this name")
 	byAnotherName := rest.CopyConfig(plugintest.Config())
 	byAnotherName.Host = strings.Replace(byAnotherName.Host, "127.0.0.1", "localhost", 1)
-	clients := map[string]*targetclient.Client{"alias": w.Client(plugintest.Config()), "other": w.Client(byAnotherName)}
-	w.lookup = func(_ context.Context, name string) (*targetclient.Client, error) {
+	clients := map[string]*target.Client{"alias": w.Client(plugintest.Config()), "other": w.Client(byAnotherName)}
+	w.lookup = func(_ context.Context, name string) (*target.Client, error) {
 		if client := clients[name]; client != nil {
 			return client, nil
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -40,9 +40,9 @@ const upstreamLabel = "example.org/deployitem"
 type world struct {
 	*plugintest.World
 
-	client *targetclient.Client
+	client *target.Client
 	owner  owner.Owner
-	lookup targetclient.Lookup
+	lookup target.Lookup
 }
 
 func newWorld(t *testing.T) *world {

@@ -6,16 +6,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/managed"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // Status is the part of a provider status that is about the objects of a deploy item.
 type Status struct {
-	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone; nil if there are none.
+	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone; nil if
+	// there are none.
 	ManagedResources []managedresource.ManagedResourceStatus
-	// Cluster is the one that the deploy item's Target has led to, see targetclient.Client.Cluster. It is saved as long as something is managed.
+	// Cluster is the one that the deploy item's Target has led to, see target.Client.Cluster. It is saved as long as
+	// something is managed.
 	Cluster types.UID
 	// Drift is what the last job that found something changed has repaired; nil if there is nothing to tell.
 	Drift *managedresource.Drift
@@ -24,7 +25,7 @@ type Status struct {
 // Account is what a deployer keeps about a deploy item, together with what is saved of it.
 type Account struct {
 	// Ledger has the objects of the item.
-	Ledger *managed.Ledger
+	Ledger *Ledger
 
 	cluster  types.UID
 	drift    *managedresource.Drift
@@ -34,12 +35,14 @@ type Account struct {
 	saved any
 }
 
-// NewAccount returns the account of what was saved last. document makes a provider status, with apiVersion and kind, of what is to be saved;
-// it may add to it what else the deployer keeps, and is called whenever that is to be known. outdated says that what is saved is in
-// another form than the one that document makes, so that it is replaced at the first opportunity.
+// NewAccount returns the account of what was saved last. document makes a provider status, with apiVersion and kind, of
+// what is to be saved; it may add to it what else the deployer keeps, and is called whenever that is to be known.
+// outdated says that what is saved is in another form than the one that document makes, so that it is replaced at the
+// first opportunity.
 func NewAccount(req *sdk.Request, stored Status, outdated bool, document func(Status) any) *Account {
 	a := &Account{
-		Ledger: managed.NewLedger(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift, req: req, document: document,
+		Ledger: NewLedger(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
+		req: req, document: document,
 	}
 	if !outdated {
 		a.saved = a.current()

@@ -30,7 +30,8 @@ func Replace(manifests []apply.Manifest, children []sdk.Child) ([]apply.Manifest
 		name := m.Path.String()
 		child, ok := unused[name]
 		if !ok {
-			problems = append(problems, field.Required(childPath(name), fmt.Sprintf("%s cannot be left out", object.KeyOf(m.Object))))
+			problems = append(problems, field.Required(childPath(name),
+				fmt.Sprintf("%s cannot be left out", object.KeyOf(m.Object))))
 			continue
 		}
 		delete(unused, name)
@@ -40,7 +41,8 @@ func Replace(manifests []apply.Manifest, children []sdk.Child) ([]apply.Manifest
 	}
 	for _, child := range children {
 		if _, unknown := unused[child.Name]; unknown {
-			problems = append(problems, field.Invalid(childPath(child.Name), field.OmitValueType{}, "there is no such object"))
+			problems = append(problems, field.Invalid(
+				childPath(child.Name), field.OmitValueType{}, "there is no such object"))
 		}
 	}
 	return replaced, problems

@@ -28,8 +28,8 @@ type Misread struct {
 	Wrong []sdk.Problem
 }
 
-// Decode reads a provider configuration into a struct, of which it fills what can be read. strict says whether an unknown field is wrong; if
-// not, unknown has them. The error is about a configuration that cannot be read at all.
+// Decode reads a provider configuration into a struct, of which it fills what can be read. strict says whether an
+// unknown field is wrong; if not, unknown has them. The error is about a configuration that cannot be read at all.
 func Decode(req *sdk.Request, into any, strict bool) (unknown []string, misread Misread, err error) {
 	unknown, misread.Wrong, err = req.DecodeConfigPartly(into)
 	if strict {
@@ -41,8 +41,8 @@ func Decode(req *sdk.Request, into any, strict bool) (unknown []string, misread 
 // whole is the field of a problem that names another one itself.
 const whole = "spec.config"
 
-// With returns everything that is wrong with a provider configuration: what was misread, and those of the problems of what was read that do
-// not follow from that.
+// With returns everything that is wrong with a provider configuration: what was misread, and those of the problems of
+// what was read that do not follow from that.
 func (m Misread) With(problems field.ErrorList) []sdk.Problem {
 	all := slices.Clone(m.Wrong)
 	var told []string
@@ -60,8 +60,8 @@ func (m Misread) With(problems field.ErrorList) []sdk.Problem {
 	return all
 }
 
-// explains tells whether a problem is there because a value has a wrong type: it is about that value or a part of it, or says that something
-// is missing in what the value is a part of.
+// explains tells whether a problem is there because a value has a wrong type: it is about that value or a part of it,
+// or says that something is missing in what the value is a part of.
 func (m Misread) explains(p *field.Error) bool {
 	return slices.ContainsFunc(m.Wrong, func(wrong sdk.Problem) bool {
 		return isWithin(p.Field, wrong.Field) || p.Type != field.ErrorTypeForbidden && isWithin(wrong.Field, p.Field)
@@ -129,9 +129,10 @@ func ValidateSchedule(schedule *managedresource.ContinuousReconcile, path *field
 	}
 }
 
-// ReadDeletionGroups returns the steps of an item's deletion from the field deletionGroups of its provider configuration. The rest of the configuration does not count, since a mistake in it must not
-// prevent a deletion; one in the groups does, because they may say that objects stay. So does an unknown field in them: without it a group
-// may take more than it was meant to.
+// ReadDeletionGroups returns the steps of an item's deletion from the field deletionGroups of its provider
+// configuration. The rest of the configuration does not count, since a mistake in it must not prevent a deletion; one
+// in the groups does, because they may say that objects stay. So does an unknown field in them: without it a group may
+// take more than it was meant to.
 func ReadDeletionGroups(req *sdk.Request, strict bool) (remove.Groups, error) {
 	document, unknown, err := decodeDeletionGroups(req.DeployItem.Spec.Config)
 	if err == nil && strict {
@@ -147,8 +148,11 @@ func ReadDeletionGroups(req *sdk.Request, strict bool) (remove.Groups, error) {
 	return groups, nil
 }
 
-// decodeDeletionGroups reads nothing but the deletion groups of a configuration. unknown are the fields of them that nobody knows.
-func decodeDeletionGroups(config *runtime.RawExtension) (groups []managedresource.DeletionGroup, unknown []error, err error) {
+// decodeDeletionGroups reads nothing but the deletion groups of a configuration. unknown are the fields of them that
+// nobody knows.
+func decodeDeletionGroups(
+	config *runtime.RawExtension,
+) (groups []managedresource.DeletionGroup, unknown []error, err error) {
 	if config == nil || !json.Valid(config.Raw) {
 		return nil, nil, nil
 	}

@@ -3,38 +3,38 @@ package rollout
 import (
 	"context"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Connect returns the client for the Target of a request, and what returns those for other Targets of the deploy item's namespace: the own one
-// for an empty name. No part of a Target's content gets into their errors, which are configuration errors with sdk.ReasonTargetInvalid where
-// the content makes no client.
-func Connect(req *sdk.Request, clients *targetclient.Cache) (*targetclient.Client, targetclient.Lookup, error) {
+// Connect returns the client for the Target of a request, and what returns those for other Targets of the deploy item's
+// namespace: the own one for an empty name. No part of a Target's content gets into their errors, which are
+// configuration errors with sdk.ReasonTargetInvalid where the content makes no client.
+func Connect(req *sdk.Request, clients *target.Cache) (*target.Client, target.Lookup, error) {
 	own, err := clientFor(req.Target, clients)
 	if err != nil {
 		return nil, nil, err
 	}
-	return own, func(ctx context.Context, name string) (*targetclient.Client, error) {
+	return own, func(ctx context.Context, name string) (*target.Client, error) {
 		if name == "" {
 			return own, nil
 		}
-		target, err := req.ResolveTarget(ctx, name)
+		other, err := req.ResolveTarget(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		return clientFor(target, clients)
+		return clientFor(other, clients)
 	}, nil
 }
 
-func clientFor(target *sdk.Target, clients *targetclient.Cache) (*targetclient.Client, error) {
-	kubeconfig, err := target.Kubeconfig()
+func clientFor(of *sdk.Target, clients *target.Cache) (*target.Client, error) {
+	kubeconfig, err := of.Kubeconfig()
 	if err != nil {
 		return nil, err
 	}
 	client, err := clients.Get(kubeconfig)
 	if err != nil {
-		return nil, sdk.ConfigurationError(sdk.ReasonTargetInvalid, "Target %q: %w", target.Name, err)
+		return nil, sdk.ConfigurationError(sdk.ReasonTargetInvalid, "Target %q: %w", of.Name, err)
 	}
 	return client, nil
 }

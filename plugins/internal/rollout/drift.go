@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// mostDrifted bounds the objects of a drift that are kept in the provider status, and mostFields the fields of each.
+	// mostDrifted bounds the objects of a drift that are kept in the provider status, and mostFields the fields of
+	// each.
 	mostDrifted, mostFields = 20, 20
 
 	reasonRepaired  = "Repaired"
@@ -36,8 +37,8 @@ func (a *Account) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	a.drift = drift
 }
 
-// TellDrift records an event of what a call has repaired: the condition goes with the next job that finds nothing. What belonged to another
-// deploy item is told as that.
+// TellDrift records an event of what a call has repaired: the condition goes with the next job that finds nothing. What
+// belonged to another deploy item is told as that.
 func (j *Job) TellDrift(plan *apply.Plan, result apply.Result) {
 	found := slices.DeleteFunc(slices.Clone(result.Drift), func(d apply.Drift) bool {
 		return slices.ContainsFunc(result.TakenOver, func(t apply.TakenOver) bool { return t.Key == d.Key })
@@ -55,13 +56,15 @@ func driftedObjects(plan *apply.Plan, found []apply.Drift) []managedresource.Dri
 	}
 	objects := make([]managedresource.DriftedObject, 0, len(found))
 	for _, d := range found {
-		objects = append(objects, managedresource.DriftedObject{Resource: references[d.Key], Missing: d.Missing, Fields: d.Fields})
+		objects = append(objects, managedresource.DriftedObject{
+			Resource: references[d.Key], Missing: d.Missing, Fields: d.Fields,
+		})
 	}
 	return objects
 }
 
-// addDrifted adds an object to those that have drifted. One that others change again and again during a job is there once, with all its
-// fields.
+// addDrifted adds an object to those that have drifted. One that others change again and again during a job is there
+// once, with all its fields.
 func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedObject) []managedresource.DriftedObject {
 	same := func(other managedresource.DriftedObject) bool { return other.Resource == o.Resource }
 	i := slices.IndexFunc(all, same)
@@ -84,7 +87,8 @@ func (j *Job) conditions(done bool) []sdk.Condition {
 	switch {
 	case j.Account.drifted():
 		return []sdk.Condition{{
-			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionTrue, Reason: reasonRepaired, Message: describeDrift(j.Account.drift.Objects),
+			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionTrue, Reason: reasonRepaired,
+			Message: describeDrift(j.Account.drift.Objects),
 		}}
 	case done && hasDrifted(j.Request.DeployItem):
 		return []sdk.Condition{{

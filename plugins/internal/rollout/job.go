@@ -11,13 +11,11 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
-	"github.com/pergola-deploy/pergola/plugins/internal/managed"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -50,14 +48,14 @@ const (
 // mostListed bounds how many objects are named in a message about what is being waited for.
 const mostListed = 5
 
-// Job is one call of a deployer. Its methods are the steps; each returns a response if the job cannot go on to the next one in this call,
-// and nil if it can.
+// Job is one call of a deployer. Its methods are the steps; each returns a response if the job cannot go on to the next
+// one in this call, and nil if it can.
 type Job struct {
 	Request *sdk.Request
 	// Client of the deploy item's Target.
-	Client *targetclient.Client
+	Client *target.Client
 	// Lookup returns the clients of other Targets.
-	Lookup  targetclient.Lookup
+	Lookup  target.Lookup
 	Watches *watch.Set
 	Account *Account
 	// Owner is the deploy item, with the label of the deployer.
@@ -86,7 +84,7 @@ func (j *Job) WarnOf(unknown []string) {
 func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sdk.Response, error) {
 	ledger := j.Account.Ledger
 	// What was known before decides whether an object is looked for or created at once.
-	before := managed.NewLedger(ledger.Entries())
+	before := NewLedger(ledger.Entries())
 	due := 0 // objects that are new or were changed
 	for _, item := range plan.Items() {
 		ledger.Expect(item.Entry(), item.Stale)
@@ -113,7 +111,8 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	j.Account.NoteDrift(plan, result.Drift)
 	j.TellDrift(plan, result)
 	for _, t := range result.TakenOver {
-		j.Request.Warning(reasonTakenOver, fmt.Sprintf("%s belonged to the deploy item %q; it belongs to this one now", t.Key, t.From))
+		j.Request.Warning(reasonTakenOver,
+			fmt.Sprintf("%s belonged to the deploy item %q; it belongs to this one now", t.Key, t.From))
 	}
 	if err != nil {
 		return nil, j.End(), During(StepApply, err)
@@ -140,8 +139,8 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 	}
 }
 
-// IsDone tells whether the object of an entry of the ledger is done for this job: it was in this one, or in another one before it and nobody but
-// hooks, such as a schedule, has asked for this one.
+// IsDone tells whether the object of an entry of the ledger is done for this job: it was in this one, or in another one
+// before it and nobody but hooks, such as a schedule, has asked for this one.
 func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 	return entry.DoneIn != "" && (entry.DoneIn == j.Request.JobID || hook.AskedFor(j.Request.DeployItem))
 }
@@ -154,7 +153,9 @@ func (j *Job) NoteDone(items []*apply.Item) {
 }
 
 // CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says.
-func (j *Job) CleanUp(ctx context.Context, plan *apply.Plan, applied []apply.Applied, d remove.Deletion) (*sdk.Response, error) {
+func (j *Job) CleanUp(
+	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d remove.Deletion,
+) (*sdk.Response, error) {
 	wanted := plan.Keys()
 	d.Entries, d.Spare = j.Account.Ledger.Without(wanted), wanted
 	if len(d.Entries) == 0 {
@@ -194,12 +195,15 @@ func (j *Job) Deletion(d remove.Deletion) remove.Deletion {
 }
 
 // CheckReadiness judges the objects as they were just applied or read.
-func (j *Job) CheckReadiness(ctx context.Context, checks readiness.Checks, applied []apply.Applied) (*sdk.Response, error) {
+func (j *Job) CheckReadiness(
+	ctx context.Context, checks readiness.Checks, applied []apply.Applied,
+) (*sdk.Response, error) {
 	verdict, err := checks.Run(ctx, liveOf(applied), j.done, j.Lookup, j.Began)
 	switch {
 	case len(verdict.Failed) > 0:
 		j.noteUndone(applied)
-		// An object that has given up does not recover by itself: to wait for it until the time of the job is up helps nobody.
+		// An object that has given up does not recover by itself: to wait for it until the time of the job is up helps
+		// nobody.
 		return j.End(), During(StepReadiness, &sdk.Error{
 			Codes:  []landscaper.ErrorCode{landscaper.ErrorNoRetry},
 			Reason: reasonFailed,
@@ -214,8 +218,8 @@ func (j *Job) CheckReadiness(ctx context.Context, checks readiness.Checks, appli
 	}
 }
 
-// noteUndone strikes off the ledger that objects are done which have failed or may still do so: the next job is to try again, whoever asks
-// for it.
+// noteUndone strikes off the ledger that objects are done which have failed or may still do so: the next job is to try
+// again, whoever asks for it.
 func (j *Job) noteUndone(applied []apply.Applied) {
 	for _, a := range applied {
 		if !readiness.IsComplete(a.Live) {
@@ -225,7 +229,9 @@ func (j *Job) noteUndone(applied []apply.Applied) {
 }
 
 // ReadExports reads the values to export.
-func (j *Job) ReadExports(ctx context.Context, values []export.Value, applied []apply.Applied) (map[string]any, *sdk.Response, error) {
+func (j *Job) ReadExports(
+	ctx context.Context, values []export.Value, applied []apply.Applied,
+) (map[string]any, *sdk.Response, error) {
 	if len(values) == 0 {
 		return nil, nil, nil
 	}
@@ -256,8 +262,8 @@ func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response
 	return nil, nil //nolint:nilnil // see Job
 }
 
-// Wait returns the response of a job that goes on, and tells what it waits for: prefix and things without "waiting for", which
-// the host says itself. A change of what was seen wakes the job.
+// Wait returns the response of a job that goes on, and tells what it waits for: prefix and things without "waiting
+// for", which the host says itself. A change of what was seen wakes the job.
 func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk.Response {
 	what := prefix + object.Enumerate(things, "; ", mostListed)
 	j.Request.Progress(step, "waiting for "+what)
@@ -286,7 +292,9 @@ func (j *Job) Done(exports map[string]any) *sdk.Response {
 func (j *Job) Seen(applied []apply.Applied) []watch.Seen {
 	seen := make([]watch.Seen, 0, len(applied))
 	for _, a := range applied {
-		seen = append(seen, watch.Seen{Client: j.Client, Mapping: a.Mapping, Key: a.Key, ResourceVersion: a.Live.GetResourceVersion()})
+		seen = append(seen, watch.Seen{
+			Client: j.Client, Mapping: a.Mapping, Key: a.Key, ResourceVersion: a.Live.GetResourceVersion(),
+		})
 	}
 	return seen
 }
@@ -303,8 +311,8 @@ func nameOf(item *landscaper.DeployItem) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
 }
 
-// pollAfter grows with the age of the job: most things that are waited for come within seconds or take minutes. Changes of what was seen
-// wake the job earlier; polls are for what cannot be watched.
+// pollAfter grows with the age of the job: most things that are waited for come within seconds or take minutes. Changes
+// of what was seen wake the job earlier; polls are for what cannot be watched.
 func pollAfter(req *sdk.Request, now time.Time) time.Duration {
 	const shortest, longest = 250 * time.Millisecond, 15 * time.Second
 	times := req.DeployItem.Status.TransitionTimes
@@ -317,7 +325,7 @@ func pollAfter(req *sdk.Request, now time.Time) time.Duration {
 
 // During adds the step of the job to an error, whose reason and codes stay.
 func During(step string, err error) error {
-	out := &sdk.Error{Operation: step, Reason: targeterror.ReasonTarget, Err: err}
+	out := &sdk.Error{Operation: step, Reason: target.ReasonTarget, Err: err}
 	var known *sdk.Error
 	if errors.As(err, &known) && known.Reason != "" {
 		out.Reason = known.Reason

@@ -13,9 +13,11 @@ import (
 type document struct {
 	metav1.TypeMeta `json:",inline"`
 
-	Name    string               `json:"name"`
-	Names   []string             `json:"names"`
-	Targets settingsfile.Targets `json:"targets"`
+	Name  string   `json:"name"`
+	Names []string `json:"names"`
+	Cache struct {
+		Files int `json:"files"`
+	} `json:"cache"`
 }
 
 func TestDecode(t *testing.T) {
@@ -29,20 +31,20 @@ func TestDecode(t *testing.T) {
 		"YAML": {reason: "operators write YAML", text: "name: a\nnames: [b]\n", want: document{Name: "a", Names: []string{"b"}}},
 		"JSON": {reason: "the host hands JSON over", text: `{"name":"a"}`, want: document{Name: "a"}},
 		"unknown fields": {
-			reason: "all are reported, and the rest is read, so that it can be checked as well", text: "name: a\nnaem: b\ntargets: {qps: 1}\n",
+			reason: "all are reported, and the rest is read, so that it can be checked as well", text: "name: a\nnaem: b\ncache: {dir: /}\n",
 			want:     document{Name: "a"},
-			problems: settingsfile.Problems{{Message: `unknown field "naem"`}, {Message: `unknown field "targets.qps"`}},
+			problems: settingsfile.Problems{{Message: `unknown field "cache.dir"`}, {Message: `unknown field "naem"`}},
 		},
 		"case": {
 			reason: "a field has one spelling", text: "Name: a\n", problems: settingsfile.Problems{{Message: `unknown field "Name"`}},
 		},
 		"type": {
-			reason: "the field is named", text: "targets: {burst: many}\n", unreadable: true,
-			problems: settingsfile.Problems{{Field: "targets.burst", Message: "expected int, but found string"}},
+			reason: "the field is named", text: "cache: {files: many}\n", unreadable: true,
+			problems: settingsfile.Problems{{Field: "cache.files", Message: "expected int, but found string"}},
 		},
 		"object": {
-			reason: "no Go type is of use to an operator", text: "targets: 5\n", unreadable: true,
-			problems: settingsfile.Problems{{Field: "targets", Message: "expected an object, but found number"}},
+			reason: "no Go type is of use to an operator", text: "cache: 5\n", unreadable: true,
+			problems: settingsfile.Problems{{Field: "cache", Message: "expected an object, but found number"}},
 		},
 		"list": {
 			reason: "nor is that of a list", text: "names: a\n", unreadable: true,
@@ -89,32 +91,5 @@ func TestCheckKind(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestTargets(t *testing.T) {
-	t.Parallel()
-	number := func(n float64) *float64 { return &n }
-	count := func(n int) *int { return &n }
-	for name, c := range map[string]struct {
-		reason   string
-		targets  settingsfile.Targets
-		rate     float64
-		burst    int
-		problems int
-	}{
-		"nothing":  {reason: "who says nothing gets the defaults", rate: 500, burst: 1000},
-		"both":     {reason: "what is said counts", targets: settingsfile.Targets{RequestsPerSecond: number(7.5), Burst: count(3)}, rate: 7.5, burst: 3},
-		"rate":     {reason: "who wants fewer does not want many at once", targets: settingsfile.Targets{RequestsPerSecond: number(10)}, rate: 10, burst: 20},
-		"slow":     {reason: "without any burst there would be no request", targets: settingsfile.Targets{RequestsPerSecond: number(0.1)}, rate: 0.1, burst: 1},
-		"burst":    {reason: "one may be said alone", targets: settingsfile.Targets{Burst: count(1)}, rate: 500, burst: 1},
-		"none":     {reason: "nothing would ever be done", targets: settingsfile.Targets{RequestsPerSecond: number(0), Burst: count(0)}, burst: 0, problems: 2},
-		"too many": {reason: "no server bears it", targets: settingsfile.Targets{RequestsPerSecond: number(10_001), Burst: count(10_001)}, rate: 10_001, burst: 10_001, problems: 2},
-	} {
-		var problems settingsfile.Problems
-		problems.CheckTargets(c.targets)
-		if rate, burst := c.targets.Bounds(); rate != c.rate || burst != c.burst || len(problems) != c.problems {
-			t.Errorf("%s: %s: found %v and %d, with problems %v", name, c.reason, rate, burst, problems)
-		}
 	}
 }

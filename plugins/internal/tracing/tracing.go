@@ -1,5 +1,5 @@
-// Package tracing makes spans of a plugin's requests to its targets, and sends them to a collector, if the environment of the plugin says where to.
-// They are part of the traces of the host's jobs; without such a trace there are none.
+// Package tracing makes spans of a plugin's requests to its targets, and sends them to a collector, if the environment
+// of the plugin says where to. They are part of the traces of the host's jobs; without such a trace there are none.
 package tracing
 
 import (
@@ -33,8 +33,8 @@ const (
 // endpoints are the environment variables of OpenTelemetry that say where spans go.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
-// Start has the spans of this process sent as the environment says, in the way of OpenTelemetry; by default nowhere. end sends what is left. name is
-// that of the plugin. What is wrong is logged: a plugin works without traces, too.
+// Start has the spans of this process sent as the environment says, in the way of OpenTelemetry; by default nowhere.
+// end sends what is left. name is that of the plugin. What is wrong is logged: a plugin works without traces, too.
 func Start(ctx context.Context, name, version string) (end func()) {
 	endpoint := ""
 	for _, variable := range endpoints {
@@ -66,7 +66,8 @@ func newProvider(ctx context.Context, name, version string) (*sdktrace.TracerPro
 		return nil, fmt.Errorf("set up traces: %w", err)
 	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", "pergola-"+name), attribute.String("service.version", version)),
+		resource.WithAttributes(
+			attribute.String("service.name", "pergola-"+name), attribute.String("service.version", version)),
 		resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("set up traces: %w", err)
@@ -93,7 +94,8 @@ func (c *complaints) Handle(err error) {
 	defer c.mu.Unlock()
 	if now := c.now(); now.Sub(c.last) >= complainPause {
 		c.last = now
-		slog.Warn("traces could not be sent; what the collector does not take is lost", "endpoint", c.endpoint, "error", err.Error())
+		slog.Warn("traces could not be sent; what the collector does not take is lost",
+			"endpoint", c.endpoint, "error", err.Error())
 	}
 }
 
@@ -111,8 +113,10 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !trace.SpanContextFromContext(request.Context()).IsSampled() {
 		return t.next.RoundTrip(request)
 	}
-	ctx, span := otel.Tracer("pergola").Start(request.Context(), request.Method+" target", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("http.request.method", request.Method), attribute.String("server.address", request.URL.Host), attribute.String("url.path", request.URL.Path)))
+	ctx, span := otel.Tracer("pergola").Start(request.Context(), request.Method+" target",
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+			attribute.String("http.request.method", request.Method),
+			attribute.String("server.address", request.URL.Host), attribute.String("url.path", request.URL.Path)))
 	defer span.End()
 	response, err := t.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {

@@ -12,19 +12,15 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 )
 
 // labelSelector selects the objects of all deploy items.
 const labelSelector = owner.Label
 
-// watches is the name of the call that all watches are, so that they take turns with other calls as one.
-const watches = "watches"
-
 // reflect tells what happens to the selected objects until the context ends. Whatever goes wrong is tried again after a pause, which grows
 // to a minute.
 func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, told *told, logger logr.Logger) {
-	ctx = klog.NewContext(targetclient.ForCall(ctx, watches), logger)
+	ctx = klog.NewContext(ctx, logger)
 	objects := key.client.Metadata(key.mapping, key.namespace)
 	selectIn := func(options metav1.ListOptions) metav1.ListOptions {
 		options.LabelSelector, options.FieldSelector = selected.LabelSelector, selected.FieldSelector

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 const (
@@ -34,9 +34,9 @@ const (
 // Seen is an object as a deploy item saw it, which waits for it to change.
 type Seen struct {
 	// Client of the target that the object is on.
-	Client *targetclient.Client
+	Client *target.Client
 	// Mapping tells where the target serves it.
-	Mapping targetclient.Mapping
+	Mapping target.Mapping
 	Key     object.Key
 	// ResourceVersion of the object; empty if it did not exist.
 	ResourceVersion string
@@ -58,7 +58,7 @@ type Set struct {
 	items   map[types.NamespacedName]*item
 	streams map[streamKey]*stream
 	// perTarget counts the streams.
-	perTarget map[*targetclient.Client]int
+	perTarget map[*target.Client]int
 	// changed are the items to wake.
 	changed map[*item]struct{}
 	swept   time.Time
@@ -110,7 +110,7 @@ func New(opts ...Option) *Set {
 		kick:         make(chan struct{}, 1),
 		items:        map[types.NamespacedName]*item{},
 		streams:      map[streamKey]*stream{},
-		perTarget:    map[*targetclient.Client]int{},
+		perTarget:    map[*target.Client]int{},
 		changed:      map[*item]struct{}{},
 	}
 	for _, opt := range opts {

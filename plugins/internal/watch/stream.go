@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // streamKey identifies a watch.
 type streamKey struct {
-	client    *targetclient.Client
-	mapping   targetclient.Mapping
+	client    *target.Client
+	mapping   target.Mapping
 	namespace string
 	// name of the one object that is watched; empty for all objects with the label.
 	name string

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 func TestWakeUps(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSharedWatch(t *testing.T) {
 	w.waitForSync(2)
 	w.mustNotHaveWoken()
 	for i := range items {
-		w.touch([]targetclient.Mapping{configMaps, secrets}[i%2], fmt.Sprintf("o%d", i))
+		w.touch([]target.Mapping{configMaps, secrets}[i%2], fmt.Sprintf("o%d", i))
 		w.mustWake(fmt.Sprintf("itemo%d", i))
 	}
 	if watches, all := w.counts(); watches > 2 || all > 4 {
@@ -274,7 +274,7 @@ func TestNamespaceDeleted(t *testing.T) {
 	w.waitForSync(1)
 	w.Delete(namespaces.Resource, w.Namespace)
 	// There is no controller; this is what it does.
-	for _, m := range []targetclient.Mapping{configMaps, secrets} {
+	for _, m := range []target.Mapping{configMaps, secrets} {
 		if err := w.Objects(m.Resource).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 func TestMain(m *testing.M) { os.Exit(plugintest.Main(leakCheck{m})) }
@@ -52,9 +52,9 @@ func goroutinesLeft() string {
 }
 
 var (
-	configMaps = targetclient.Mapping{Resource: plugintest.ConfigMaps, Namespaced: true}
-	secrets    = targetclient.Mapping{Resource: plugintest.Secrets, Namespaced: true}
-	namespaces = targetclient.Mapping{Resource: plugintest.Namespaces}
+	configMaps = target.Mapping{Resource: plugintest.ConfigMaps, Namespaced: true}
+	secrets    = target.Mapping{Resource: plugintest.Secrets, Namespaced: true}
+	namespaces = target.Mapping{Resource: plugintest.Namespaces}
 )
 
 // world is what one test plays in: a Set that runs, and a client.
@@ -62,7 +62,7 @@ type world struct {
 	*plugintest.World
 
 	set    *Set
-	client *targetclient.Client
+	client *target.Client
 	// wakeUps are the items that were woken.
 	wakeUps chan string
 }
@@ -102,7 +102,7 @@ func (w *world) follow(item string, seen ...Seen) {
 }
 
 // seen is an object as it is.
-func (w *world) seen(m targetclient.Mapping, name string) Seen {
+func (w *world) seen(m target.Mapping, name string) Seen {
 	w.Helper()
 	s := w.absent(m, name)
 	s.ResourceVersion = w.MustGet(m.Resource, name).GetResourceVersion()
@@ -110,7 +110,7 @@ func (w *world) seen(m targetclient.Mapping, name string) Seen {
 }
 
 // absent is an object that was not there.
-func (w *world) absent(m targetclient.Mapping, name string) Seen {
+func (w *world) absent(m target.Mapping, name string) Seen {
 	key := object.Key{Name: name, Namespace: w.Namespace}
 	if !m.Namespaced {
 		key.Namespace = ""
@@ -122,9 +122,9 @@ func (w *world) absent(m targetclient.Mapping, name string) Seen {
 var labels = map[string]string{owner.Label: "namespace.item"}
 
 // create creates a ConfigMap or Secret.
-func (w *world) create(m targetclient.Mapping, name string, labels map[string]string) {
+func (w *world) create(m target.Mapping, name string, labels map[string]string) {
 	w.Helper()
-	kind := map[targetclient.Mapping]string{configMaps: "ConfigMap", secrets: "Secret"}[m]
+	kind := map[target.Mapping]string{configMaps: "ConfigMap", secrets: "Secret"}[m]
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
 	o.SetName(name)
 	o.SetLabels(labels)
@@ -134,7 +134,7 @@ func (w *world) create(m targetclient.Mapping, name string, labels map[string]st
 var changes atomic.Int64
 
 // touch changes an object.
-func (w *world) touch(m targetclient.Mapping, name string) {
+func (w *world) touch(m target.Mapping, name string) {
 	w.Helper()
 	w.Patch(m.Resource, name, fmt.Sprintf(`{"metadata":{"annotations":{"changed":"%d"}}}`, changes.Add(1)))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 )
 
@@ -27,7 +27,7 @@ const fieldManager = "pergola-container"
 
 // Cluster is access to a namespace of a cluster. Its errors are those of the API server, wrapped.
 type Cluster struct {
-	Client    *targetclient.Client
+	Client    *target.Client
 	Namespace string
 }
 
@@ -281,7 +281,7 @@ func (c *Cluster) FollowPods(r Remaining) []watch.Seen {
 func (c *Cluster) seen(resource, kind, name, version string) watch.Seen {
 	return watch.Seen{
 		Client:          c.Client,
-		Mapping:         targetclient.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true},
+		Mapping:         target.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true},
 		Key:             object.Key{Kind: kind, Namespace: c.Namespace, Name: name},
 		ResourceVersion: version,
 	}

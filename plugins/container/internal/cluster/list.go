@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
@@ -63,7 +63,7 @@ func (r Remaining) Names() []string {
 
 // list lists page by page.
 func (c *Cluster) list(ctx context.Context, kind schema.GroupVersionResource, selector run.Selector) ([]metav1.PartialObjectMetadata, error) {
-	objects := c.Client.Metadata(targetclient.Mapping{Resource: kind, Namespaced: true}, c.Namespace)
+	objects := c.Client.Metadata(target.Mapping{Resource: kind, Namespaced: true}, c.Namespace)
 	options := metav1.ListOptions{LabelSelector: string(selector), Limit: pageSize}
 	var all []metav1.PartialObjectMetadata
 	for {

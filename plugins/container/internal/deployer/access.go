@@ -18,7 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -61,7 +61,7 @@ func (j *job) at(ctx context.Context, place v1alpha1.Place) (*cluster.Cluster, e
 	}
 	client, _, err := rollout.Connect(j.request, j.clusters)
 	if err != nil {
-		return nil, targeterror.WithWaysOut(err)
+		return nil, target.WithWaysOut(err)
 	}
 	at := &cluster.Cluster{Client: client, Namespace: place.Namespace}
 	if place.Cluster == "" {
@@ -133,9 +133,9 @@ func (j *job) explain(place v1alpha1.Place, step string, err error) error {
 	case err == nil:
 		return nil
 	case place.OnTarget:
-		return rollout.During(step, targeterror.WithWaysOut(targeterror.Explain(j.request.Target.Name, err)))
+		return rollout.During(step, target.WithWaysOut(target.Explain(j.request.Target.Name, err)))
 	case isRejection(err):
-		out := sdk.ConfigurationError(targeterror.ReasonRejected, "%w", err)
+		out := sdk.ConfigurationError(target.ReasonRejected, "%w", err)
 		out.Operation = step
 		return out
 	default:

@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -32,7 +32,7 @@ type Options struct {
 	// Resolver finds what references refer to; nil if they are a mistake.
 	Resolver content.Resolver
 	// Clients are options for its clients.
-	Clients []targetclient.Option
+	Clients []target.Option
 	// Now is the clock; nil for that of the machine.
 	Now func() time.Time
 }
@@ -41,7 +41,7 @@ type Options struct {
 type Deployer struct {
 	options  Options
 	settings settings.Settings
-	clusters *targetclient.Cache
+	clusters *target.Cache
 	watches  *watch.Set
 }
 
@@ -63,21 +63,17 @@ func New(o Options) *Deployer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Deployer{options: o, watches: watch.New(watch.Pause(wakePause))}
-	d.use(settings.Default())
-	return d
-}
-
-func (d *Deployer) use(s settings.Settings) {
-	d.settings = s
-	d.clusters = targetclient.NewCache(d.options.UserAgent, append(d.options.Clients, targetclient.RateLimit(s.RequestsPerSecond, s.Burst))...)
+	return &Deployer{
+		options: o, settings: settings.Default(), clusters: target.NewCache(o.UserAgent, o.Clients...),
+		watches: watch.New(watch.Pause(wakePause)),
+	}
 }
 
 // Configure implements sdk.Configurer.
 func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
 	s, problems := settings.Load(req.Document)
 	if len(problems) == 0 {
-		d.use(s)
+		d.settings = s
 	}
 	return &sdk.ConfigureResponse{Problems: problems}, nil
 }
@@ -114,7 +110,6 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	c, err := config.Read(req, &d.settings, d.options.Resolver != nil)
 	if err != nil {
 		return nil, err
@@ -136,7 +131,6 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 
 // Delete runs the image to its end once more, unless the user has said that it should not, and removes all that there is of the deploy item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil && status.PodStatus == nil {
 		return nil, err // nothing was ever begun, by Landscaper neither
@@ -172,7 +166,6 @@ func (d *Deployer) cleanUp(ctx context.Context, req *sdk.Request, last *v1alpha1
 
 // Abort stops the Pod of the deploy item, if one runs, and waits until it has stopped.
 func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil {
 		return nil, err

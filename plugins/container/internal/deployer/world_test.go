@@ -20,7 +20,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 			d := deployer.New(deployer.Options{
 				UserAgent: "pergola-container/test",
 				Now:       func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
-				Clients: []targetclient.Option{targetclient.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
+				Clients: []target.Option{target.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
 					return w.Requests.Wrap(used.wrap(next))
 				})},
 			})

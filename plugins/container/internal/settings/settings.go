@@ -31,8 +31,6 @@ type ContainerConfiguration struct {
 	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
 	// told by a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Targets bounds what the host cluster, and each target cluster that Pods are run on, gets to do.
-	Targets settingsfile.Targets `json:"targets,omitempty"`
 	// Namespace of the host cluster that Pods are run in, with all that belongs to them. It should have nothing else in it. Defaults to that
 	// of the ServiceAccount which the HostConfiguration grants.
 	Namespace string `json:"namespace,omitempty"`
@@ -90,9 +88,7 @@ type GarbageCollectionConfiguration struct {
 
 // Settings are what a document says, with all defaults.
 type Settings struct {
-	Strict            bool
-	RequestsPerSecond float64
-	Burst             int
+	Strict bool
 	// Namespace is empty for that of the ServiceAccount.
 	Namespace       string
 	DefaultImage    string
@@ -119,9 +115,7 @@ const (
 
 // Default returns the settings of an empty document.
 func Default() Settings {
-	s := Settings{Strict: true, ImagePullPatience: time.Minute, StateBytes: 10 * mebibyte, ExportBytes: 512 * kibibyte}
-	s.RequestsPerSecond, s.Burst = settingsfile.Targets{}.Bounds()
-	return s
+	return Settings{Strict: true, ImagePullPatience: time.Minute, StateBytes: 10 * mebibyte, ExportBytes: 512 * kibibyte}
 }
 
 // Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it, at once, but for
@@ -137,11 +131,9 @@ func Load(document []byte) (Settings, []sdk.Problem) {
 		return s, problems
 	}
 	problems.CheckKind(c.TypeMeta, APIVersion, Kind)
-	problems.CheckTargets(c.Targets)
 	if c.Strict != nil {
 		s.Strict = *c.Strict
 	}
-	s.RequestsPerSecond, s.Burst = c.Targets.Bounds()
 	s.Namespace, s.DefaultImage, s.ServiceAccounts = c.Namespace, c.DefaultImage, c.ServiceAccounts
 	s.Init, s.Wait = c.InitContainer, c.WaitContainer
 	if s.Wait.Image == "" {

@@ -18,7 +18,7 @@ const head = "apiVersion: container.pergola.dev/v1alpha1\nkind: ContainerConfigu
 // defaults returns the settings of an operator who says nothing, with changes.
 func defaults(changes ...func(*settings.Settings)) settings.Settings {
 	s := settings.Settings{
-		Strict: true, RequestsPerSecond: 500, Burst: 1000, ImagePullPatience: time.Minute, StateBytes: 10_485_760, ExportBytes: 524_288,
+		Strict: true, ImagePullPatience: time.Minute, StateBytes: 10_485_760, ExportBytes: 524_288,
 	}
 	for _, change := range changes {
 		change(&s)
@@ -38,7 +38,6 @@ func TestLoad(t *testing.T) {
 			reason: "what is said counts",
 			document: head + `
 strict: false
-targets: {requestsPerSecond: 7.5, burst: 3}
 namespace: runs
 defaultImage: image:1
 initContainer: {image: "helper:1", command: [/helper], args: [init, -v], imagePullPolicy: Always}
@@ -52,7 +51,7 @@ limits: {state: 1M, exports: 1.5Ki}
 garbageCollection: {disable: true}
 `,
 			want: settings.Settings{
-				RequestsPerSecond: 7.5, Burst: 3, Namespace: "runs", DefaultImage: "image:1",
+				Namespace: "runs", DefaultImage: "image:1",
 				Init:            settings.HelperConfiguration{Image: "helper:1", Command: []string{"/helper"}, Args: []string{"init", "-v"}, ImagePullPolicy: corev1.PullAlways},
 				Wait:            settings.HelperConfiguration{Image: "helper:2", Command: []string{"/wait"}, Args: []string{"wait"}, ImagePullPolicy: corev1.PullNever},
 				ServiceAccounts: []string{"a", "b.c"},
@@ -124,7 +123,7 @@ func TestLoadReports(t *testing.T) {
 			document: `
 kind: Configuration
 image: x
-targets: {requestsPerSecond: 0, burst: 0, qps: 1}
+targets: {burst: 0}
 namespace: a/b
 initContainer: {imagePullPolicy: Sometimes, tag: x}
 waitContainer: {imagePullPolicy: never}
@@ -137,9 +136,8 @@ garbageCollection: {enable: true}
 `,
 			want: []string{
 				`: unknown field "debug.keepPods"`, `: unknown field "garbageCollection.enable"`, `: unknown field "image"`, `: unknown field "initContainer.tag"`,
-				`: unknown field "limits.imports"`, `: unknown field "targets.qps"`,
+				`: unknown field "limits.imports"`, `: unknown field "targets"`,
 				`apiVersion: expected container.pergola.dev/v1alpha1, but found ""`, `kind: expected ContainerConfiguration, but found "Configuration"`,
-				"targets.requestsPerSecond: expected a number above 0", "targets.burst: expected a number from 1",
 				`imagePullPatience: expected a time from 0s to 1h0m0s, such as 90s or 1h30m, but found "1 minute"`,
 				`limits.state: expected an amount from 1Ki to 100Mi, such as 20Mi, but found "1e3"`,
 				"limits.exports: expected an amount from 1Ki to 960Ki, such as 20Mi, but found 1Mi",

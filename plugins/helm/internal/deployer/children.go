@@ -14,7 +14,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -23,7 +22,6 @@ import (
 //
 // The name of a child is what identifies its object, such as "Deployment.apps shop/frontend".
 func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err

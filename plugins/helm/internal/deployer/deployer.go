@@ -26,7 +26,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -46,7 +46,7 @@ type Options struct {
 	// Resolvers are those of further chart sources, by the field of the provider configuration's chart.
 	Resolvers map[chart.Field]chart.Resolver
 	// Targets are options for the clients of targets.
-	Targets []targetclient.Option
+	Targets []target.Option
 	// Log is for what concerns no deploy item.
 	Log *slog.Logger
 }
@@ -56,7 +56,7 @@ type Options struct {
 type Deployer struct {
 	options  Options
 	settings settings.Settings
-	targets  *targetclient.Cache
+	targets  *target.Cache
 	charts   *chartsource.Fetcher
 	helm     helm.Helm
 	watches  *watch.Set
@@ -75,7 +75,7 @@ var (
 
 // New returns a deployer with default settings. The error says that the folder for charts cannot be used.
 func New(options Options) (*Deployer, error) {
-	d := &Deployer{options: options, watches: watch.New()}
+	d := &Deployer{options: options, targets: target.NewCache(options.UserAgent, options.Targets...), watches: watch.New()}
 	return d, d.use(settings.Default())
 }
 
@@ -92,7 +92,6 @@ func (d *Deployer) use(s settings.Settings) error {
 		err = d.charts.Close()
 	}
 	d.settings, d.charts = s, charts
-	d.targets = targetclient.NewCache(d.options.UserAgent, append(d.options.Targets, targetclient.RateLimit(s.RequestsPerSecond, s.Burst))...)
 	d.helm = d.options.Helm(s.Workers, d.options.Log)
 	return err
 }
@@ -133,7 +132,6 @@ func (d *Deployer) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.R
 }
 
 func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
@@ -159,7 +157,6 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 
 // Delete uninstalls the release, or deletes the objects of the chart, and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	stored, err := readStatus(req)
 	if err != nil {
 		return nil, err

@@ -21,8 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -30,7 +29,6 @@ import (
 // Diff implements sdk.Differ. Without a release it is that of the manifest deployer. With one it compares the objects of the deployed
 // revision with those that the chart would be rendered to now: Helm decides only on the target what it makes of them.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
@@ -148,11 +146,11 @@ func (j *job) keptOf(ctx context.Context, before, after map[object.Key]apply.Man
 			continue
 		}
 		if err != nil {
-			return nil, targeterror.Explain(j.Client.Host, err)
+			return nil, target.Explain(j.Client.Host, err)
 		}
 		live, err := j.Client.Metadata(mapping, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, targeterror.Explain(j.Client.Host, fmt.Errorf("get %s: %w", key, err))
+			return nil, target.Explain(j.Client.Host, fmt.Errorf("get %s: %w", key, err))
 		}
 		stays[key] = err == nil && kept(managedresource.ManagedResourceStatus{}, live) != ""
 	}
@@ -209,7 +207,7 @@ func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object
 		mapping, err := j.Client.Mapping(ctx, m.Object.GroupVersionKind(), j.Began)
 		switch {
 		case err != nil && !meta.IsNoMatchError(err):
-			return nil, rollout.During(stepRelease, targeterror.Explain(j.Client.Host, err))
+			return nil, rollout.During(stepRelease, target.Explain(j.Client.Host, err))
 		case err == nil && !mapping.Namespaced:
 			key.Namespace = ""
 		case key.Namespace == "":

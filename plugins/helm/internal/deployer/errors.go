@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -21,7 +21,7 @@ func explain(step, host string, failure *helm.Error) error {
 		// Each try runs the hook anew, which helps nobody who has not mended it.
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	case helm.Unauthorized:
-		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, targeterror.ReasonUnauthorized
+		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, target.ReasonUnauthorized
 		out.Err = errors.New(host + ": " + describe(failure))
 	case helm.TimedOut:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorTimeout}

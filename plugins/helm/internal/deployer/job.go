@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -133,7 +133,7 @@ func (j *job) run(ctx context.Context, step string, req *helm.Request, o *observ
 }
 
 // withWaysOut adds to an error about deleting what can be done when it does not go away by itself.
-func withWaysOut(err error) error { return targeterror.WithWaysOut(err) }
+func withWaysOut(err error) error { return target.WithWaysOut(err) }
 
 func releaseOf(r *v1alpha1.ReleaseStatus) helm.Release {
 	return helm.Release{Namespace: r.Namespace, Name: r.Name}

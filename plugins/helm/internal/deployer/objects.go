@@ -22,8 +22,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -32,7 +31,7 @@ import (
 var helmSelector = labels.Set{"app.kubernetes.io/managed-by": "Helm"}
 
 // namespaces is where every API server has Namespaces.
-var namespaces = targetclient.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+var namespaces = target.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 
 // reasonRendered is given to the error about objects of a chart that make no sense.
 const reasonRendered = "RenderedInvalid"
@@ -255,7 +254,7 @@ func (j *job) makesNamespace(ctx context.Context, name string) (bool, error) {
 	case apierrors.IsNotFound(err):
 		return true, nil
 	case err != nil:
-		return false, targeterror.Explain(j.Client.Host, fmt.Errorf("get the namespace %s of the release: %w", name, err))
+		return false, target.Explain(j.Client.Host, fmt.Errorf("get the namespace %s of the release: %w", name, err))
 	default:
 		return false, nil
 	}

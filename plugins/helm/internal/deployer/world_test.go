@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/worker"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -60,7 +60,7 @@ func start(w *plugintest.World, by func(workers int, log *slog.Logger) helm.Helm
 		UserAgent: "pergola-helm/test",
 		CacheDir:  w.TempDir(),
 		Helm:      by,
-		Targets:   []targetclient.Option{targetclient.WrapTransport(w.Requests.Wrap)},
+		Targets:   []target.Option{target.WrapTransport(w.Requests.Wrap)},
 		Log:       slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

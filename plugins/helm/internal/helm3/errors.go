@@ -80,7 +80,7 @@ func (o *operation) namespaceHint(text string) string {
 	}
 }
 
-// kindOf tells what an answer of the API server means, as package targeterror does.
+// kindOf tells what an answer of the API server means, as package target does.
 func kindOf(err error) helm.Kind {
 	var known *helm.Error
 	reason := apierrors.ReasonForError(err)

@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // gate lets requests to the server through as long as its context lasts, and ends those that are under way with it. Helm's requests have no
@@ -35,7 +35,7 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, err
 	}
-	if err := targetclient.CheckServer(r, g.server); err != nil {
+	if err := target.CheckServer(r, g.server); err != nil {
 		closeBody(r)
 		g.note(err)
 		return nil, err

@@ -15,15 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // pageSize is how many revisions a list has at most. Helm keeps ten unless it is told otherwise.
 const pageSize = 500
 
 // secrets is where every API server has Secrets.
-var secrets = targetclient.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true}
+var secrets = target.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true}
 
 // Status is what a revision says of itself.
 type Status string
@@ -62,14 +61,14 @@ type Revision struct {
 }
 
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its namespace does not exist. What
-// cannot be a revision is passed over. Errors are explained ones, see targeterror.
-func History(ctx context.Context, client *targetclient.Client, name helm.Release) ([]Revision, error) {
+// cannot be a revision is passed over. Errors are explained ones, see target.
+func History(ctx context.Context, client *target.Client, name helm.Release) ([]Revision, error) {
 	options := metav1.ListOptions{LabelSelector: labels.Set{"owner": "helm", "name": name.Name}.String(), Limit: pageSize}
 	var history []Revision
 	for {
 		page, err := client.Metadata(secrets, name.Namespace).List(ctx, options)
 		if err != nil {
-			return nil, targeterror.Explain(client.Host, notPermitted(name, fmt.Errorf("list the revisions of %s: %w", describe(name), err)))
+			return nil, target.Explain(client.Host, notPermitted(name, fmt.Errorf("list the revisions of %s: %w", describe(name), err)))
 		}
 		for i := range page.Items {
 			if r, ok := revisionOf(&page.Items[i], name.Name); ok {

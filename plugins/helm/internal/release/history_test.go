@@ -20,8 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -33,7 +32,7 @@ type world struct {
 
 	clientset *kubernetes.Clientset
 	helm      *storage.Storage
-	client    *targetclient.Client
+	client    *target.Client
 }
 
 func newWorld(t *testing.T) *world {
@@ -202,7 +201,7 @@ func TestNotPermitted(t *testing.T) {
 	_, ofRead := release.Read(t.Context(), w.client, w.name(), 1)
 	for doing, err := range map[string]error{"list the revisions of release " + w.Namespace + "/shop": ofHistory, "read revision 1 of release " + w.Namespace + "/shop": ofRead} {
 		var known *sdk.Error
-		if !errors.As(err, &known) || known.Reason != targeterror.ReasonTarget || len(known.Codes) > 0 {
+		if !errors.As(err, &known) || known.Reason != target.ReasonTarget || len(known.Codes) > 0 {
 			t.Errorf("expected an error that can pass, but found %v", err)
 			continue
 		}

@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -39,13 +38,13 @@ type Stored struct {
 	Objects []helm.Object
 }
 
-// Read returns a revision of a release, with one request. The error is an explained one, see targeterror, also if there is no such revision;
+// Read returns a revision of a release, with one request. The error is an explained one, see target.Explain, also if there is no such revision;
 // it is an ErrUnreadable if the revision is damaged.
-func Read(ctx context.Context, client *targetclient.Client, name helm.Release, revision int) (*Stored, error) {
+func Read(ctx context.Context, client *target.Client, name helm.Release, revision int) (*Stored, error) {
 	secret, err := client.Objects(secrets, name.Namespace).Get(ctx, secretName(name.Name, revision), metav1.GetOptions{})
 	if err != nil {
 		err = fmt.Errorf("read revision %d of %s: %w", revision, describe(name), err)
-		return nil, targeterror.Explain(client.Host, notPermitted(name, err))
+		return nil, target.Explain(client.Host, notPermitted(name, err))
 	}
 	stored, err := readSecret(secret)
 	if err != nil {

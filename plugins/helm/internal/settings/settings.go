@@ -26,8 +26,6 @@ type HelmConfiguration struct {
 	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
 	// told by a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Targets bounds what target clusters get to do.
-	Targets settingsfile.Targets `json:"targets,omitempty"`
 	// Workers is how many processes of Helm there are at once. One that waits for hooks, or with wait or atomic, is one of them. Defaults to 16.
 	Workers *int `json:"workers,omitempty"`
 	// MaxHistory is how many revisions of a release are kept. Defaults to 10, which is Helm's own default.
@@ -80,9 +78,7 @@ type RegistryConfiguration struct {
 
 // Settings are what a document says, with all defaults.
 type Settings struct {
-	Strict            bool
-	RequestsPerSecond float64
-	Burst             int
+	Strict bool
 	// Workers is how many processes of Helm there are at once.
 	Workers int
 	// MaxHistory is how many revisions of a release are kept.
@@ -120,7 +116,7 @@ type Limits struct {
 
 // Default returns the settings of an empty document.
 func Default() Settings {
-	s := Settings{
+	return Settings{
 		Strict:     true,
 		Workers:    16,
 		MaxHistory: 10,
@@ -135,8 +131,6 @@ func Default() Settings {
 			MemoryBytes:   gibibyte,
 		},
 	}
-	s.RequestsPerSecond, s.Burst = settingsfile.Targets{}.Bounds()
-	return s
 }
 
 // Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it, at once, but for
@@ -168,11 +162,9 @@ func (c *HelmConfiguration) read(problems settingsfile.Problems) (Settings, []sd
 	s := Default()
 	r := &problems
 	r.CheckKind(c.TypeMeta, APIVersion, Kind)
-	r.CheckTargets(c.Targets)
 	if c.Strict != nil {
 		s.Strict = *c.Strict
 	}
-	s.RequestsPerSecond, s.Burst = c.Targets.Bounds()
 	r.Number("workers", c.Workers, 100, &s.Workers)
 	r.Number("maxHistory", c.MaxHistory, 1000, &s.MaxHistory)
 	c.Limits.read(r, &s.Limits)

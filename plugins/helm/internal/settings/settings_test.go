@@ -23,7 +23,7 @@ const head = "apiVersion: helm.pergola.dev/v1alpha1\nkind: HelmConfiguration\n"
 // defaults returns the settings of an operator who says nothing, with changes.
 func defaults(changes ...func(*settings.Settings)) settings.Settings {
 	s := settings.Settings{
-		Strict: true, RequestsPerSecond: 500, Burst: 1000, Workers: 16, MaxHistory: 10,
+		Strict: true, Workers: 16, MaxHistory: 10,
 		ChartCache: settings.ChartCache{Bytes: 524_288_000, MaxAge: 24 * time.Hour},
 		Limits: settings.Limits{
 			ArchiveBytes: 20_971_520, UnpackedBytes: 104_857_600, Files: 10_000, SubchartDepth: 10, RenderedBytes: 52_428_800,
@@ -64,7 +64,6 @@ func TestLoad(t *testing.T) {
 			reason: "what is said counts",
 			document: head + `
 strict: false
-targets: {requestsPerSecond: 7.5, burst: 3}
 workers: 1
 maxHistory: 2
 chartCache: {size: 1.5Gi, maxAge: 90m}
@@ -75,7 +74,7 @@ registries:
 - {host: "[::1]:5000", caData: ` + strconv.Quote(authority) + `}
 `,
 			want: settings.Settings{
-				RequestsPerSecond: 7.5, Burst: 3, Workers: 1, MaxHistory: 2,
+				Workers: 1, MaxHistory: 2,
 				ChartCache: settings.ChartCache{Bytes: 1_610_612_736, MaxAge: 90 * time.Minute},
 				Limits: settings.Limits{
 					ArchiveBytes: 1_000_000, UnpackedBytes: 2_097_152, Files: 3, SubchartDepth: 4, RenderedBytes: 5000,
@@ -141,7 +140,7 @@ func TestLoadReports(t *testing.T) {
 			document: `
 kind: Configuration
 identity: x
-targets: {requestsPerSecond: 0, burst: 0, qps: 1}
+targets: {burst: 0}
 workers: 0
 maxHistory: 0
 chartCache: {size: 1Ki, maxAge: 0s, dir: /}
@@ -149,9 +148,8 @@ limits: {archive: "-1", unpacked: "1e9", files: 0, subchartDepth: 101, rendered:
 registries: [{host: "https://a"}]
 `,
 			want: []string{
-				`: unknown field "chartCache.dir"`, `: unknown field "identity"`, `: unknown field "targets.qps"`,
+				`: unknown field "chartCache.dir"`, `: unknown field "identity"`, `: unknown field "targets"`,
 				`apiVersion: expected helm.pergola.dev/v1alpha1, but found ""`, `kind: expected HelmConfiguration, but found "Configuration"`,
-				"targets.requestsPerSecond: expected a number above 0", "targets.burst: expected a number from 1",
 				"workers: expected a number from 1 to 100, but found 0", "maxHistory: expected a number from 1 to 1000, but found 0",
 				`limits.archive: expected an amount from 1Ki to 1Gi, such as 20Mi, but found "-1"`,
 				`limits.unpacked: expected an amount from 1Ki to 10Gi, such as 20Mi, but found "1e9"`,

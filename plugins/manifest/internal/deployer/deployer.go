@@ -10,8 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -23,8 +22,7 @@ import (
 // for speed alone.
 type Deployer struct {
 	settings settings.Settings
-	newCache func(settings.Settings) *targetclient.Cache
-	targets  *targetclient.Cache
+	targets  *target.Cache
 	watches  *watch.Set
 }
 
@@ -39,24 +37,15 @@ var (
 )
 
 // New returns a deployer. userAgent is how it introduces itself to API servers; options are for its clients.
-func New(userAgent string, options ...targetclient.Option) *Deployer {
-	d := &Deployer{
-		newCache: func(s settings.Settings) *targetclient.Cache {
-			return targetclient.NewCache(userAgent, append(options, targetclient.RateLimit(s.RequestsPerSecond, s.Burst))...)
-		},
-		watches: watch.New(),
-	}
-	d.use(settings.Default())
-	return d
+func New(userAgent string, options ...target.Option) *Deployer {
+	return &Deployer{settings: settings.Default(), targets: target.NewCache(userAgent, options...), watches: watch.New()}
 }
-
-func (d *Deployer) use(s settings.Settings) { d.settings, d.targets = s, d.newCache(s) }
 
 // Configure implements sdk.Configurer.
 func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
 	s, problems := settings.Load(req.Document)
 	if len(problems) == 0 {
-		d.use(s)
+		d.settings = s
 	}
 	return &sdk.ConfigureResponse{Problems: problems}, nil
 }
@@ -69,7 +58,6 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 // Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is ready
 // and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
@@ -106,7 +94,6 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 
 // Delete deletes the managed objects and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	account, err := readAccount(req)
 	if err != nil {
 		return nil, err
@@ -120,18 +107,17 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	}
 	j, err := d.begin(ctx, req)
 	if err != nil {
-		return nil, targeterror.WithWaysOut(err)
+		return nil, target.WithWaysOut(err)
 	}
 	res, err := j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: groups, Entries: j.Account.Ledger.Entries()})
 	if res != nil || err != nil {
-		return res, targeterror.WithWaysOut(err)
+		return res, target.WithWaysOut(err)
 	}
 	return j.Done(nil), nil
 }
 
 // Diff implements sdk.Differ.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	ctx = targetclient.ForCall(ctx, string(req.DeployItem.UID))
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/targetclient"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/deployer"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -43,7 +43,7 @@ func newWorldBy(t *testing.T, by func(http.RoundTripper) http.RoundTripper) *wor
 	return &world{plugintest.NewHost(t, plugintest.HostOptions{
 		APIVersion: "manifest.pergola.dev/v1alpha1", Kind: "ManifestConfiguration",
 		Start: func(w *plugintest.World) *sdktest.Plugin {
-			d := deployer.New("pergola-manifest/test", targetclient.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
+			d := deployer.New("pergola-manifest/test", target.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
 				return w.Requests.Wrap(by(next))
 			}))
 			return sdktest.New(w.TB, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type))

@@ -22,23 +22,15 @@ type ManifestConfiguration struct {
 	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
 	// told by a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Targets bounds what target clusters get to do.
-	Targets settingsfile.Targets `json:"targets,omitempty"`
 }
 
 // Settings are what a document says, with all defaults.
 type Settings struct {
-	Strict            bool
-	RequestsPerSecond float64
-	Burst             int
+	Strict bool
 }
 
 // Default returns the settings of an empty document.
-func Default() Settings {
-	s := Settings{Strict: true}
-	s.RequestsPerSecond, s.Burst = settingsfile.Targets{}.Bounds()
-	return s
-}
+func Default() Settings { return Settings{Strict: true} }
 
 // Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it, at once, but for
 // a value of the wrong type, which is reported alone.
@@ -53,10 +45,8 @@ func Load(document []byte) (Settings, []sdk.Problem) {
 		return s, problems
 	}
 	problems.CheckKind(c.TypeMeta, APIVersion, Kind)
-	problems.CheckTargets(c.Targets)
 	if c.Strict != nil {
 		s.Strict = *c.Strict
 	}
-	s.RequestsPerSecond, s.Burst = c.Targets.Bounds()
 	return s, problems
 }

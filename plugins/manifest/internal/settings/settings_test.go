@@ -20,32 +20,22 @@ func TestLoad(t *testing.T) {
 	}{
 		"Nothing": {
 			reason: "an operator who says nothing gets the defaults",
-			want:   settings.Settings{Strict: true, RequestsPerSecond: 500, Burst: 1000},
+			want:   settings.Settings{Strict: true},
 		},
 		"Head": {
 			reason:   "a document may leave everything out",
 			document: head,
-			want:     settings.Settings{Strict: true, RequestsPerSecond: 500, Burst: 1000},
+			want:     settings.Settings{Strict: true},
 		},
 		"Everything": {
 			reason:   "what is said counts",
-			document: head + "strict: false\ntargets: {requestsPerSecond: 7.5, burst: 3}\n",
-			want:     settings.Settings{RequestsPerSecond: 7.5, Burst: 3},
-		},
-		"Rate": {
-			reason:   "who wants fewer requests does not want many at once",
-			document: head + "targets: {requestsPerSecond: 10}\n",
-			want:     settings.Settings{Strict: true, RequestsPerSecond: 10, Burst: 20},
-		},
-		"SlowRate": {
-			reason:   "without any burst there would be no request at all",
-			document: head + "targets: {requestsPerSecond: 0.1}\n",
-			want:     settings.Settings{Strict: true, RequestsPerSecond: 0.1, Burst: 1},
+			document: head + "strict: false\n",
+			want:     settings.Settings{},
 		},
 		"JSON": {
 			reason:   "the host hands JSON over",
 			document: `{"apiVersion":"manifest.pergola.dev/v1alpha1","kind":"ManifestConfiguration","strict":false}`,
-			want:     settings.Settings{RequestsPerSecond: 500, Burst: 1000},
+			want:     settings.Settings{},
 		},
 	}
 	for name, tc := range tests {
@@ -73,10 +63,10 @@ func TestLoadReportsEverything(t *testing.T) {
 	}{
 		"AllAtOnce": {
 			reason:   "nobody wants to find one mistake after the other",
-			document: "kind: Configuration\nidentity: x\ntargets: {requestsPerSecond: 0, burst: 0, qps: 1}\n",
+			document: "kind: Configuration\nidentity: x\ntargets: {burst: 0}\n",
 			want: []string{
-				`: unknown field "identity"`, `: unknown field "targets.qps"`, `apiVersion: expected manifest.pergola.dev/v1alpha1, but found ""`,
-				`kind: expected ManifestConfiguration, but found "Configuration"`, "targets.requestsPerSecond: expected a number above 0", "targets.burst: expected a number from 1",
+				`: unknown field "identity"`, `: unknown field "targets"`, `apiVersion: expected manifest.pergola.dev/v1alpha1, but found ""`,
+				`kind: expected ManifestConfiguration, but found "Configuration"`,
 			},
 		},
 		"WrongType": {reason: "the field is named", document: "strict: maybe\n", want: []string{"strict: expected bool, but found string"}},

@@ -1,7 +1,8 @@
-package targetclient
+package target
 
 import (
 	"crypto/sha256"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -16,9 +17,9 @@ const (
 	maxClients = 200
 )
 
-// Cache keeps a client per kubeconfig. Clients that nobody has asked for in ten minutes are dropped, and so are the longest
-// unused ones when there are too many; this happens when a client is asked for, so no goroutine belongs to a Cache. It is safe
-// for concurrent use.
+// Cache keeps a client per kubeconfig. Clients that nobody has asked for in ten minutes are dropped, and so are the
+// longest unused ones when there are too many; this happens when a client is asked for, so no goroutine belongs to a
+// Cache. It is safe for concurrent use.
 type Cache struct {
 	settings settings
 
@@ -35,36 +36,27 @@ type entry struct {
 type settings struct {
 	userAgent string
 	wrap      func(http.RoundTripper) http.RoundTripper
-	perSecond float64
-	burst     int
-	clock     clock.WithDelayedExecution
+	clock     clock.PassiveClock
+	timeouts  timeouts
 }
 
 // Option sets up a Cache.
 type Option func(*settings)
 
-// WrapTransport puts a round tripper around the transport of each client, below authentication and the rate limit. It does not see the
-// probes of targets that do not answer.
+// WrapTransport puts a round tripper around the transport of each client, below authentication.
 func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
 	return func(s *settings) { s.wrap = wrap }
 }
 
-// RateLimit bounds the requests that each client sends: so many per second in the long run, and at most burst of them at once. The
-// defaults are DefaultRequestsPerSecond and DefaultBurst. Without a positive rate there is no limit. Requests of all sorts count, each
-// attempt of a request that is repeated by itself; a watch counts once, when it begins. See ForCall for who comes first.
-func RateLimit(perSecond float64, burst int) Option {
-	return func(s *settings) { s.perSecond, s.burst = perSecond, burst }
-}
-
-// WithClock replaces the clock of timeouts, the rate limit and the time that unused clients are kept.
-func WithClock(clk clock.WithDelayedExecution) Option {
+// WithClock replaces the clock of the time that unused clients are kept.
+func WithClock(clk clock.PassiveClock) Option {
 	return func(s *settings) { s.clock = clk }
 }
 
 // NewCache returns an empty cache. userAgent is how its clients introduce themselves to API servers.
 func NewCache(userAgent string, opts ...Option) *Cache {
 	c := &Cache{
-		settings: settings{userAgent: userAgent, perSecond: DefaultRequestsPerSecond, burst: DefaultBurst, clock: clock.RealClock{}},
+		settings: settings{userAgent: userAgent, clock: clock.RealClock{}, timeouts: defaultTimeouts},
 		entries:  map[[sha256.Size]byte]*entry{},
 	}
 	for _, opt := range opts {
@@ -73,8 +65,8 @@ func NewCache(userAgent string, opts ...Option) *Cache {
 	return c
 }
 
-// Get returns the client for a kubeconfig, without talking to its cluster. The client stays usable after it was dropped from
-// the cache. The error is ErrKubeconfig.
+// Get returns the client for a kubeconfig, without talking to its cluster. The client stays usable after it was dropped
+// from the cache. The error is ErrKubeconfig.
 func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
 	key := sha256.Sum256(kubeconfig)
 	c.mu.Lock()
@@ -96,13 +88,9 @@ func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
 	return client, nil
 }
 
+// dropUnused leaves connections alone: the transport closes each that was idle for a while.
 func (c *Cache) dropUnused(now time.Time) {
-	for key, e := range c.entries {
-		if now.Sub(e.lastUsed) > maxUnused {
-			e.client.close()
-			delete(c.entries, key)
-		}
-	}
+	maps.DeleteFunc(c.entries, func(_ [sha256.Size]byte, e *entry) bool { return now.Sub(e.lastUsed) > maxUnused })
 }
 
 func (c *Cache) dropLongestUnused() {
@@ -113,8 +101,5 @@ func (c *Cache) dropLongestUnused() {
 			oldest, found = key, e
 		}
 	}
-	if found != nil {
-		found.client.close()
-		delete(c.entries, oldest)
-	}
+	delete(c.entries, oldest)
 }

@@ -1,7 +1,6 @@
-package targetclient
+package target
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,7 +159,7 @@ func TestMapping(t *testing.T) {
 	if m, err := client.Mapping(ctx, gvk("example.org", "v2", "Gadget"), time.Now()); err != nil || m.Namespaced {
 		t.Errorf("expected a later call to see the new kind, but found %v and %v", m, err)
 	}
-	client.Forget(ctx)
+	client.Forget()
 	if _, err := client.Mapping(ctx, gvk("example.org", "v2", "Gadget"), began); err != nil {
 		t.Errorf("expected to ask again after forgetting, but found %v", err)
 	}
@@ -185,17 +184,6 @@ func TestRefusedDiscoveryIsNoUnknownKind(t *testing.T) {
 	client := newTestClient(t, &apiServer{refuses: true})
 	if _, err := client.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err == nil || meta.IsNoMatchError(err) {
 		t.Errorf("expected an error about discovery, but found %v", err)
-	}
-}
-
-func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
-	t.Parallel()
-	client := newTestClient(t, &apiServer{})
-	client.turn <- struct{}{} // somebody is asking a target that hangs
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := client.Mapping(ctx, gvk("example.org", "v1", "Widget"), time.Now()); !errors.Is(err, context.Canceled) {
-		t.Errorf("expected the error of the context, but found %v", err)
 	}
 }
 

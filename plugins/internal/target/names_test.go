@@ -1,4 +1,4 @@
-package targetclient
+package target
 
 import (
 	"testing"
@@ -58,13 +58,12 @@ func TestMappingByName(t *testing.T) {
 // TestNamesInSeveralVersions has a resource in two versions, and one in the older only.
 func TestNamesInSeveralVersions(t *testing.T) {
 	t.Parallel()
-	k := newKinds(time.Now())
-	for _, version := range []string{"v2", "v1"} {
-		k.addList(&metav1.APIResourceList{GroupVersion: "example.org/" + version, APIResources: []metav1.APIResource{
-			{Name: "widgets", SingularName: "widget", Kind: "Widget"},
-		}})
-	}
-	k.addList(&metav1.APIResourceList{GroupVersion: "example.org/v1", APIResources: []metav1.APIResource{{Name: "gadgets", Kind: "Gadget"}}})
+	widget := metav1.APIResource{Name: "widgets", SingularName: "widget", Kind: "Widget"}
+	k := newKinds([]*metav1.APIResourceList{
+		{GroupVersion: "example.org/v2", APIResources: []metav1.APIResource{widget}},
+		{GroupVersion: "example.org/v1", APIResources: []metav1.APIResource{widget, {Name: "gadgets", Kind: "Gadget"}}},
+		{GroupVersion: "example.org.elsewhere/v1", APIResources: []metav1.APIResource{{Name: "others", Kind: "Other"}}},
+	})
 	for _, c := range []struct{ reason, version, name, want string }{
 		{reason: "the version that is asked for", version: "v1", name: "widgets", want: "v1"},
 		{reason: "the preferred one", version: "v3", name: "widget", want: "v2"},
@@ -74,5 +73,13 @@ func TestNamesInSeveralVersions(t *testing.T) {
 		if !ok || kind.Version != c.want || m.Resource.Version != c.want {
 			t.Errorf("%s: expected version %s, but found %v and %v", c.reason, c.want, kind, m)
 		}
+	}
+	for _, group := range []string{"", "example.org"} {
+		if kind, _, ok := k.named(gvk(group, "v1", "others")); ok {
+			t.Errorf("expected no kind of another group in %q, but found %v", group, kind)
+		}
+	}
+	if m, ok := k.exact(gvk("example.org", "", "Widget")); ok {
+		t.Errorf("expected that no version is none, but found %v", m)
 	}
 }

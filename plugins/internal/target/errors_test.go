@@ -1,4 +1,4 @@
-package targeterror_test
+package target_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/targeterror"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := targeterror.Explain("host:1", fmt.Errorf("outer: %w", c.err))
+			got := target.Explain("host:1", fmt.Errorf("outer: %w", c.err))
 			if diff := cmp.Diff(c.codes, sdk.Codes(got)); diff != "" {
 				t.Errorf("%s: codes: -want +got:\n%s", c.reason, diff)
 			}
@@ -68,14 +68,14 @@ func TestExplain(t *testing.T) {
 			}
 		})
 	}
-	if targeterror.Explain("host:1", nil) != nil {
+	if target.Explain("host:1", nil) != nil {
 		t.Error("no error must stay none")
 	}
 }
 
 func TestCollect(t *testing.T) {
 	t.Parallel()
-	if targeterror.Collect([]error{nil, nil}) != nil {
+	if target.Collect([]error{nil, nil}) != nil {
 		t.Error("expected no error")
 	}
 	var errs []error
@@ -83,7 +83,7 @@ func TestCollect(t *testing.T) {
 		errs = append(errs, nil, fmt.Errorf("error %d", i))
 	}
 	errs = append(errs, sdk.ConfigurationError("Reason", "last"))
-	got := targeterror.Collect(errs)
+	got := target.Collect(errs)
 	if text := got.Error(); !strings.HasPrefix(text, "error 0; error 1; ") || !strings.HasSuffix(text, "error 19; and 3 more") {
 		t.Errorf("expected the first errors and how many more there are, but found %q", got)
 	}
@@ -95,24 +95,24 @@ func TestCollect(t *testing.T) {
 func TestWithWaysOut(t *testing.T) {
 	t.Parallel()
 	const wayOut = `annotate the deploy item with landscaper.gardener.cloud/delete-without-uninstall: "true"`
-	unreachable := targeterror.Explain("host:1", &url.Error{Op: "Get", URL: "https://host:1", Err: errors.New("connection refused")})
+	unreachable := target.Explain("host:1", &url.Error{Op: "Get", URL: "https://host:1", Err: errors.New("connection refused")})
 	for name, c := range map[string]struct {
 		reason string
 		err    error
 		want   bool
 	}{
 		"unreachable":  {reason: "the cluster may be gone for good", err: fmt.Errorf("delete ConfigMap a/b: %w", unreachable), want: true},
-		"unauthorized": {reason: "the credentials may be gone for good", err: targeterror.Explain("host:1", apierrors.NewUnauthorized("no")), want: true},
+		"unauthorized": {reason: "the credentials may be gone for good", err: target.Explain("host:1", apierrors.NewUnauthorized("no")), want: true},
 		"no target":    {reason: "the Target may be gone for good", err: &sdk.Error{Reason: sdk.ReasonTargetMissing, Err: errors.New("missing")}, want: true},
 		"one object": {
 			reason: "a target that refuses one object is there",
-			err:    targeterror.Explain("host:1", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no"))),
+			err:    target.Explain("host:1", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no"))),
 		},
 		"another error": {reason: "what it means is not known here", err: context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := targeterror.WithWaysOut(c.err)
+			got := target.WithWaysOut(c.err)
 			if strings.Contains(got.Error(), wayOut) != c.want {
 				t.Errorf("%s: got %q", c.reason, got)
 			}
@@ -124,7 +124,7 @@ func TestWithWaysOut(t *testing.T) {
 			}
 		})
 	}
-	if targeterror.WithWaysOut(nil) != nil {
+	if target.WithWaysOut(nil) != nil {
 		t.Error("no error must stay none")
 	}
 }

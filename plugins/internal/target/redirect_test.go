@@ -1,4 +1,4 @@
-package targetclient
+package target
 
 import (
 	"net/http"

@@ -1,6 +1,4 @@
-// Package targeterror tells what an error of a target cluster means for a job: whether trying again makes sense, and what to
-// tell the user.
-package targeterror
+package target
 
 import (
 	"context"
@@ -35,8 +33,8 @@ const (
 // Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
 //
 //   - 401: the credentials are wrong. ERR_UNAUTHORIZED, the job fails.
-//   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails. A webhook
-//     that denies an object counts only if it gives one of these reasons, which says the same.
+//   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails. A
+//     webhook that denies an object counts only if it gives one of these reasons, which says the same.
 //   - everything else may change without the deploy item being changed, such as a kind that is not served yet, missing
 //     permissions, a missing namespace, a conflict, or a target that cannot be reached. No code, the call is retried.
 //
@@ -71,15 +69,15 @@ func Explain(host string, err error) error {
 	}
 }
 
-// ConcernsAll tells whether an error of a target makes it vain to ask it for anything else: it does not answer or does not know the
-// credentials, or the call is over.
+// ConcernsAll tells whether an error of a target makes it vain to ask it for anything else: it does not answer or does
+// not know the credentials, or the call is over.
 func ConcernsAll(ctx context.Context, err error) bool {
 	var unanswered *url.Error
 	return err != nil && (ctx.Err() != nil || errors.As(err, &unanswered) || apierrors.IsUnauthorized(err))
 }
 
-// WithWaysOut adds to an error about deleting what can be done when it does not go away by itself, such as after the target cluster was
-// deleted; nil for nil. Errors that are about single objects stay as they are.
+// WithWaysOut adds to an error about deleting what can be done when it does not go away by itself, such as after the
+// target cluster was deleted; nil for nil. Errors that are about single objects stay as they are.
 func WithWaysOut(err error) error {
 	ofTargets := []string{ReasonUnauthorized, ReasonUnreachable, sdk.ReasonTargetMissing, sdk.ReasonTargetInvalid}
 	var known *sdk.Error
@@ -87,19 +85,20 @@ func WithWaysOut(err error) error {
 		return err
 	}
 	return &sdk.Error{Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
-		"%w; mend the Target, or, if its cluster is gone for good, annotate the deploy item with %s: %q, and it goes without what it has deployed",
+		"%w; mend the Target, or, if its cluster is gone for good, annotate the deploy item with %s: %q, "+
+			"and it goes without what it has deployed",
 		err, v1alpha1.DeleteWithoutUninstallAnnotation, "true")}
 }
 
-// rejected goes by the reason and not by the HTTP status: a webhook that denies an object without a reason of its own is
-// reported with status 400 too, and may decide otherwise next time.
+// rejected goes by the reason and not by the HTTP status: a webhook that denies an object without a reason of its own
+// is reported with status 400 too, and may decide otherwise next time.
 func rejected(err error) bool {
 	reason := apierrors.ReasonForError(err)
 	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest
 }
 
-// mostListed bounds how many errors a message lists.
-const mostListed = 20
+// maxListed bounds how many errors a message lists.
+const maxListed = 20
 
 // ObjectErrors is an error about several objects, with one error for each.
 type ObjectErrors []error
@@ -128,7 +127,7 @@ func (e ObjectErrors) Error() string {
 	for _, err := range e {
 		texts = append(texts, err.Error())
 	}
-	return object.Enumerate(texts, "; ", mostListed)
+	return object.Enumerate(texts, "; ", maxListed)
 }
 
 // Unwrap returns all errors, so that the codes of all count.

@@ -1,6 +1,4 @@
-// Package managed keeps account of the objects that a deploy item manages. The account is saved before an object is created
-// and keeps it until it was seen gone, so that whatever happens in between, nothing is forgotten.
-package managed
+package rollout
 
 import (
 	"slices"
@@ -9,8 +7,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Ledger is the account of one deploy item. The order of its entries is the order in which they came. It is not safe for
-// concurrent use.
+// Ledger keeps account of the objects that a deploy item manages. It is saved before an object is created and keeps it
+// until it was seen gone, so that whatever happens in between, nothing is forgotten. The order of its entries is the
+// order in which they came. It is not safe for concurrent use.
 type Ledger struct {
 	entries []managedresource.ManagedResourceStatus
 	index   map[object.Key]int
@@ -35,8 +34,8 @@ func (l *Ledger) set(e managedresource.ManagedResourceStatus) {
 	l.entries = append(l.entries, e)
 }
 
-// Normalize gives the entries the namespaces that their objects have, where they are noted in another way: of several entries that are
-// about the same object then, the last counts.
+// Normalize gives the entries the namespaces that their objects have, where they are noted in another way: of several
+// entries that are about the same object then, the last counts.
 func (l *Ledger) Normalize(namespace func(managedresource.ObjectReference) (string, error)) error {
 	normal := NewLedger(nil)
 	for _, e := range l.entries {
@@ -59,9 +58,9 @@ func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, o
 	return l.entries[i], true
 }
 
-// Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid and the job in which it was
-// done are kept, and what was applied unless stale says that it is not what will be applied now: then nobody can know for sure, until the object was
-// applied, what it looks like.
+// Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid and the job in
+// which it was done are kept, and what was applied unless stale says that it is not what will be applied now: then
+// nobody can know for sure, until the object was applied, what it looks like.
 func (l *Ledger) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
 	before, _ := l.Get(object.KeyOfReference(e.Resource))
 	e.Resource.UID, e.Applied, e.DoneIn = before.Resource.UID, "", before.DoneIn

@@ -1,0 +1,204 @@
+// Package target gives access to target clusters. A Client is made from a kubeconfig; a Cache keeps Clients by the
+// content of their kubeconfigs, so that connections and discovery are shared by all jobs on a target. Explain tells
+// what an error of a target means for a job.
+//
+// How many requests a target takes is up to its API server, by its priority and fairness. How long they may take is
+// bounded here: the workers of the host, which all targets share, are free after ten seconds if a target does not
+// answer when a job begins, and after a minute if it falls silent later.
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
+)
+
+// ErrKubeconfig says that a kubeconfig cannot be used. It does not say why: the reasons quote the kubeconfig.
+var ErrKubeconfig = errors.New("the kubeconfig cannot be read")
+
+// Client is the access to one target cluster. It is safe for concurrent use.
+type Client struct {
+	// Host of the API server, for messages. It holds no credentials.
+	Host string
+
+	// server is the address of the API server, whose path tells clusters behind one host apart.
+	server    string
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	core      corev1client.CoreV1Interface
+	rbac      rbacv1client.RbacV1Interface
+	discovery discovery.DiscoveryInterfaceWithContext
+	timeouts  timeouts
+
+	kinds shared[*kinds]
+	// cluster is what Cluster returns.
+	cluster shared[types.UID]
+}
+
+// newClient returns a client for a kubeconfig, without talking to its cluster. The host has checked what the kubeconfig
+// says, and every error about it hides its text.
+func newClient(kubeconfig []byte, s settings) (*Client, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, ErrKubeconfig
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, ErrKubeconfig
+	}
+	config.UserAgent = s.userAgent
+	config.QPS = -1 // the API server limits
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	transport, err := newTransport(config, server, s)
+	if err != nil {
+		return nil, ErrKubeconfig
+	}
+	tripper, err := rest.HTTPWrappersForConfig(config, tracing.Transport(transport))
+	if err != nil {
+		return nil, ErrKubeconfig
+	}
+	c := &Client{Host: server.Host, server: server.Host + server.Path, timeouts: s.timeouts}
+	return c, c.connect(config, &http.Client{Transport: tripper})
+}
+
+// connect makes the clients of client-go.
+func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err error) {
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.core, err = corev1client.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.rbac, err = rbacv1client.NewForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient); err != nil {
+		return ErrKubeconfig
+	}
+	return nil
+}
+
+// SameServer tells whether two clients talk to the same API server, be it with other credentials.
+func (c *Client) SameServer(other *Client) bool { return c.server == other.server }
+
+// Cluster tells the cluster from all others, whatever its API server is called: it is the UID of the namespace
+// kube-system. It is empty if nobody knows, because these credentials may not read that namespace or there is none. The
+// API server is asked again if it was asked last before since: an address may lead elsewhere by now.
+func (c *Client) Cluster(ctx context.Context, since time.Time) (types.UID, error) {
+	return c.cluster.get(ctx, since, c.timeouts.connect, c.readCluster)
+}
+
+func (c *Client) readCluster(ctx context.Context) (types.UID, error) {
+	namespaces := Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	found, err := c.Metadata(namespaces, "").Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return found.UID, nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return "", nil
+	default:
+		return "", fmt.Errorf("read the namespace %s of the target: %w", metav1.NamespaceSystem, err)
+	}
+}
+
+// Objects returns access to the objects of a kind in a namespace, which is ignored for a cluster-scoped kind.
+func (c *Client) Objects(m Mapping, namespace string) dynamic.ResourceInterface {
+	if m.Namespaced {
+		return c.dynamic.Resource(m.Resource).Namespace(namespace)
+	}
+	return c.dynamic.Resource(m.Resource)
+}
+
+// Metadata is like Objects but gives access to nothing but the metadata of the objects.
+func (c *Client) Metadata(m Mapping, namespace string) metadata.ResourceInterface {
+	if m.Namespaced {
+		return c.metadata.Resource(m.Resource).Namespace(namespace)
+	}
+	return c.metadata.Resource(m.Resource)
+}
+
+// Core returns access to the objects of Kubernetes' core group with their types.
+func (c *Client) Core() corev1client.CoreV1Interface { return c.core }
+
+// RBAC is like Core for the group of roles.
+func (c *Client) RBAC() rbacv1client.RbacV1Interface { return c.rbac }
+
+// Mapping looks a kind up. What is known is kept; an unknown kind makes the client ask the API server again, unless it
+// has asked since asOf, which is the time that the caller began to work: older knowledge may lack a kind that was
+// defined just before, newer knowledge is good enough for a whole call.
+//
+// The error is a *meta.NoKindMatchError if the API server does not serve the kind. If it could not tell, because the
+// server of the kind's group is down, the error says so.
+func (c *Client) Mapping(ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time) (Mapping, error) {
+	return c.find(ctx, gvk, asOf, func(k *kinds) (Mapping, bool) { return k.exact(gvk) })
+}
+
+// MappingInAnyVersion is like Mapping but settles for another version of the kind's group. It is for deleting: the
+// version that an object was created in may not be served any more.
+func (c *Client) MappingInAnyVersion(
+	ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time,
+) (Mapping, error) {
+	return c.find(ctx, gvk, asOf, func(k *kinds) (Mapping, bool) { return k.inAnyVersion(gvk) })
+}
+
+// MappingByName is like MappingInAnyVersion but takes any name of the kind, whatever its case: "ConfigMap",
+// "configmaps" and "configmap" are the same. It returns the kind with its own name, in the version of the mapping.
+func (c *Client) MappingByName(
+	ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time,
+) (schema.GroupVersionKind, Mapping, error) {
+	var found schema.GroupVersionKind
+	mapping, err := c.find(ctx, gvk, asOf, func(k *kinds) (m Mapping, ok bool) {
+		found, m, ok = k.named(gvk)
+		return m, ok
+	})
+	return found, mapping, err
+}
+
+// Lookup returns the client of another Target that a provider configuration names; the empty name stands for the deploy
+// item's own. It may be called from several goroutines. Its error says what is wrong with the Target.
+type Lookup func(ctx context.Context, targetName string) (*Client, error)
+
+func (c *Client) find(
+	ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time, lookUp func(*kinds) (Mapping, bool),
+) (Mapping, error) {
+	var failure error
+	for _, since := range []time.Time{{}, asOf} { // whatever is known of the kind is good enough
+		known, err := c.kinds.get(ctx, since, c.timeouts.answer, c.discover)
+		if err != nil {
+			return Mapping{}, err
+		}
+		if mapping, ok := lookUp(known); ok {
+			return mapping, nil
+		}
+		failure = known.failed[gvk.Group]
+	}
+	if failure != nil {
+		return Mapping{}, fmt.Errorf("discover API group %q: %w", gvk.Group, failure)
+	}
+	return Mapping{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+}
+
+func (c *Client) discover(ctx context.Context) (*kinds, error) { return discover(ctx, c.discovery) }
+
+// Forget drops what is known of kinds. A caller uses it when the API server has contradicted a mapping.
+func (c *Client) Forget() { c.kinds.forget() }

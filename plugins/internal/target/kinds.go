@@ -1,0 +1,121 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// Mapping tells where the API server serves the objects of a kind.
+type Mapping struct {
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+}
+
+// kinds is what an API server said about the kinds that it serves. It does not change once it is made.
+type kinds struct {
+	mapper *meta.DefaultRESTMapper
+	// failed are the groups that the API server could not tell anything about, since it only passes requests on to
+	// others. Package restmapper of client-go would take their kinds for unknown ones, whose objects are gone.
+	failed map[string]error
+}
+
+// discover asks an API server for all its kinds.
+func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (*kinds, error) {
+	_, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
+	var partial *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &partial) {
+		return nil, fmt.Errorf("discover the kinds that the target serves: %w", err)
+	}
+	if len(lists) == 0 {
+		// The discovery client takes a refusal for an ancient API server that serves nothing.
+		return nil, errors.New("discover the kinds that the target serves: it shows none; " +
+			"may these credentials read /api and /apis?")
+	}
+	k := newKinds(lists)
+	if partial != nil {
+		for gv, failure := range partial.Groups {
+			k.failed[gv.Group] = failure
+		}
+	}
+	return k, nil
+}
+
+// newKinds returns the kinds of resources, apart from subresources. An API server lists the versions of a group in the
+// order of its preference.
+func newKinds(lists []*metav1.APIResourceList) *kinds {
+	var versions []schema.GroupVersion
+	for _, list := range lists {
+		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
+			versions = append(versions, gv)
+		}
+	}
+	k := &kinds{mapper: meta.NewDefaultRESTMapper(versions), failed: map[string]error{}}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, resource := range slices.Backward(list.APIResources) { // of two with the same kind the first one counts
+			if !strings.Contains(resource.Name, "/") {
+				k.add(gv, resource)
+			}
+		}
+	}
+	return k
+}
+
+// add adds a resource with all its names, of which the kind in lower case is one.
+func (k *kinds) add(gv schema.GroupVersion, resource metav1.APIResource) {
+	kind, plural, scope := gv.WithKind(resource.Kind), gv.WithResource(resource.Name), meta.RESTScopeRoot
+	if resource.Namespaced {
+		scope = meta.RESTScopeNamespace
+	}
+	name := strings.ToLower(resource.Kind)
+	for _, singular := range []string{name, cmp.Or(resource.SingularName, name)} {
+		k.mapper.AddSpecific(kind, plural, gv.WithResource(singular), scope)
+	}
+}
+
+// exact finds a kind in its own version.
+func (k *kinds) exact(gvk schema.GroupVersionKind) (Mapping, bool) {
+	mapping, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil || mapping.GroupVersionKind != gvk {
+		return Mapping{}, false
+	}
+	return Mapping{Resource: mapping.Resource, Namespaced: mapping.Scope == meta.RESTScopeNamespace}, true
+}
+
+// inAnyVersion finds a kind in its own version, or else in the preferred one of those that have it.
+func (k *kinds) inAnyVersion(gvk schema.GroupVersionKind) (Mapping, bool) {
+	if m, ok := k.exact(gvk); ok {
+		return m, true
+	}
+	mapping, err := k.mapper.RESTMapping(gvk.GroupKind())
+	if err != nil {
+		return Mapping{}, false
+	}
+	return k.exact(mapping.GroupVersionKind)
+}
+
+// named finds a kind by any of its names, in any version of its group.
+func (k *kinds) named(gvk schema.GroupVersionKind) (schema.GroupVersionKind, Mapping, bool) {
+	found, err := k.mapper.KindsFor(schema.GroupVersionResource{Group: gvk.Group, Resource: gvk.Kind})
+	// The mapper finds other groups for the core group, and for the beginning of a group's name.
+	i := slices.IndexFunc(found, func(f schema.GroupVersionKind) bool { return f.Group == gvk.Group })
+	if err != nil || i < 0 {
+		return schema.GroupVersionKind{}, Mapping{}, false
+	}
+	kind := found[i].GroupKind().WithVersion(gvk.Version)
+	m, ok := k.inAnyVersion(kind)
+	kind.Version = m.Resource.Version
+	return kind, m, ok
+}

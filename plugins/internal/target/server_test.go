@@ -1,0 +1,173 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+var configMaps = Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespaced: true}
+
+// get reads an object of the given name.
+func get(ctx context.Context, c *Client, name string) error {
+	_, err := c.Objects(configMaps, "ns").Get(ctx, name, metav1.GetOptions{})
+	return err
+}
+
+func mustGet(t *testing.T, cache *Cache, server string) *Client {
+	t.Helper()
+	kubeconfig := strings.Replace(string(kubeconfigFor(server)), `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1)
+	client, err := cache.Get([]byte(kubeconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func answerObject(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprint(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns","resourceVersion":"1"}}`)
+}
+
+// silentServer starts a server that never answers: it takes requests, or connections alone.
+func silentServer(t *testing.T, requests, http2 bool) string {
+	t.Helper()
+	if !requests {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		return "https://" + listener.Addr().String()
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
+}
+
+// TestSilentTarget: whoever asks a target that does not answer hears of that in time.
+func TestSilentTarget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ requests, http2 bool }{
+		"connections": {}, "HTTP/1": {requests: true}, "HTTP/2": {requests: true, http2: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := mustGet(t, NewCache("test", func(s *settings) {
+				s.timeouts = timeouts{connect: 100 * time.Millisecond, answer: 200 * time.Millisecond}
+			}), silentServer(t, c.requests, c.http2))
+			for what, ask := range map[string]func() error{
+				"the cluster": func() error { _, err := client.Cluster(t.Context(), time.Now()); return err },
+				"a kind": func() error {
+					_, err := client.Mapping(t.Context(), gvk("", "v1", "ConfigMap"), time.Now())
+					return err
+				},
+				"an object": func() error { return get(t.Context(), client, "a") },
+			} {
+				err := ask()
+				var explained *sdk.Error
+				if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonUnreachable {
+					t.Errorf("%s: expected the reason %s, but found %v", what, ReasonUnreachable, err)
+				}
+				if !ConcernsAll(t.Context(), err) {
+					t.Errorf("%s: expected that nobody asks for anything else, but found %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// TestSharedAnswer: a target is asked once by all who want to know the same, and one who gives up takes no answer away
+// from the others.
+func TestSharedAnswer(t *testing.T) {
+	t.Parallel()
+	var s shared[int]
+	var asked atomic.Int32
+	begun, answered := make(chan struct{}), make(chan struct{})
+	ask := func(ctx context.Context) (int, error) {
+		if asked.Add(1) == 1 {
+			close(begun)
+		}
+		<-answered
+		return 7, ctx.Err()
+	}
+	began := time.Now()
+	impatient, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := s.get(impatient, began, time.Hour, ask)
+		left <- err
+	}()
+	<-begun
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("expected that who gives up does not wait, but found %v", err)
+	}
+	type answer struct {
+		value int
+		err   error
+	}
+	answers := make(chan answer)
+	for range 3 {
+		go func() {
+			value, err := s.get(t.Context(), began, time.Hour, ask)
+			answers <- answer{value, err}
+		}()
+	}
+	close(answered)
+	for range 3 {
+		if a := <-answers; a != (answer{value: 7}) {
+			t.Errorf("expected the answer, but found %v", a)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("expected one question, but found %d", n)
+	}
+	s.forget()
+	if _, err := s.get(t.Context(), began, time.Hour, ask); err != nil || asked.Load() != 2 {
+		t.Errorf("expected another question after forgetting, but found %d and %v", asked.Load(), err)
+	}
+	if _, err := s.get(t.Context(), time.Now().Add(time.Hour), time.Hour, ask); err != nil || asked.Load() != 3 {
+		t.Errorf("expected that nobody waits for the future, but found %d and %v", asked.Load(), err)
+	}
+}
+
+// TestTooManyRequests has the server ask for a pause, which client-go grants: the server limits.
+func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
+	var times []time.Time
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		times = append(times, time.Now())
+		if len(times) == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		answerObject(w)
+	}))
+	err := get(t.Context(), mustGet(t, NewCache("test"), server.URL), "a")
+	server.Close()
+	if err != nil {
+		t.Fatalf("expected the request to be repeated, but found %v", err)
+	}
+	if len(times) != 2 || times[1].Sub(times[0]) < time.Second {
+		t.Errorf("expected another request after the pause that the server asked for, but found %v", times)
+	}
+}

@@ -1,0 +1,73 @@
+package target
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// timeouts bound how long a target may leave somebody waiting, so that this is reported long before the time of a job
+// is up. How many requests there may be is up to the API server.
+type timeouts struct {
+	// connect is for a connection, and for the request with which a job begins, which is answered at once.
+	connect time.Duration
+	// answer is until a request begins to be answered. It is the time that an API server itself allows.
+	answer time.Duration
+}
+
+var defaultTimeouts = timeouts{connect: 10 * time.Second, answer: time.Minute}
+
+// newTransport returns the transport of a client. It is made here and not by client-go, which would keep it in a cache
+// of its own for ever. It notices connections that are dead, and closes those that are not used for a while.
+func newTransport(config *rest.Config, server *url.URL, s settings) (http.RoundTripper, error) {
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	var next http.RoundTripper = utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig:       tlsConfig,
+		Proxy:                 config.Proxy,
+		DialContext:           (&net.Dialer{Timeout: s.timeouts.connect}).DialContext,
+		TLSHandshakeTimeout:   s.timeouts.connect,
+		ResponseHeaderTimeout: s.timeouts.answer,
+		MaxIdleConnsPerHost:   25,
+	})
+	if s.wrap != nil {
+		next = s.wrap(next)
+	}
+	return &serverOnly{server: server, next: next}, nil
+}
+
+// serverOnly sends requests to its server alone.
+type serverOnly struct {
+	server *url.URL
+	next   http.RoundTripper
+}
+
+var _ http.RoundTripper = (*serverOnly)(nil)
+
+// RoundTrip implements http.RoundTripper.
+func (t *serverOnly) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := CheckServer(req, t.server); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // as a RoundTripper has to
+		}
+		return nil, err
+	}
+	return t.next.RoundTrip(req)
+}
+
+// CheckServer returns an error for a request that does not go to the server. Requests have the credentials of the
+// Target, which the clients of client-go add also to one that follows a redirect, wherever that leads.
+func CheckServer(req *http.Request, server *url.URL) error {
+	if req.URL.Scheme == server.Scheme && req.URL.Host == server.Host {
+		return nil
+	}
+	return fmt.Errorf("it redirects to %s://%s, where the credentials of the Target are not sent; "+
+		"correct the address in the Target", req.URL.Scheme, req.URL.Host)
+}
