@@ -3,7 +3,10 @@ package lock
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"pgregory.net/rapid"
 )
 
@@ -104,4 +107,63 @@ func TestScore(t *testing.T) {
 	if got, want := score("pergola-0", "namespace/item"), uint64(0xa8273dd264ab6bb9); got != want {
 		t.Errorf("expected %#x, but found %#x", want, got)
 	}
+}
+
+// TestMembers: a replica shares its work with those of its group that are alive, and is told from their Leases what
+// they serve and whether they leave.
+func TestMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		of := func(group, plugins, leaving string) func(*coordinationv1.Lease) {
+			return func(l *coordinationv1.Lease) {
+				l.Labels[labelGroup] = groupLabel(group)
+				l.Annotations = map[string]string{annotationPlugins: plugins, annotationLeaving: leaving}
+			}
+		}
+		for _, name := range []string{"me", "serves", "leaves", "elsewhere", "silent", "ended"} {
+			w.pod(name)
+		}
+		me := w.replica("me")
+		stop := me.run()
+		me.Serve([]string{"helm"})
+		w.lease("serves", "serves/1", of("", "container,helm", ""))
+		w.lease("leaves", "leaves/1", of("", "container", "true"))
+		w.lease("elsewhere", "elsewhere/1", of("other", "helm,lonely", ""))
+		w.lease("ended", "", of("", "helm", ""))
+		w.lease("silent", "silent/1", of("", "helm", ""))
+		me.see()
+		passTime(leaseDuration)
+		w.lease("serves", "serves/1", of("", "container,helm", ""))
+		w.lease("leaves", "leaves/1", of("", "container", "true"))
+		me.see()
+		want := []Member{
+			{PodName: "leaves", Leaving: true, Plugins: []string{"container"}},
+			{PodName: "me", Self: true, Plugins: []string{"helm"}},
+			{PodName: "serves", Plugins: []string{"container", "helm"}},
+		}
+		if diff := cmp.Diff(want, me.Members()); diff != "" {
+			t.Errorf("members (-want +got):\n%s", diff)
+		}
+		for plugin, servers := range map[string]int{"helm": 2, "container": 2, "lonely": 0} {
+			if got := me.Servers(plugin); got != servers {
+				t.Errorf("expected %d to serve %s, but found %d", servers, plugin, got)
+			}
+		}
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+			if got, want := me.Rank("helm", key), place(serving(want, "helm"), key); got != want {
+				t.Errorf("key %s: expected place %d, but found %d", key, want, got)
+			}
+		}
+		if me.ElectedFor("container") || me.ElectedFor("lonely") != me.Elected() ||
+			me.ElectedFor("helm") != elected(serving(want, "helm"), electionKey+"/helm") ||
+			me.Elected() != elected(want, electionKey) {
+			t.Error("another one is elected than among the members")
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if me.Elected() || me.ElectedFor("helm") {
+			t.Error("a replica is elected that has ended")
+		}
+	})
 }
