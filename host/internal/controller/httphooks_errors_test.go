@@ -98,7 +98,7 @@ func TestSlowRequestIsNoTimeout(t *testing.T) {
 				}
 				return do()
 			}
-			b.reconciler.live = interceptor.NewClient(b.admin, interceptor.Funcs{Get: func(
+			b.live = interceptor.NewClient(b.admin, interceptor.Funcs{Get: func(
 				ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 			) error {
 				if slow {

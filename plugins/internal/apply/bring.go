@@ -101,7 +101,7 @@ func (r runner) create(ctx context.Context, w writer, i *Item, entry managedreso
 	case apierrors.IsAlreadyExists(err):
 		return outcome{}, err
 	case apierrors.IsNotFound(err) && !isNamespaceMissing(err):
-		return r.notServed(ctx, i, err), nil
+		return r.notServed(i, err), nil
 	default:
 		return outcome{err: refusedCreation(r.client.Host, i, err)}, nil
 	}
@@ -159,7 +159,7 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 
 // notServed deals with a resource that the API server does not know although it should. Just after a
 // CustomResourceDefinition was established that passes; otherwise what the client knows of kinds is outdated.
-func (r runner) notServed(ctx context.Context, i *Item, err error) outcome {
+func (r runner) notServed(i *Item, err error) outcome {
 	r.client.Forget()
 	if i.definedHere {
 		return outcome{waiting: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}

@@ -36,8 +36,8 @@ func (s *shared[T]) get(
 			return value, nil
 		}
 		answer := s.flight.DoChan("", func() (any, error) {
-			if _, ok := s.known(since); ok { // since the look above
-				return nil, nil
+			if value, ok := s.known(since); ok { // since the look above
+				return value, nil
 			}
 			now := time.Now()
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
