@@ -9,7 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -49,11 +51,6 @@ func unreadyDeployment(namespace string) string {
 		"selector":{"matchLabels":{"app":"slow"}},"template":{"metadata":{"labels":{"app":"slow"}},"spec":{"containers":[{"name":"c","image":"none"}]}}}}`, namespace)
 }
 
-func makeReady(t *testing.T, namespace string) {
-	t.Helper()
-	setDeploymentReady(t, client.ObjectKey{Namespace: namespace, Name: "slow"})
-}
-
 func TestKillManifestPluginInTheMiddle(t *testing.T) {
 	host := startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 	namespace := newNamespace(t)
@@ -61,11 +58,18 @@ func TestKillManifestPluginInTheMiddle(t *testing.T) {
 	item := withTarget(newItem(namespace, "item", manifestType, manifestConfig(unreadyDeployment(namespace))), "my-target")
 	create(t, item)
 	jobID := setJob(t, item)
-	waitFor(t, item, "in progress", func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == v1alpha1.DeployItemPhaseProgressing })
+	slow := client.ObjectKey{Namespace: namespace, Name: "slow"}
+	eventually(t, "the Deployment to be created", func(ctx context.Context) (string, error) {
+		err := admin.Get(ctx, slow, &appsv1.Deployment{})
+		if apierrors.IsNotFound(err) {
+			return "there is none", nil
+		}
+		return "", err
+	})
 
 	before := pid(t, host, "manifest")
 	kill(t, before)
-	makeReady(t, namespace)
+	setDeploymentReady(t, slow)
 
 	if item = waitFinished(t, item, jobID); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("expected the job to succeed, but found %s", describe(item))
