@@ -26,12 +26,13 @@ type runner struct {
 	recorded Recorded
 }
 
-// bring brings one object to its manifest. It goes from what is believed about the object to what is true of it: each round ends the matter
-// or corrects the belief, which somebody else may have made wrong in the meantime.
+// bring brings one object to its manifest. It goes from what is believed about the object to what is true of it: each
+// round ends the matter or corrects the belief, which somebody else may have made wrong in the meantime.
 func (r runner) bring(ctx context.Context, i *Item, known *ahead) outcome {
 	w := newWriter(r.client, i)
 	entry, noted := r.recorded(i.Key)
-	// An object that was only noted, without a uid, was most likely never created: the job had to wait for a kind before.
+	// An object that was only noted, without a uid, was most likely never created: the job had to wait for a kind
+	// before.
 	believed := entry.Resource.UID != "" || entry.Applied != "" || i.Strategy == managedresource.UpdateStrategyApply || i.Policy == managedresource.PolicyFallback
 	var lastErr error
 	var takenFrom string
@@ -62,8 +63,8 @@ func (r runner) bring(ctx context.Context, i *Item, known *ahead) outcome {
 	return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", lastErr)}
 }
 
-// carryOut does what is decided about an object. The second result says what was wrong about the belief that it is as live says; then the
-// outcome has nothing but from whom an object was taken that was deleted to be created anew.
+// carryOut does what is decided about an object. The second result says what was wrong about the belief that it is as
+// live says; then the outcome has nothing but from whom an object was taken that was deleted to be created anew.
 func (r runner) carryOut(
 	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, again error) {
@@ -126,7 +127,8 @@ func (r runner) change(
 		if !i.mayRecreate() {
 			return outcome{err: immutableField(i, err)}, nil
 		}
-		// The ledger has the object, so that nothing is lost if this is as far as it gets: the next call finds it missing.
+		// The ledger has the object, so that nothing is lost if this is as far as it gets: the next call finds it
+		// missing.
 		err = w.remove(ctx, live)
 		if err == nil {
 			return outcome{takenFrom: takenFrom}, errReplaced
@@ -147,8 +149,8 @@ func isOutdated(err error) bool {
 	return apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && !isFieldConflict(err)) || slices.ContainsFunc(causes(err), anotherOne)
 }
 
-// changesNothing tells whether a write would change nothing, apart from what patchAfterDeployment changes again. If even a dry run fails, it
-// might.
+// changesNothing tells whether a write would change nothing, apart from what patchAfterDeployment changes again. If
+// even a dry run fails, it might.
 func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.Unstructured) bool {
 	if i.Strategy == managedresource.UpdateStrategyApply && writtenOtherwise(live) {
 		return false

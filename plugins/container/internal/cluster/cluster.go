@@ -124,8 +124,8 @@ func applyForm(o any, apiVersion, kind string) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// Token returns a token of a ServiceAccount for the API server, and when it ends. lifetime is how long it should live; the API server may
-// give it less, or more.
+// Token returns a token of a ServiceAccount for the API server, and when it ends. lifetime is how long it should live;
+// the API server may give it less, or more.
 func (c *Cluster) Token(ctx context.Context, serviceAccount string, lifetime time.Duration) (token string, ends time.Time, err error) {
 	seconds := max(int64(lifetime/time.Second), 600) // the least that the API server takes
 	answer, err := c.Client.Core().ServiceAccounts(c.Namespace).CreateToken(ctx, serviceAccount, &authenticationv1.TokenRequest{
@@ -186,7 +186,8 @@ func (c *Cluster) MissingSecrets(ctx context.Context, names []string, selector r
 
 // Result is what a run has uploaded.
 type Result struct {
-	// Secret is the name of the Secret that it is in, and ResourceVersion that of the Secret; the latter is empty if there is none.
+	// Secret is the name of the Secret that it is in, and ResourceVersion that of the Secret; the latter is empty if
+	// there is none.
 	Secret, ResourceVersion string
 	// Report is nil if nothing was uploaded yet.
 	Report *layout.Report
@@ -220,8 +221,8 @@ func (c *Cluster) Result(ctx context.Context, runName string) (*Result, error) {
 	return result, nil
 }
 
-// Remove removes all objects that a selector selects, Pods first: they are stopped and let go. As long as there are some, the rest stays, which
-// they may need.
+// Remove removes all objects that a selector selects, Pods first: they are stopped and let go. As long as there are
+// some, the rest stays, which they may need.
 func (c *Cluster) Remove(ctx context.Context, selector run.Selector) error {
 	pods, err := c.Pods(ctx, selector)
 	if err != nil {

@@ -81,8 +81,8 @@ func (c *Cluster) list(ctx context.Context, kind schema.GroupVersionResource, se
 // ErrStateIncomplete says that a part of a state is missing.
 var ErrStateIncomplete = errors.New("the state is not complete")
 
-// UpstreamState returns the newest state that Landscaper has left for a deploy item; nil if there is none. The error is ErrStateIncomplete if a
-// part of it is missing.
+// UpstreamState returns the newest state that Landscaper has left for a deploy item; nil if there is none. The error is
+// ErrStateIncomplete if a part of it is missing.
 func (c *Cluster) UpstreamState(ctx context.Context, of run.Identity) (*v1alpha1.State, error) {
 	all, err := c.list(ctx, kinds[1], of.UpstreamStates())
 	if err != nil {

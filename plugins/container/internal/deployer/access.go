@@ -25,11 +25,13 @@ import (
 )
 
 const (
-	// reasonNoHostCluster is given to the error about a plugin that the operator has granted no access to the host cluster.
+	// reasonNoHostCluster is given to the error about a plugin that the operator has granted no access to the host
+	// cluster.
 	reasonNoHostCluster = "HostClusterNotGranted"
 	// reasonHostCluster is given to the errors of the host cluster.
 	reasonHostCluster = "HostClusterError"
-	// reasonElsewhere is given to the error about a Target that leads to another cluster than the one that something is on.
+	// reasonElsewhere is given to the error about a Target that leads to another cluster than the one that something is
+	// on.
 	reasonElsewhere = "TargetChanged"
 	// reasonLeftBehind is given to the warning about what cannot be removed for that reason.
 	reasonLeftBehind = "LeftBehind"
@@ -90,7 +92,8 @@ func (j *job) elsewhere(place v1alpha1.Place) error {
 	}
 }
 
-// leftBehind passes over what cannot be removed because the Target leads elsewhere now, and tells the user. Other errors are returned.
+// leftBehind passes over what cannot be removed because the Target leads elsewhere now, and tells the user. Other
+// errors are returned.
 func (j *job) leftBehind(place v1alpha1.Place, err error) error {
 	if !errors.Is(err, errElsewhere) {
 		return err
@@ -126,8 +129,8 @@ func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*cluster.C
 	return &cluster.Cluster{Client: client, Namespace: namespace}, nil
 }
 
-// explain returns an error of the cluster of a place as one of the deployer; nil for nil. What the API server finds wrong with an object ends
-// the job.
+// explain returns an error of the cluster of a place as one of the deployer; nil for nil. What the API server finds
+// wrong with an object ends the job.
 func (j *job) explain(place v1alpha1.Place, step string, err error) error {
 	switch {
 	case err == nil:
@@ -158,8 +161,8 @@ type dockerConfig struct {
 	Auths map[string]json.RawMessage `json:"auths"`
 }
 
-// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil if there are none. What cannot be
-// used in the Context may be for somebody else; what the provider configuration names is meant.
+// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil if there are
+// none. What cannot be used in the Context may be for somebody else; what the provider configuration names is meant.
 func (j *job) pullCredentials(ctx context.Context, c *config.Config) ([]byte, error) {
 	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
 	for _, s := range c.RegistryPullSecrets {
@@ -212,8 +215,8 @@ func registryOf(image string) string {
 	return host
 }
 
-// serves tells whether a server, as Docker's configuration names it, is a registry. Kubernetes knows patterns, too, one for each part of a
-// name.
+// serves tells whether a server, as Docker's configuration names it, is a registry. Kubernetes knows patterns, too, one
+// for each part of a name.
 func serves(server, registry string) bool {
 	_, rest, hasScheme := strings.Cut(server, "://")
 	if !hasScheme {

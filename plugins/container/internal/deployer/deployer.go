@@ -1,10 +1,11 @@
-// Package deployer is the deployer of containers: each job of a deploy item runs a Pod to its end. How a Pod looks, how it is judged and
-// what is created for it is in packages of their own; here is how they work together.
+// Package deployer is the deployer of containers: each job of a deploy item runs a Pod to its end. How a Pod looks, how
+// it is judged and what is created for it is in packages of their own; here is how they work together.
 //
-// A job has one run, whose name follows from the deploy item, the job and the operation. The run is noted in the provider status before
-// anything of it is created, and its outcome before anything of it is removed. So whoever is called next, after a crash or in another
-// replica, finds the Pod that there is, and never runs an image a second time that has run. A Pod has a finalizer until its outcome is noted:
-// one that was deleted by somebody is not taken for one that was never created.
+// A job has one run, whose name follows from the deploy item, the job and the operation. The run is noted in the
+// provider status before anything of it is created, and its outcome before anything of it is removed. So whoever is
+// called next, after a crash or in another replica, finds the Pod that there is, and never runs an image a second time
+// that has run. A Pod has a finalizer until its outcome is noted: one that was deleted by somebody is not taken for one
+// that was never created.
 package deployer
 
 import (
@@ -37,7 +38,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Deployer runs containers. Between calls it keeps clients of clusters, and watches what deploy items wait for; both are for speed alone.
+// Deployer runs containers. Between calls it keeps clients of clusters, and watches what deploy items wait for; both
+// are for speed alone.
 type Deployer struct {
 	options  Options
 	settings settings.Settings
@@ -97,8 +99,8 @@ func (d *Deployer) Hooks() hook.Hooks {
 	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(scheduleOf)))
 }
 
-// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has none. A schedule that
-// is wrong is an error, which counts as none: the job has failed over it and said so.
+// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has
+// none. A schedule that is wrong is an error, which counts as none: the job has failed over it and said so.
 func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	schedule, err := continuousreconcile.ReadSpec(item)
 	if err != nil || schedule == nil {
@@ -129,7 +131,8 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	return &sdk.Response{ProviderStatus: j.status, Exports: exports}, nil
 }
 
-// Delete runs the image to its end once more, unless the user has said that it should not, and removes all that there is of the deploy item.
+// Delete runs the image to its end once more, unless the user has said that it should not, and removes all that there
+// is of the deploy item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil && status.PodStatus == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Render implements sdk.Renderer. The children are the objects of the chart's templates. With a release those of hooks are not among them,
-// since Helm creates them by itself.
+// Render implements sdk.Renderer. The children are the objects of the chart's templates. With a release those of hooks
+// are not among them, since Helm creates them by itself.
 //
 // The name of a child is what identifies its object, such as "Deployment.apps shop/frontend".
 func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {

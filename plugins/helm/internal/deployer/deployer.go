@@ -1,13 +1,14 @@
-// Package deployer is the deployer of Helm charts, with releases of Helm or without. What it shares with other deployers lives in
-// plugins/internal; what is Helm's, in the packages beside it; here is how the parts work together.
+// Package deployer is the deployer of Helm charts, with releases of Helm or without. What it shares with other
+// deployers lives in plugins/internal; what is Helm's, in the packages beside it; here is how the parts work together.
 //
 // # A job with a release
 //
-// One request tells which revisions of the release there are, and whether the last one is what the job wants: a release carries a digest of
-// the chart, the values and what else decides on its objects. If it is, and the objects are as they were when Helm had written them, there is
-// nothing to do. Otherwise Helm installs or upgrades, in a process of its own, which hands its objects over before it creates any: they are
-// saved in the provider status first, and a HTTP hook may have changed them. Helm does not wait for them unless it has to, since it would
-// occupy a worker of the host; the job waits between its calls, as those of other deployers do.
+// One request tells which revisions of the release there are, and whether the last one is what the job wants: a release
+// carries a digest of the chart, the values and what else decides on its objects. If it is, and the objects are as they
+// were when Helm had written them, there is nothing to do. Otherwise Helm installs or upgrades, in a process of its
+// own, which hands its objects over before it creates any: they are saved in the provider status first, and a HTTP hook
+// may have changed them. Helm does not wait for them unless it has to, since it would occupy a worker of the host; the
+// job waits between its calls, as those of other deployers do.
 //
 // # A job without a release
 //
@@ -51,8 +52,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Deployer deploys Helm charts. Between calls it keeps clients of targets and charts, and watches what deploy items wait for; all of that is
-// for speed alone.
+// Deployer deploys Helm charts. Between calls it keeps clients of targets and charts, and watches what deploy items
+// wait for; all of that is for speed alone.
 type Deployer struct {
 	options  Options
 	settings settings.Settings
@@ -115,7 +116,8 @@ func (d *Deployer) Hooks() hook.Hooks {
 	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(config.ScheduleOf)))
 }
 
-// Validate implements sdk.Validator. It needs neither the chart nor a target, so it cannot tell whether the values fit the chart.
+// Validate implements sdk.Validator. It needs neither the chart nor a target, so it cannot tell whether the values fit
+// the chart.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
 	problems, err := config.Validate(req.Config, d.settings.Strict)
 	return &sdk.ValidateResponse{Problems: problems}, err
@@ -170,11 +172,11 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	}
 	j, err := d.begin(ctx, req, deletion.Release.Namespace)
 	if err != nil {
-		return nil, withWaysOut(err)
+		return nil, target.WithWaysOut(err)
 	}
 	res, err := j.delete(ctx, deletion)
 	if res != nil || err != nil {
-		return res, withWaysOut(err)
+		return res, target.WithWaysOut(err)
 	}
 	return j.Done(nil), nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -58,7 +57,8 @@ func (j *job) warnOf(c *config.Config) {
 	}
 }
 
-// checkMode refuses to go from releases to objects or back, which would leave the one behind or take what belongs to the other.
+// checkMode refuses to go from releases to objects or back, which would leave the one behind or take what belongs to
+// the other.
 func (j *job) checkMode(ctx context.Context, c *config.Config) error {
 	if !c.HelmDeployment && j.release != nil {
 		history, err := release.History(ctx, j.Client, releaseOf(j.release))
@@ -81,8 +81,9 @@ func (j *job) checkMode(ctx context.Context, c *config.Config) error {
 	}
 }
 
-// fromLandscaper tells whether the provider status was written by Landscaper's deployer, which does not say whether there is a release, and
-// of one whose objects are of no kind that it waits for notes nothing at all. Pergola always notes a release or a chart.
+// fromLandscaper tells whether the provider status was written by Landscaper's deployer, which does not say whether
+// there is a release, and of one whose objects are of no kind that it waits for notes nothing at all. Pergola always
+// notes a release or a chart.
 func (j *job) fromLandscaper() bool { return isOfLandscaper(j.stored) }
 
 func isOfLandscaper(stored *v1alpha1.ProviderStatus) bool {
@@ -131,9 +132,6 @@ func (j *job) run(ctx context.Context, step string, req *helm.Request, o *observ
 		return nil, rollout.During(step, err)
 	}
 }
-
-// withWaysOut adds to an error about deleting what can be done when it does not go away by itself.
-func withWaysOut(err error) error { return target.WithWaysOut(err) }
 
 func releaseOf(r *v1alpha1.ReleaseStatus) helm.Release {
 	return helm.Release{Namespace: r.Namespace, Name: r.Name}

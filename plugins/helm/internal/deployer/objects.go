@@ -116,8 +116,8 @@ func (j *job) exportValues(
 	return exports, nil
 }
 
-// render has the objects of the chart rendered for a revision of the release, or for no release, with revision zero. Then those of its hooks
-// are ordinary objects.
+// render has the objects of the chart rendered for a revision of the release, or for no release, with revision zero.
+// Then those of its hooks are ordinary objects.
 func (j *job) render(ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int) (*helm.Result, error) {
 	j.Request.Progress(stepRender, "rendering the chart")
 	options := c.Install
@@ -141,8 +141,8 @@ func (j *job) render(ctx context.Context, c *config.Config, archive *chartsource
 	return result, nil
 }
 
-// runsAtDeployment tells whether Helm would create the object of a hook when it installs or upgrades a release. One that is only for its end,
-// for a way back or for a test would do harm.
+// runsAtDeployment tells whether Helm would create the object of a hook when it installs or upgrades a release. One
+// that is only for its end, for a way back or for a test would do harm.
 func runsAtDeployment(h helm.Hook) bool {
 	return slices.ContainsFunc(h.Events, func(event string) bool {
 		return slices.Contains([]string{"pre-install", "post-install", "pre-upgrade", "post-upgrade"}, event)
@@ -183,7 +183,8 @@ func (j *job) planOf(ctx context.Context, name helm.Release, objects []helm.Obje
 	return apply.NewPlan(ctx, j.Client, manifests, owner.Owner{}, j.Began)
 }
 
-// manifestsOf returns the objects of a chart as manifests. Those that name no namespace are in the release's, if their kind is namespaced.
+// manifestsOf returns the objects of a chart as manifests. Those that name no namespace are in the release's, if their
+// kind is namespaced.
 func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
 	var all []apply.Manifest
 	var problems field.ErrorList
@@ -200,8 +201,9 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 	return all, nil
 }
 
-// policyAnnotation says with the value keep that an object stays when it is not wanted any more. Helm reads it in two ways: when it uninstalls
-// a release, in the manifest and whatever its case; when an upgrade drops the object, on the object itself and to the letter.
+// policyAnnotation says with the value keep that an object stays when it is not wanted any more. Helm reads it in two
+// ways: when it uninstalls a release, in the manifest and whatever its case; when an upgrade drops the object, on the
+// object itself and to the letter.
 const policyAnnotation = "helm.sh/resource-policy"
 
 // policyOf returns the policy that an object of a chart asks for, as Helm reads it when it uninstalls a release.
@@ -220,7 +222,8 @@ func kept(_ managedresource.ManagedResourceStatus, live metav1.Object) (why stri
 	return ""
 }
 
-// keptOfObjects is kept for objects without a release, of which Helm has deleted none: what the chart has said of them counts as well.
+// keptOfObjects is kept for objects without a release, of which Helm has deleted none: what the chart has said of them
+// counts as well.
 func keptOfObjects(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
 	if entry.Policy == managedresource.PolicyKeep {
 		return "policy keep"
@@ -228,8 +231,8 @@ func keptOfObjects(entry managedresource.ManagedResourceStatus, live metav1.Obje
 	return kept(entry, live)
 }
 
-// withNamespace adds the namespace of the release, unless the chart has it. It is kept when the deploy item is deleted, as one that Helm has
-// created is.
+// withNamespace adds the namespace of the release, unless the chart has it. It is kept when the deploy item is deleted,
+// as one that Helm has created is.
 func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 	o := namespaceObject(name)
 	for _, m := range manifests {
@@ -243,8 +246,8 @@ func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 	}}, manifests...)
 }
 
-// makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made, another deploy item of
-// the same namespace for example, is theirs.
+// makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made,
+// another deploy item of the same namespace for example, is theirs.
 func (j *job) makesNamespace(ctx context.Context, name string) (bool, error) {
 	if _, known := j.Account.Ledger.Get(object.KeyOf(namespaceObject(name))); known {
 		return true, nil

@@ -56,12 +56,13 @@ type Revision struct {
 	Item string
 	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has made.
 	Input string
-	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty for none.
+	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty
+	// for none.
 	Children string
 }
 
-// History returns the revisions of a release, in ascending order, with one request; none if the release or its namespace does not exist. What
-// cannot be a revision is passed over. Errors are explained ones, see target.
+// History returns the revisions of a release, in ascending order, with one request; none if the release or its
+// namespace does not exist. What cannot be a revision is passed over. Errors are explained ones, see target.
 func History(ctx context.Context, client *target.Client, name helm.Release) ([]Revision, error) {
 	options := metav1.ListOptions{LabelSelector: labels.Set{"owner": "helm", "name": name.Name}.String(), Limit: pageSize}
 	var history []Revision
@@ -101,7 +102,8 @@ func secretName(name string, revision int) string {
 	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, revision)
 }
 
-// revisionOf reads the metadata of a Secret that has the labels of a release. Its name counts, since Helm finds a revision by it.
+// revisionOf reads the metadata of a Secret that has the labels of a release. Its name counts, since Helm finds a
+// revision by it.
 func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bool) {
 	_, number, _ := strings.Cut(secret.Name, "."+name+".v")
 	version, err := strconv.Atoi(number)
@@ -118,8 +120,8 @@ func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bo
 	}, true
 }
 
-// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by the clock of whoever has
-// written it, and Helm writes the old one again in many cases.
+// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by the
+// clock of whoever has written it, and Helm writes the old one again in many cases.
 func modifiedAt(secret *metav1.PartialObjectMetadata) time.Time {
 	latest := secret.CreationTimestamp.Time
 	for _, entry := range secret.ManagedFields {

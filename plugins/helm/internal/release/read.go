@@ -24,7 +24,8 @@ const maxUnpacked = 64 << 20
 // ReasonUnreadable is given to the error about a revision that cannot be read.
 const ReasonUnreadable = "ReleaseUnreadable"
 
-// ErrUnreadable says that a revision is stored, but cannot be read. Helm cannot read it either, or it is beyond the limits.
+// ErrUnreadable says that a revision is stored, but cannot be read. Helm cannot read it either, or it is beyond the
+// limits.
 var ErrUnreadable = errors.New("the stored release cannot be read")
 
 // Stored is what a revision is, as far as it matters here. Its values are not.
@@ -33,13 +34,13 @@ type Stored struct {
 	Revision int
 	Status   Status
 	Chart    helm.Metadata
-	// Objects are those of its manifest: what Helm has created, without hooks and what is in the folder crds of the chart. One that stands
-	// for several, such as a List, is one here.
+	// Objects are those of its manifest: what Helm has created, without hooks and what is in the folder crds of the
+	// chart. One that stands for several, such as a List, is one here.
 	Objects []helm.Object
 }
 
-// Read returns a revision of a release, with one request. The error is an explained one, see target.Explain, also if there is no such revision;
-// it is an ErrUnreadable if the revision is damaged.
+// Read returns a revision of a release, with one request. The error is an explained one, see target.Explain, also if
+// there is no such revision; it is an ErrUnreadable if the revision is damaged.
 func Read(ctx context.Context, client *target.Client, name helm.Release, revision int) (*Stored, error) {
 	secret, err := client.Objects(secrets, name.Namespace).Get(ctx, secretName(name.Name, revision), metav1.GetOptions{})
 	if err != nil {
@@ -83,7 +84,8 @@ type document struct {
 	Manifest string `json:"manifest"`
 }
 
-// decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Nothing of the content gets into errors.
+// decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Nothing of the content
+// gets into errors.
 func decode(content []byte, limit int64) (*Stored, error) {
 	packed, err := base64.StdEncoding.DecodeString(string(content))
 	if err != nil {

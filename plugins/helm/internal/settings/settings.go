@@ -18,15 +18,16 @@ const (
 	Kind = "HelmConfiguration"
 )
 
-// HelmConfiguration is the document. In the HostConfiguration it stands in plugins.helm.config. Amounts are texts as Kubernetes has them
-// for memory, such as 512Mi, and times are texts as Go has them, such as 90s or 1h30m.
+// HelmConfiguration is the document. In the HostConfiguration it stands in plugins.helm.config. Amounts are texts as
+// Kubernetes has them for memory, such as 512Mi, and times are texts as Go has them, such as 90s or 1h30m.
 type HelmConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
-	// told by a warning event. Defaults to true.
+	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
+	// Landscaper does, and told by a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Workers is how many processes of Helm there are at once. One that waits for hooks, or with wait or atomic, is one of them. Defaults to 16.
+	// Workers is how many processes of Helm there are at once. One that waits for hooks, or with wait or atomic, is one
+	// of them. Defaults to 16.
 	Workers *int `json:"workers,omitempty"`
 	// MaxHistory is how many revisions of a release are kept. Defaults to 10, which is Helm's own default.
 	MaxHistory *int `json:"maxHistory,omitempty"`
@@ -72,7 +73,8 @@ type RegistryConfiguration struct {
 	PlainHTTP bool `json:"plainHTTP,omitempty"`
 	// InsecureSkipTLSVerify trusts any certificate.
 	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
-	// CAData are certificates in PEM of the authorities that the registry's certificate may be from, instead of those of the system.
+	// CAData are certificates in PEM of the authorities that the registry's certificate may be from, instead of those
+	// of the system.
 	CAData string `json:"caData,omitempty"`
 }
 
@@ -133,8 +135,8 @@ func Default() Settings {
 	}
 }
 
-// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it, at once, but for
-// a value of the wrong type, which is reported alone.
+// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it,
+// at once, but for a value of the wrong type, which is reported alone.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	if len(document) == 0 {
 		return Default(), nil
