@@ -1,9 +1,9 @@
 package lock
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -140,8 +140,11 @@ type member struct {
 	view *view
 	// cut has its requests wait until their time is over.
 	cut atomic.Bool
+	// takes is how long its requests take.
+	takes time.Duration
 	// told is how often the subscriber was called.
 	told atomic.Int32
+	log  bytes.Buffer
 }
 
 // replica returns a replica that has joined. Its Lease is not renewed before it is run.
@@ -158,7 +161,7 @@ func (w *world) replica(podName string) *member {
 		},
 	})
 	o := ReplicaOptions{Namespace: namespace, PodName: podName, LeaseDuration: leaseDuration,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		Log: slog.New(slog.NewTextHandler(&m.log, nil))}
 	m.Replicas = newReplicas(api, m.view, o)
 	m.stopCache = func() error { return nil }
 	m.Subscribe(func() { m.told.Add(1) })
@@ -171,6 +174,7 @@ func (m *member) request(ctx context.Context, do func() error) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	time.Sleep(m.takes)
 	return do()
 }
 
@@ -214,6 +218,7 @@ func TestDead(t *testing.T) {
 		l.Spec.RenewTime, l.Labels["x"] = ptr.To(metav1.NewMicroTime(time.Now().Add(-leaseDuration))), "y"
 	}
 	minute := func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(60)) }
+	noDuration := func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }
 	replica := []step{pod, lease("a/1"), see}
 	expired := after(replica, pass(leaseDuration), see)
 	noLease := []step{pod, see, ask("a/1")}
@@ -248,6 +253,8 @@ func TestDead(t *testing.T) {
 		"touched": {"a label is no renewal", "a", "a/1", after(replica, pass(leaseDuration), lease("a/1", label), see), dead},
 		"its own duration": {"a replica of another configuration says itself how long", "a", "a/1",
 			[]step{pod, lease("a/1", minute), see, pass(59 * time.Second), see}, alive},
+		"no duration of its own": {"it has the time of the others", "a", "a/1",
+			[]step{pod, lease("a/1", noDuration), see, pass(leaseDuration - time.Second), see}, alive},
 		"Lease deleted": {"its holder ends, and has the time to", "a", "a/1", after(replica, deleteLease, see), alive},
 		"Lease deleted unseen": {"so does one whose Lease went after it had been renewed unseen", "a", "a/1",
 			after(expired, deleteLease), seems},

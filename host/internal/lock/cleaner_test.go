@@ -1,8 +1,11 @@
 package lock
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -92,6 +95,29 @@ func TestCleanOnCondition(t *testing.T) {
 		t.Error("expected a conflict")
 	}
 	expectHolder(t, "somebody has taken it", key, "there")
+}
+
+// noLocks is a cache that cannot be read.
+type noLocks struct{ client.Reader }
+
+func (noLocks) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no locks can be read")
+}
+
+// TestCleanFails: the log tells why the locks of items that are gone are still there.
+func TestCleanFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := &Cleaner{Cache: noLocks{}, Elected: func() bool { return true }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil || !strings.Contains(log.String(), "no locks can be read") {
+			t.Errorf("Start returned %v, and the log says %q", err, log.String())
+		}
+	})
 }
 
 // TestElectedCleans: one of the replicas cleans up, again and again.

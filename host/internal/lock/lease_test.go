@@ -91,6 +91,44 @@ func TestLeaseLapses(t *testing.T) {
 	})
 }
 
+// TestRenewals: a Lease is renewed each third of its duration, however long that takes, and more often while it fails,
+// which the log tells once.
+func TestRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("a")
+		a := w.replica("a")
+		a.takes = time.Second // each; a renewal is two requests
+		began := time.Now()
+		expectRenewed := func(after time.Duration) {
+			t.Helper()
+			if renewed := w.readLease("a").Spec.RenewTime.Sub(began); renewed < after || renewed > after+a.takes {
+				t.Errorf("expected a renewal that begins after %s, but found one after %s", after, renewed)
+			}
+		}
+		stop := a.run()
+		passTime(13 * time.Second)
+		expectRenewed(10 * time.Second)
+
+		a.cut.Store(true)
+		passTime(5 * time.Second) // the renewal from 15 s to 20 s fails; it is tried again at 21 s
+		a.cut.Store(false)
+		passTime(5 * time.Second)
+		expectRenewed(21 * time.Second)
+		passTime(10 * time.Second)
+
+		a.cut.Store(true)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]int{"Cannot renew": 1, "renewed again": 1, "have to wait": 1} {
+			if found := strings.Count(a.log.String(), text); found != want {
+				t.Errorf("expected %q %d times in the log, but found it %d times:\n%s", text, want, found, a.log.String())
+			}
+		}
+	})
+}
+
 // TestNobodyDiesInALapse: who could not renew its Lease could not see the others renew theirs.
 func TestNobodyDiesInALapse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
