@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,8 +25,8 @@ import (
 
 const (
 	userAgent = "pergola-helm"
-	// mostRequests is how many requests are under way at once. Helm would send those for all objects of a kind together.
-	mostRequests = 20
+	// maxRequests is how many requests are under way at once. Helm would send those for all objects of a kind together.
+	maxRequests = 20
 )
 
 // cluster is the access to the target, made from nothing but the kubeconfig of the request. It is what Helm gets its clients from.
@@ -46,7 +45,7 @@ var (
 )
 
 // newCluster does not talk to the cluster.
-func newCluster(o *operation) (*cluster, error) {
+func newCluster(o *operation, c *Client) (*cluster, error) {
 	config, err := readKubeconfig(o.req.Kubeconfig)
 	if err != nil {
 		return nil, &helm.Error{Kind: helm.Rejected, Message: err.Error()}
@@ -59,30 +58,30 @@ func newCluster(o *operation) (*cluster, error) {
 	if err != nil {
 		return nil, &helm.Error{Kind: helm.Rejected, Message: errKubeconfig.Error()}
 	}
-	c := &cluster{namespace: o.req.Release.Namespace, transport: utilnet.SetTransportDefaults(&http.Transport{
-		TLSClientConfig: tlsConfig, Proxy: config.Proxy, MaxIdleConnsPerHost: mostRequests,
-	})}
-	tripper, err := rest.HTTPWrappersForConfig(config, o.client.wrap(c.transport))
+	base := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: tlsConfig, Proxy: config.Proxy, MaxIdleConnsPerHost: maxRequests})
+	authenticated, err := rest.HTTPWrappersForConfig(config, c.wrap(base))
 	if err != nil {
 		return nil, &helm.Error{Kind: helm.Rejected, Message: errKubeconfig.Error()}
 	}
-	slots := make(chan struct{}, mostRequests)
+	slots := make(chan struct{}, maxRequests)
 	through := func(ctx context.Context) *rest.Config {
 		return &rest.Config{
 			// The credentials are in the transport, so that Helm does not get them.
 			Host: server.String(), UserAgent: userAgent, QPS: -1,
-			Transport:      &gate{ctx: ctx, server: server, next: tripper, slots: slots, note: o.note},
-			WarningHandler: warnings{o.journal},
+			Transport:      &transport{ctx: ctx, server: server, next: authenticated, slots: slots, refused: o.refused},
+			WarningHandler: warnings{o},
 		}
 	}
-	c.work, c.books = through(o.ctx), through(o.books)
-	client, err := discovery.NewDiscoveryClientForConfig(c.work)
+	work := through(o.ctx)
+	client, err := discovery.NewDiscoveryClientForConfig(work)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the target cluster: %w", err)
 	}
-	c.discovery = &discoverer{CachedDiscoveryInterface: memory.NewMemCacheClient(client), asked: o.clock.start}
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
-	return c, nil
+	known := &discoverer{CachedDiscoveryInterface: memory.NewMemCacheClient(client), o: o}
+	return &cluster{
+		namespace: o.req.Release.Namespace, transport: base, work: work, books: through(o.books),
+		discovery: known, mapper: restmapper.NewDeferredDiscoveryRESTMapper(known),
+	}, nil
 }
 
 // errKubeconfig does not say more: the reasons quote the kubeconfig.
@@ -110,9 +109,6 @@ func readKubeconfig(content []byte) (*rest.Config, error) {
 	}
 	return config, nil
 }
-
-// close gives the connections back.
-func (c *cluster) close() { c.transport.CloseIdleConnections() }
 
 // ToRESTConfig returns a config whose requests end with the request.
 func (c *cluster) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(c.work), nil }
@@ -159,8 +155,7 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 type discoverer struct {
 	discovery.CachedDiscoveryInterface
 
-	asked func()
-	mu    sync.Mutex
+	o     *operation
 	known *version.Info
 }
 
@@ -170,13 +165,11 @@ func (d *discoverer) ServerVersion() (*version.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.asked()
+	d.o.enter(rendering)
 	return known, nil
 }
 
 func (d *discoverer) version() (*version.Info, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.known == nil {
 		known, err := d.CachedDiscoveryInterface.ServerVersion()
 		if err != nil {
@@ -188,12 +181,12 @@ func (d *discoverer) version() (*version.Info, error) {
 }
 
 // warnings writes those of the API server to the log, such as those about fields that it does not know.
-type warnings struct{ journal *journal }
+type warnings struct{ o *operation }
 
 // HandleWarningHeader is called for each warning of an answer.
 func (w warnings) HandleWarningHeader(code int, _, text string) {
 	const miscellaneous = 299 // the only code that API servers use
 	if code == miscellaneous {
-		w.journal.add("warning: " + text)
+		w.o.log("warning: %s", text)
 	}
 }

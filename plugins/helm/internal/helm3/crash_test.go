@@ -105,19 +105,3 @@ func TestFinishedMeanwhile(t *testing.T) {
 	w.mustFail(r, helm.Pending, "revision 1")
 	w.mustHave("1:deployed")
 }
-
-// TestSeveralDeployed repairs what several operations at once have left.
-func TestSeveralDeployed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for range 3 {
-		w.mustRun(w.request(plain, nil))
-	}
-	w.store(func(all []*release.Release) *release.Release {
-		all[0].Info.Status = release.StatusDeployed
-		return all[0]
-	})
-	w.mustHave("1:deployed", "2:superseded", "3:deployed")
-	w.mustRun(w.request(plain, nil))
-	w.mustHave("1:superseded", "2:superseded", "3:superseded", "4:deployed")
-}

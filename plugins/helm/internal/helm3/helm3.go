@@ -2,13 +2,12 @@
 //
 // # What it adds to Helm
 //
-// Helm's operations know no cancelling: they poll and watch for themselves, and leave goroutines behind. Here they run to their end in
-// every case, but everything they wait for ends with the context: requests to the cluster fail, and waits are those of this package. What
-// is left of the time is for the release: the revision that was in the making is noted as failed. See operation and history.
+// Helm's operations cannot be cancelled. When the context ends, requests to the cluster fail, and waits are over for the operation, which runs
+// to its end so. What is left of the time is for the release: the revision in progress is marked as failed. See operation and history.
 //
-// Only rendering cannot be ended: a template that runs for ever keeps its goroutine, from which nothing comes any more when Run has
-// returned. To get rid of it the process must be ended, and so it must when a template uses up the memory or the stack. That is what
-// package worker is for.
+// A goroutine in one of Helm's waits stays until its next failures, for a minute at most with a watch aside, and one in a template that runs
+// for ever stays for ever; nothing comes from them any more when Run has returned. To get rid of them the process must be ended, and so it
+// must when a template uses up the memory or the stack. That is what package worker is for.
 //
 // # What is stored when
 //
@@ -26,7 +25,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"runtime"
 	"sync"
 	"time"
 
@@ -83,57 +81,39 @@ type outcome struct {
 // Run carries a request out. When ctx ends, it returns within two seconds. No request is sent to the cluster, and the observer is not
 // called, after it has returned.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
-	o := newOperation(ctx, c, req, observer)
+	o, err := newOperation(ctx, c, req, observer)
+	if err != nil {
+		return nil, err
+	}
 	defer o.close()
 	done := make(chan outcome, 1)
-	go func() { done <- o.run() }()
-	select {
-	case out := <-done:
-		return o.conclude(out)
-	case <-o.clock.expired:
-		o.abandon()
-		return o.conclude(outcome{err: &helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf(
-			"loading and rendering takes more than %s; look for templates that recurse or loop without an end", req.Limits.RenderTime)}})
-	case <-ctx.Done():
-	}
-	select {
-	case out := <-done:
-		return o.conclude(out)
-	case <-time.After(orderly):
-		// Helm is busy with something that is no request.
-		o.abandon()
-		return o.conclude(outcome{err: ctx.Err()})
-	}
-}
-
-// run calls perform and survives it.
-func (o *operation) run() (out outcome) {
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
-		}
-		// The text of other panics may hold values.
-		text := fmt.Sprintf("a panic with a %T", r)
-		if err, ok := r.(runtime.Error); ok {
-			text = err.Error()
-		}
-		out = outcome{err: &helm.Error{Kind: helm.Crashed, Message: "the Helm library has failed: " + text}}
+	go func() {
+		result, err := o.perform()
+		done <- outcome{result, err}
 	}()
-	result, err := o.perform()
-	return outcome{result, err}
-}
-
-// conclude brings the release to a state from which the next request can go on, and the error to the form of package helm.
-func (o *operation) conclude(out outcome) (*helm.Result, error) {
-	unsettled := o.settle(out.err == nil)
+	var out outcome
+	select {
+	case out = <-done:
+	case <-o.ctx.Done():
+		select {
+		case out = <-done:
+		case <-time.After(orderly):
+			// Helm is busy with something that is no request, such as a template.
+			out.err = o.ctx.Err()
+		}
+	}
+	if o.history != nil {
+		if err := o.history.settle(out.err == nil); err != nil && out.err == nil {
+			out.err = fmt.Errorf("note that the release is deployed: %w", err)
+		}
+	}
 	switch {
-	case out.err == nil && unsettled != nil:
-		return nil, o.explain(fmt.Errorf("note that the release is deployed: %w", unsettled))
 	case out.err == nil:
 		return out.result, nil
-	case o.caller.Err() != nil:
-		return nil, o.caller.Err()
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case o.ctx.Err() != nil:
+		return nil, context.Cause(o.ctx)
 	default:
 		return nil, o.explain(out.err)
 	}

@@ -2,7 +2,6 @@ package helm3
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -28,20 +25,18 @@ import (
 
 // objectClient is Helm's client for objects, with these differences:
 //
-//   - It waits itself, see wait.go, and tells what is being done.
+//   - It reports what is being done, and waits no longer than the operation lasts.
 //   - It does not download schemas to check objects with them. API servers have done that for years, and Helm's own check does nothing
 //     with those either.
 //   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds, and for others only when
 //     it takes them over, so that a change that somebody has made to a custom resource stays for ever.
-//   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more are gone: they hold up nothing.
+//   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more hold up nothing.
 //   - Logs of hooks are not fetched, since nobody knows what they hold.
 type objectClient struct {
-	*waiter
-
 	o     *operation
 	inner *kube.Client
-	// hooks are those that objects were built from.
-	hooks map[string]*release.Hook
+	// hooks are those that lists were built from, by the first object.
+	hooks map[*resource.Info]*release.Hook
 	// applied is the revision whose objects were applied already, so that the hooks that run are those that come after.
 	applied *release.Release
 	// before is the failed installation that is being repeated; nil for none.
@@ -55,17 +50,10 @@ var (
 	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
 )
 
-func newObjectClient(o *operation, c *cluster) (*objectClient, error) {
-	clientSet, err := kubernetes.NewForConfig(c.work)
-	if err != nil {
-		return nil, fmt.Errorf("make a client of the target cluster: %w", err)
-	}
-	inner := kube.New(c)
-	inner.Namespace = c.namespace
-	inner.Log = o.journal.printf
-	return &objectClient{
-		waiter: newWaiter(o.ctx, clientSet, o.journal.printf), o: o, inner: inner, hooks: map[string]*release.Hook{},
-	}, nil
+func newObjectClient(o *operation) *objectClient {
+	inner := kube.New(o.cluster)
+	inner.Namespace, inner.Log = o.req.Release.Namespace, o.log
+	return &objectClient{o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}}
 }
 
 // IsReachable sends no request: those that come next will tell.
@@ -80,68 +68,35 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 	list, err := k.inner.Build(bytes.NewReader(content), false)
 	// Helm asks for strictness where objects are going to be created. A rollback does not, but must not leave objects out.
 	running, what := k.o.history.current()
-	if err != nil && !strict && what != "rollback" && meta.IsNoMatchError(err) {
+	if !strict && what != "rollback" && meta.IsNoMatchError(err) {
 		list, err = k.buildServed(string(content))
 	}
 	if err != nil {
-		k.o.note(err)
-		return nil, err
+		return nil, k.o.failed(err)
 	}
-	k.recognise(running, string(content), list)
+	if running != nil && len(list) > 0 {
+		for _, h := range running.Hooks {
+			if h.Manifest == string(content) {
+				k.hooks[list[0]] = h
+			}
+		}
+	}
 	return list, nil
 }
 
-// recognise notes of which hook a list is.
-func (k *objectClient) recognise(running *release.Release, manifest string, list kube.ResourceList) {
-	if running == nil || len(list) == 0 {
-		return
-	}
-	for _, h := range running.Hooks {
-		if h.Manifest == manifest {
-			k.hooks[identity(list)] = h
-			return
-		}
-	}
-	delete(k.hooks, identity(list))
-}
-
-// identity tells lists of the same objects.
-func identity(list kube.ResourceList) string {
-	var b strings.Builder
-	for _, info := range list {
-		b.WriteString(info.ObjectName() + "/" + info.Namespace + " ")
-	}
-	return b.String()
-}
-
-// buildServed is Build without the objects whose kinds are not served. Those that are served in another version only are taken in that.
+// buildServed is Build without the objects whose kinds are not served.
 func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
-	documents, err := parseManifest(manifest)
+	objects, err := objectsOf("", manifest)
 	if err != nil {
 		return nil, err
 	}
 	var list kube.ResourceList
-	for _, o := range objectsOf(documents) {
-		content := unstructured.Unstructured{}
-		if err := json.Unmarshal(o.JSON, &content.Object); err != nil {
-			return nil, fmt.Errorf("read an object: %w", err)
-		}
-		kind := content.GroupVersionKind()
-		served, err := k.served(kind)
+	for _, o := range objects {
+		infos, err := k.inner.Build(bytes.NewReader(o.JSON), false)
 		if meta.IsNoMatchError(err) {
-			k.o.journal.printf("%s %q of the release is left alone: the cluster does not serve the kind %s any more",
-				kind.Kind, content.GetName(), kind.GroupVersion())
+			k.o.log("an object of the release is left alone, since its kind is not served any more: %v", err)
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		content.SetGroupVersionKind(served)
-		text, err := yaml.Marshal(content.Object)
-		if err != nil {
-			return nil, fmt.Errorf("write an object: %w", err)
-		}
-		infos, err := k.inner.Build(bytes.NewReader(text), false)
 		if err != nil {
 			return nil, err
 		}
@@ -150,33 +105,37 @@ func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 	return list, nil
 }
 
-func (k *objectClient) served(kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
-	mapper := k.o.cluster.mapper
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = mapper.RESTMapping(kind.GroupKind())
+// hookOf returns the hook that a list is of; nil for other objects.
+func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
+	if len(resources) == 0 {
+		return nil
 	}
-	if err != nil {
-		return kind, err
-	}
-	return mapping.GroupVersionKind, nil
+	return k.hooks[resources[0]]
 }
 
 // Create creates objects: those of the release, of a hook, or definitions of kinds.
 func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	running, _ := k.o.history.current()
 	if running == nil {
-		k.o.progress("InstallDefinitions", "Installing definitions of the folder crds: "+enumerate(resources))
-		return k.inner.Create(resources)
+		k.o.progress("InstallDefinitions", "Installing definitions of the folder crds: %s", enumerate(resources))
+		result, err := k.inner.Create(resources)
+		if err != nil && !apierrors.IsAlreadyExists(err) { // Helm leaves those that exist alone
+			err = k.o.failed(err)
+		}
+		return result, err
 	}
-	if h := k.hooks[identity(resources)]; h != nil {
-		k.o.progress("RunHook", k.describe(h))
+	if h := k.hookOf(resources); h != nil {
+		k.o.progress("RunHook", "%s", k.describe(h))
 		result, err := k.inner.Create(resources)
 		return result, k.hookFailed(h, err)
 	}
-	k.o.progress("CreateObjects", "Creating "+enumerate(resources))
+	k.o.progress("CreateObjects", "Creating %s", enumerate(resources))
 	k.applied = running
-	return k.inner.Create(resources)
+	result, err := k.inner.Create(resources)
+	if err != nil {
+		err = k.o.failed(err)
+	}
+	return result, err
 }
 
 // Update brings objects to the target, and deletes those that are not in it.
@@ -188,26 +147,40 @@ func (k *objectClient) Update(original, target kube.ResourceList, force bool) (*
 func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	k.applied, _ = k.o.history.current()
 	target = k.withoutGone(target)
-	k.o.progress("UpdateObjects", "Updating "+enumerate(target))
+	k.o.progress("UpdateObjects", "Updating %s", enumerate(target))
 	original, err := k.asBefore(original)
 	if err != nil {
-		return &kube.Result{}, err
+		return &kube.Result{}, k.o.failed(err)
 	}
 	for _, info := range target {
 		// A merge refuses to change the version, which is not part of what is stored.
-		before := original.Get(info)
-		if before == nil || before == info {
-			continue
-		}
-		if old, ok := before.Object.(*unstructured.Unstructured); ok {
-			old.SetAPIVersion(info.Mapping.GroupVersionKind.GroupVersion().String())
+		if before := original.Get(info); before != nil && before != info {
+			if old, ok := before.Object.(*unstructured.Unstructured); ok {
+				old.SetAPIVersion(info.Mapping.GroupVersionKind.GroupVersion().String())
+			}
 		}
 	}
+	_ = k.o.takeRefusal() // it was not about these
 	result, err := k.inner.UpdateThreeWayMerge(original, target, force)
+	if err != nil {
+		_ = k.o.failed(errors.Join(k.o.takeRefusal(), err)) // Helm makes a text of the errors
+	}
 	if result == nil {
 		result = &kube.Result{} // Helm reads it even after an error
 	}
 	return result, err
+}
+
+// asBefore returns objects that exist as the failed installation had them. Helm compares with what is being installed.
+func (k *objectClient) asBefore(existing kube.ResourceList) (kube.ResourceList, error) {
+	if k.before == nil {
+		return existing, nil
+	}
+	before, err := k.buildServed(k.before.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read what the failed installation has made: %w", err)
+	}
+	return append(before.Intersect(existing), existing.Difference(before)...), nil
 }
 
 // Delete deletes objects.
@@ -217,13 +190,13 @@ func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []erro
 
 // DeleteWithPropagationPolicy deletes objects. Those of hooks are deleted as part of running them.
 func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	if k.hooks[identity(resources)] == nil && len(resources) > 0 {
+	if k.hookOf(resources) == nil && len(resources) > 0 {
 		k.applied, _ = k.o.history.current()
-		k.o.progress("DeleteObjects", "Deleting "+enumerate(resources))
+		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 	}
 	result, errs := k.inner.DeleteWithPropagationPolicy(resources, policy)
-	for _, err := range errs {
-		k.o.note(err)
+	if len(errs) > 0 {
+		_ = k.o.failed(errors.Join(errs...)) // Helm returns the texts
 	}
 	return result, errs
 }
@@ -241,30 +214,60 @@ func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceLis
 
 // Wait waits until objects are ready.
 func (k *objectClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	resources = k.withoutGone(resources)
-	k.o.progress("WaitForObjects", "Waiting until these are ready: "+enumerate(resources))
-	return k.noted(k.waitReady(resources, k.within(timeout), false))
+	return k.wait("WaitForObjects", "ready", k.withoutGone(resources), timeout, k.inner.Wait)
 }
 
 // WaitWithJobs waits until objects are ready and Jobs are complete.
 func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Duration) error {
-	resources = k.withoutGone(resources)
-	k.o.progress("WaitForObjects", "Waiting until these are ready: "+enumerate(resources))
-	return k.noted(k.waitReady(resources, k.within(timeout), true))
+	return k.wait("WaitForObjects", "ready", k.withoutGone(resources), timeout, k.inner.WaitWithJobs)
 }
 
 // WaitForDelete waits until objects are gone.
 func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	if k.hooks[identity(resources)] == nil && len(resources) > 0 {
-		k.o.progress("WaitForDeletion", "Waiting until these are gone: "+enumerate(resources))
+	if len(resources) == 0 {
+		return nil
 	}
-	return k.noted(k.waitGone(resources, k.within(timeout)))
+	if k.hookOf(resources) != nil {
+		return k.wait("", "gone", resources, timeout, k.inner.WaitForDelete)
+	}
+	return k.wait("WaitForDeletion", "gone", resources, timeout, k.inner.WaitForDelete)
 }
 
 // WatchUntilReady waits until the objects of a hook are complete.
 func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	h := k.hooks[identity(resources)]
-	return k.hookFailed(h, k.waitComplete(resources, k.within(timeout)))
+	timeout = k.within(timeout)
+	err := k.untilOver(func() error { return k.inner.WatchUntilReady(resources, timeout) })
+	if wait.Interrupted(err) {
+		err = fmt.Errorf("after %s: %w", timeout, err)
+	}
+	return k.hookFailed(k.hookOf(resources), err)
+}
+
+func (k *objectClient) wait(
+	step, state string, resources kube.ResourceList, timeout time.Duration, wait func(kube.ResourceList, time.Duration) error,
+) error {
+	what := "aiting until these are " + state + ": " + enumerate(resources)
+	if step != "" {
+		k.o.progress(step, "W%s", what)
+	}
+	timeout = k.within(timeout)
+	err := k.untilOver(func() error { return wait(resources, timeout) })
+	if err != nil {
+		return k.o.failed(fmt.Errorf("w%s, for %s: %w", what, timeout, err))
+	}
+	return nil
+}
+
+// untilOver leaves a wait of Helm when the operation is over.
+func (k *objectClient) untilOver(wait func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	select {
+	case err := <-done:
+		return err
+	case <-k.o.ctx.Done():
+		return k.o.ctx.Err()
+	}
 }
 
 // WaitAndGetCompletedPodPhase is for tests of charts, which are not run.
@@ -282,30 +285,16 @@ func (k *objectClient) within(timeout time.Duration) time.Duration {
 	return timeout.Round(time.Millisecond)
 }
 
-func (k *objectClient) noted(err error) error {
-	if err != nil {
-		k.o.note(err)
-	}
-	return err
-}
-
 // hookFailed says which hook it is that has failed.
 func (k *objectClient) hookFailed(h *release.Hook, err error) error {
 	if err == nil {
 		return nil
 	}
-	if h == nil {
-		return k.noted(err)
+	kind := helm.HookFailed
+	if errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err) || wait.Interrupted(err) {
+		kind = kindOf(err, helm.ClusterFailed)
 	}
-	failure := &helm.Error{Kind: helm.HookFailed, Template: h.Path, Message: fmt.Sprintf("%s has failed: %s", k.describe(h), tidy(err.Error()))}
-	var timeout *helm.Error
-	switch {
-	case errors.As(err, &timeout):
-		failure.Kind, failure.Message = timeout.Kind, fmt.Sprintf("%s: %s", k.describe(h), timeout.Message)
-	case errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err):
-		failure.Kind = kindOf(err)
-	}
-	return k.noted(failure)
+	return k.o.failed(&helm.Error{Kind: kind, Message: fmt.Sprintf("%s has failed: %v", k.describe(h), err)})
 }
 
 // describe names a hook, and when it runs.

@@ -40,7 +40,7 @@ func (o *operation) readChart() (*source, error) {
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
 	if err != nil {
 		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"the chart archive cannot be read: %s; pack the chart with `helm package`", tidy(err.Error()))}
+			"the chart archive cannot be read: %s; pack the chart with `helm package`", err)}
 	}
 	return &source{files: files}, nil
 }
@@ -134,7 +134,7 @@ func refused(kind helm.Kind, name, format string, args ...any) error {
 func (s *source) load() (*chart.Chart, error) {
 	loaded, err := loader.LoadFiles(s.files)
 	if err != nil {
-		return nil, unreadable(loaded, err)
+		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: "the chart cannot be loaded: " + err.Error()}
 	}
 	return loaded, nil
 }

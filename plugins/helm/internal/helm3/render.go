@@ -26,40 +26,34 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := definitionsOf(c)
-	if err != nil {
-		return nil, err
-	}
-	if len(o.req.Kubeconfig) > 0 {
-		if err := o.connect(); err != nil {
-			return nil, err
-		}
+	if o.cluster != nil {
 		if err := o.checkCluster(c); err != nil {
 			return nil, err
 		}
 	}
-	metadata := metadataOf(c)
-	o.progress("Render", "Rendering chart "+nameOf(c))
+	result := &helm.Result{Chart: metadataOf(c)}
+	if result.Definitions, err = definitionsOf(c); err != nil {
+		return nil, err
+	}
+	o.progress("Render", "Rendering chart %s", nameOf(c))
 	manifest, hooks, ignored, err := o.render(c)
 	if err != nil {
 		return nil, err
 	}
-	written, err := hooksOf(hooks)
-	if err != nil {
+	o.enter(asking)
+	result.Ignored = ignored
+	if result.Hooks, err = hooksOf(hooks); err != nil {
 		return nil, err
 	}
-	for _, h := range written {
+	for _, h := range result.Hooks {
 		o.secrecy.LearnObject(h.JSON)
 	}
-	documents, err := parseManifest(manifest)
+	objects, err := objectsOf("", manifest)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := o.show(objectsOf(documents))
-	if err != nil {
-		return nil, err
-	}
-	return &helm.Result{Chart: metadata, Definitions: definitions, Objects: objects, Hooks: written, Ignored: ignored}, nil
+	result.Objects, err = o.show(objects)
+	return result, err
 }
 
 // render renders the chart as Helm does when it makes the revision. ignored is as in helm.Result.
@@ -68,8 +62,7 @@ func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Ho
 	if err != nil {
 		return "", nil, nil, err
 	}
-	o.clock.start()
-	defer o.clock.stop()
+	o.enter(rendering)
 	_, given, err := o.combine(c)
 	if err != nil {
 		return "", nil, nil, err
@@ -173,7 +166,7 @@ func (o *operation) sort(files map[string]string) (manifest string, hooks []*rel
 	}
 	b := &bytes.Buffer{}
 	for _, m := range manifests {
-		fmt.Fprintf(b, "---\n%s%s\n%s\n", sourceComment, m.Name, m.Content)
+		fmt.Fprintf(b, "---\n%s%s\n%s\n", helm.SourceComment, m.Name, m.Content)
 	}
 	return b.String(), hooks, nil
 }
