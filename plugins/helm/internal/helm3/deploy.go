@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
@@ -19,15 +20,15 @@ func (o *operation) connect(c *Client) (err error) {
 	if o.cluster, err = newCluster(o, c); err != nil {
 		return err
 	}
-	core, err := o.cluster.core()
+	core, err := corev1client.NewForConfig(o.cluster.books)
 	if err != nil {
-		return err
+		return fmt.Errorf("make a client of the target cluster: %w", err)
 	}
 	o.history = newHistory(o, core)
 	o.objects = newObjectClient(o)
 	releases := storage.Init(o.history)
-	releases.MaxHistory, releases.Log = o.req.MaxHistory, o.logStorage
-	o.config = &action.Configuration{RESTClientGetter: o.cluster, Releases: releases, KubeClient: o.objects, Log: o.log}
+	releases.MaxHistory, releases.Log = o.req.MaxHistory, o.logSteps
+	o.config = &action.Configuration{RESTClientGetter: o.cluster, Releases: releases, KubeClient: o.objects, Log: o.logSteps}
 	return nil
 }
 
@@ -80,8 +81,8 @@ func (o *operation) deploy() (*helm.Result, error) {
 }
 
 // installs tells whether an installation is to be made. There may be one that has failed in its place: Helm can replace that, but calls the
-// failed revision superseded, as if it had been deployed, and leaves fields that it had and the new one has not. A release that was deployed
-// before is upgraded, whatever the caller has thought.
+// failed revision superseded, as if it had been deployed, and leaves what it had and the new one has not. A release that was deployed before
+// is upgraded, whatever the caller has thought.
 func (o *operation) installs(revisions []*release.Release) (bool, error) {
 	if len(revisions) == 0 {
 		return true, nil
@@ -97,7 +98,10 @@ func (o *operation) installs(revisions []*release.Release) (bool, error) {
 	case status != release.StatusFailed || slices.ContainsFunc(revisions, wasDeployed):
 		return false, nil
 	default:
-		o.history.failed, o.objects.before = last.Version, last
+		o.history.failed = last.Version
+		for _, r := range slices.Backward(revisions) {
+			o.objects.before += "---\n" + r.Manifest + "\n"
+		}
 		return true, nil
 	}
 }

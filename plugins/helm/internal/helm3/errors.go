@@ -19,12 +19,11 @@ import (
 // what an atomic operation does after that.
 func (o *operation) explain(err error) error {
 	o.mu.Lock()
-	cause, reached, lines := o.cause, o.step, o.lines
-	o.mu.Unlock()
-	otherwise := helm.ClusterFailed
+	defer o.mu.Unlock()
+	cause, otherwise := o.cause, helm.ClusterFailed
 	if cause == nil {
 		cause = err
-		switch reached {
+		switch o.step {
 		case rendering:
 			otherwise = helm.RenderFailed
 		case checking: // Helm says in no other way that an object belongs to others
@@ -33,12 +32,16 @@ func (o *operation) explain(err error) error {
 		}
 	}
 	e := &helm.Error{Kind: kindOf(cause, otherwise)}
-	text := err.Error() + o.advice(e.Kind, cause)
-	if reached > rendering {
+	text := err.Error()
+	if !strings.Contains(text, cause.Error()) { // Helm does not say why it cannot uninstall
+		text += ": " + cause.Error()
+	}
+	text += o.advice(e.Kind, cause)
+	if o.step > rendering {
 		text = fmt.Sprintf("%s release %s: %s", o.req.Action, o.req.Release.Name, text)
 	}
 	e.Message = o.text(text, maxMessage)
-	e.Log = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(e.Message, line) })
+	e.Log = slices.DeleteFunc(slices.Clone(o.lines), func(line string) bool { return strings.Contains(e.Message, line) })
 	return e
 }
 
@@ -68,17 +71,24 @@ func kindOf(err error, otherwise helm.Kind) helm.Kind {
 	return otherwise
 }
 
-// advice says what to do about an error that the options of the deploy item can help with.
+// advice says where the object of an error comes from, and what to do about it if options of the deploy item can help.
 func (o *operation) advice(kind helm.Kind, err error) string {
-	status := &apierrors.StatusError{}
 	if kind == helm.OwnedByOthers {
 		return "; delete it, or set takeOwnership to take it over"
 	}
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.ErrStatus.Details == nil || status.ErrStatus.Details.Kind != "namespaces" {
+	status := &apierrors.StatusError{}
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
 		return ""
 	}
-	if status.ErrStatus.Details.Name == o.req.Release.Namespace && !o.req.CreateNamespace {
+	details := status.ErrStatus.Details
+	switch template := o.templates[details.Kind+"/"+details.Name]; {
+	case template != "":
+		return "; it is from template " + template
+	case !apierrors.IsNotFound(err) || details.Kind != "namespaces":
+		return ""
+	case details.Name == o.req.Release.Namespace && !o.req.CreateNamespace:
 		return "; set createNamespace, or create the namespace"
+	default:
+		return "; create the namespace"
 	}
-	return "; create the namespace"
 }

@@ -47,7 +47,7 @@ var errSealed = errors.New("the request is over")
 func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
 	s := newSecrets(core.Secrets(o.req.Release.Namespace), o.req.Release.Name)
 	d := driver.NewSecrets(s)
-	d.Log = o.logStorage
+	d.Log = o.logSteps
 	return &history{Driver: d, o: o, secrets: s, core: core, lost: map[int]error{}}
 }
 

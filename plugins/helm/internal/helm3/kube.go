@@ -2,6 +2,7 @@ package helm3
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,8 +40,8 @@ type objectClient struct {
 	hooks map[*resource.Info]*release.Hook
 	// applied is the revision whose objects were applied already, so that the hooks that run are those that come after.
 	applied *release.Release
-	// before is the failed installation that is being repeated; nil for none.
-	before *release.Release
+	// before are the manifests of failed installations of which one is being made again, the last one first; empty for none.
+	before string
 }
 
 var (
@@ -129,6 +130,9 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 		result, err := k.inner.Create(resources)
 		return result, k.hookFailed(h, err)
 	}
+	if k.before != "" {
+		return k.Update(nil, resources, false)
+	}
 	k.o.progress("CreateObjects", "Creating %s", enumerate(resources))
 	k.applied = running
 	result, err := k.inner.Create(resources)
@@ -148,9 +152,11 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	k.applied, _ = k.o.history.current()
 	target = k.withoutGone(target)
 	k.o.progress("UpdateObjects", "Updating %s", enumerate(target))
-	original, err := k.asBefore(original)
-	if err != nil {
-		return &kube.Result{}, k.o.failed(err)
+	if k.before != "" {
+		var err error
+		if original, err = k.asBefore(original, target); err != nil {
+			return &kube.Result{}, k.o.failed(err)
+		}
 	}
 	for _, info := range target {
 		// A merge refuses to change the version, which is not part of what is stored.
@@ -163,7 +169,7 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	_ = k.o.takeRefusal() // it was not about these
 	result, err := k.inner.UpdateThreeWayMerge(original, target, force)
 	if err != nil {
-		_ = k.o.failed(errors.Join(k.o.takeRefusal(), err)) // Helm makes a text of the errors
+		_ = k.o.failed(cmp.Or(k.o.takeRefusal(), err)) // Helm makes a text of errors of the API server
 	}
 	if result == nil {
 		result = &kube.Result{} // Helm reads it even after an error
@@ -171,16 +177,41 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	return result, err
 }
 
-// asBefore returns objects that exist as the failed installation had them. Helm compares with what is being installed.
-func (k *objectClient) asBefore(existing kube.ResourceList) (kube.ResourceList, error) {
-	if k.before == nil {
-		return existing, nil
-	}
-	before, err := k.buildServed(k.before.Manifest)
+// asBefore returns objects as failed installations had them, so that what only those had is removed: Helm compares with what is being
+// installed. existing are objects that exist and are to be installed.
+func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.ResourceList, error) {
+	before, err := k.buildServed(k.before)
 	if err != nil {
-		return nil, fmt.Errorf("read what the failed installation has made: %w", err)
+		return nil, fmt.Errorf("read what failed installations have made: %w", err)
 	}
-	return append(before.Intersect(existing), existing.Difference(before)...), nil
+	original := append(before.Intersect(existing), existing.Difference(before)...)
+	for _, info := range before.Difference(target) {
+		ours, err := k.isOurs(info)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			original = append(original, info)
+		}
+	}
+	return original, nil
+}
+
+// isOurs tells whether an object exists and belongs to the release: it may be another one's that a failed installation has not made.
+func (k *objectClient) isOurs(info *resource.Info) (bool, error) {
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read what failed installations have made: %w", err)
+	}
+	accessor, err := meta.Accessor(live)
+	if err != nil {
+		return false, fmt.Errorf("read what failed installations have made: %w", err)
+	}
+	of := accessor.GetAnnotations()
+	return of["meta.helm.sh/release-name"] == k.o.req.Release.Name && of["meta.helm.sh/release-namespace"] == k.o.req.Release.Namespace, nil
 }
 
 // Delete deletes objects.
@@ -196,7 +227,7 @@ func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, 
 	}
 	result, errs := k.inner.DeleteWithPropagationPolicy(resources, policy)
 	if len(errs) > 0 {
-		_ = k.o.failed(errors.Join(errs...)) // Helm returns the texts
+		_ = k.o.failed(errs[0]) // Helm makes a text of them
 	}
 	return result, errs
 }

@@ -108,8 +108,9 @@ func (o *operation) learn(objects []helm.Object) {
 }
 
 // checkNames refuses objects that are rendered twice. Helm notices when it creates the second one, and not at all when it upgrades.
+// It notes where the others are from.
 func (o *operation) checkNames(objects []helm.Object) error {
-	sources := map[string]string{}
+	sources, templates := map[string]string{}, map[string]string{}
 	for _, object := range objects {
 		var head metav1.PartialObjectMetadata
 		if err := json.Unmarshal(object.JSON, &head); err != nil {
@@ -122,7 +123,11 @@ func (o *operation) checkNames(objects []helm.Object) error {
 				"%s: it renders %s %q, which %s has rendered already", object.Source, kind.Kind, head.Name, first)}
 		}
 		sources[key] = object.Source
+		templates[kind.Kind+"/"+head.Name] = object.Source
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.templates = templates
 	return nil
 }
 

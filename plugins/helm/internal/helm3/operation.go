@@ -56,7 +56,10 @@ type operation struct {
 	cause error
 	// refusal is what the API server has refused, see takeRefusal.
 	refusal error
-	lines   []string
+	// lines are the last ones of Helm's log since the step began that has failed.
+	lines []string
+	// templates are where objects come from, by kind and name.
+	templates map[string]string
 }
 
 // newOperation makes the clients that Helm needs as well. It sends no request.
@@ -87,9 +90,6 @@ func (o *operation) close() {
 	o.timer.Stop()
 	o.stop(errors.New("the request is over"))
 	o.endBooks()
-	if o.cluster != nil {
-		o.cluster.transport.CloseIdleConnections()
-	}
 	o.listener.close()
 }
 
@@ -133,8 +133,13 @@ func (o *operation) takeRefusal() error {
 	return refusal
 }
 
-// progress reports what is being done.
+// progress reports what is being done from now on.
 func (o *operation) progress(step, format string, args ...any) {
+	o.mu.Lock()
+	if o.cause == nil {
+		o.lines = nil
+	}
+	o.mu.Unlock()
 	message := o.secrecy.Hide(fmt.Sprintf(format, args...))
 	o.listener.call(func(observer helm.Observer) { observer.Progress(step, message) })
 }
@@ -147,12 +152,12 @@ const (
 	maxMessage = 4000
 )
 
-// log is Helm's log about objects. An error comes with the last lines.
+// log is Helm's log about objects. The last lines go with an error.
 func (o *operation) log(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.mu.Lock()
 	known := slices.Contains(o.lines, line) // it is repeated while Helm waits
-	if !known {
+	if !known && o.cause == nil {
 		o.lines = append(o.lines[max(0, len(o.lines)-maxLines+1):], line)
 	}
 	o.mu.Unlock()
@@ -161,8 +166,8 @@ func (o *operation) log(format string, args ...any) {
 	}
 }
 
-// logStorage is Helm's log about its own records, which explains no error.
-func (o *operation) logStorage(format string, args ...any) {
+// logSteps is Helm's log about its own steps and records, which explains no error.
+func (o *operation) logSteps(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.listener.call(func(observer helm.Observer) { observer.Log(line) })
 }
