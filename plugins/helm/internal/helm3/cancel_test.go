@@ -189,32 +189,3 @@ func TestRenderTime(t *testing.T) {
 		})
 	}
 }
-
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	t.Run("objects", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		r := w.request(charts.Pack("workload"), nil)
-		r.Options = helm.Options{Wait: true, Timeout: time.Second}
-		w.mustFail(r, helm.TimedOut, "waiting until these are ready: ", "Deployment shop-workload, for 1s")
-		w.mustHave("1:failed")
-	})
-	t.Run("hook", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		r := w.request(charts.Pack("failinghook"), fields{"hook": fields{"fails": "hang"}})
-		r.Options.Timeout = time.Second
-		w.mustFail(r, helm.TimedOut, `post-install hook Job "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "after 1s")
-		w.mustHave("1:failed")
-	})
-	t.Run("deletion", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.mustRun(w.request(plain, fields{"annotations": fields{"a": "b"}}))
-		w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":["example.org/wait"]}}`)
-		r := w.request(plain, nil)
-		r.Action, r.Options = helm.Uninstall, helm.Options{Wait: true, Timeout: time.Second}
-		w.mustFail(r, helm.TimedOut, "waiting until these are gone: ConfigMap shop-plain-greeting", "for 1s")
-	})
-}

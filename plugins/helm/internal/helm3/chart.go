@@ -9,19 +9,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
 // loadChart reads the chart, and refuses those that cannot be installed.
-func (o *operation) loadChart() (*source, *chart.Chart, error) {
+func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 	o.progress("LoadChart", "Loading the chart")
-	s, err := o.readChart()
+	files, err := o.readChart()
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, err := s.load()
+	loaded, err := load(files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,16 +39,7 @@ func (o *operation) loadChart() (*source, *chart.Chart, error) {
 	if loaded.Metadata.Deprecated {
 		o.log("chart %s is deprecated", name)
 	}
-	return s, loaded, nil
-}
-
-// checkVersion refuses a chart that is not made for the cluster's version.
-func checkVersion(c *chart.Chart, version string) error {
-	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
-		return &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, version)}
-	}
-	return nil
+	return files, loaded, nil
 }
 
 // pathsOf returns what the files of a chart and its sub-charts are called in messages.

@@ -20,9 +20,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// maxRequests is how many requests are sent at once. Helm would send those for all objects of a kind together.
-const maxRequests = 20
-
 // cluster is the access to the target, which Helm gets its clients from.
 type cluster struct {
 	namespace string
@@ -48,16 +45,18 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 	if err != nil {
 		return nil, invalid
 	}
-	config.Wrap(c.wrap)
+	for _, wrap := range c.wrap {
+		config.Wrap(wrap)
+	}
 	authenticated, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, invalid
 	}
-	slots := make(chan struct{}, maxRequests)
 	through := func(ctx context.Context) *rest.Config {
 		return &rest.Config{
-			Host: server.String(), UserAgent: "pergola-helm", QPS: -1, WarningHandler: warnings{o},
-			Transport: &transport{ctx: ctx, server: server, next: authenticated, slots: slots, refused: o.refused},
+			Host: server.String(), UserAgent: "pergola-helm", WarningHandler: warnings{o},
+			QPS:       -1, // the API server limits
+			Transport: &transport{ctx: ctx, server: server, next: authenticated, refused: o.refused},
 		}
 	}
 	work := through(o.ctx)

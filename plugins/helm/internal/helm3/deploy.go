@@ -7,9 +7,11 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
@@ -55,7 +57,7 @@ func (o *operation) deploy() (*helm.Result, error) {
 	if result.Definitions, err = definitionsOf(c); err != nil {
 		return nil, err
 	}
-	if err := o.checkCluster(c); err != nil {
+	if _, err := o.checkCluster(c); err != nil {
 		return nil, err
 	}
 	values, err := o.values()
@@ -158,7 +160,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	if last.Info.Status.IsPending() {
 		return nil, o.pending(last.Version)
 	}
-	o.history.remove(last)
+	o.history.running, o.history.what = last, "delete" // Helm notes it after the first hooks
 	un := action.NewUninstall(o.config)
 	un.Wait, un.Timeout, un.DeletionPropagation = o.req.Options.Wait, o.req.Options.Timeout, "background"
 	response, err := un.Run(o.req.Release.Name)
@@ -173,23 +175,28 @@ func (o *operation) uninstall() (*helm.Result, error) {
 func (o *operation) prepare() (*chart.Chart, error) {
 	o.enter(loading)
 	defer o.enter(asking)
-	s, c, err := o.loadChart()
+	files, c, err := o.loadChart()
 	if err != nil {
 		return nil, err
 	}
 	o.secrecy.Publish(c.Name(), c.Metadata.Version, c.Metadata.AppVersion)
 	o.secrecy.Publish(pathsOf(c)...)
-	other, err := s.load()
+	other, err := load(files)
 	if err != nil {
 		return nil, err
 	}
 	return c, o.validate(other)
 }
 
-func (o *operation) checkCluster(c *chart.Chart) error {
-	version, err := o.cluster.discovery.version()
+// checkCluster refuses a chart that is not made for the cluster's version.
+func (o *operation) checkCluster(c *chart.Chart) (*version.Info, error) {
+	found, err := o.cluster.discovery.version()
 	if err != nil {
-		return fmt.Errorf("ask the target cluster for its version: %w", err)
+		return nil, fmt.Errorf("ask the target cluster for its version: %w", err)
 	}
-	return checkVersion(c, version.GitVersion)
+	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, found.GitVersion) {
+		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
+			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, found.GitVersion)}
+	}
+	return found, nil
 }

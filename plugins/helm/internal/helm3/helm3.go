@@ -42,34 +42,23 @@ const (
 
 // Client carries requests out with the Helm library.
 type Client struct {
-	wrap func(http.RoundTripper) http.RoundTripper
+	wrap []func(http.RoundTripper) http.RoundTripper
 }
 
 var _ helm.Helm = (*Client)(nil)
 
-// Option sets up a Client.
-type Option func(*Client)
-
-// WrapTransport puts a round tripper around the transport of all requests to clusters.
-func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
-	return func(c *Client) { c.wrap = wrap }
-}
-
 // settleIn sets up what the library keeps for the whole process.
 var settleIn sync.Once
 
-// New returns a client. It takes the standard logger away from the process: Helm writes values to it.
-func New(opts ...Option) *Client {
+// New returns a client that puts round trippers around the transport of all requests to clusters. It takes the standard logger away from
+// the process: Helm writes values to it.
+func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	settleIn.Do(func() {
 		log.SetOutput(io.Discard)
 		// The name that the command line uses: whoever goes on with the other of both owns the same fields.
 		kube.ManagedFieldsManager = "helm"
 	})
-	c := &Client{wrap: func(next http.RoundTripper) http.RoundTripper { return next }}
-	for _, opt := range opts {
-		opt(c)
-	}
-	return c
+	return &Client{wrap: wrap}
 }
 
 // outcome is what an operation has come to.

@@ -33,8 +33,9 @@ type history struct {
 
 	mu     sync.Mutex
 	sealed bool
-	// running is the revision that is being made or removed, and made are all that this operation has begun.
+	// running is the revision that is being made or removed, see current, and made are all that this operation has begun.
 	running *release.Release
+	what    string
 	made    []int
 	// lost are the errors of revisions that could not be written, most of which Helm ignores.
 	lost map[int]error
@@ -123,14 +124,20 @@ func (h *history) Update(key string, rel *release.Release) error {
 	return err
 }
 
+// operations are what Helm calls that which happens to a revision with a status.
+var operations = map[release.Status]string{
+	release.StatusPendingInstall: "install", release.StatusPendingUpgrade: "upgrade", release.StatusPendingRollback: "rollback",
+	release.StatusUninstalling: "delete",
+}
+
 func (h *history) write(rel *release.Release, write func() error) error {
 	h.mu.Lock()
 	if h.sealed {
 		h.mu.Unlock()
 		return errSealed
 	}
-	if rel.Info.Status.IsPending() || rel.Info.Status == release.StatusUninstalling {
-		h.running = rel
+	if what, ok := operations[rel.Info.Status]; ok {
+		h.running, h.what = rel, what
 	}
 	h.mu.Unlock()
 	return write()
@@ -168,33 +175,11 @@ func (h *history) Delete(key string) (*release.Release, error) {
 	return rel, err
 }
 
-// remove says that a revision is being removed, before Helm has written that.
-func (h *history) remove(rel *release.Release) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	removed, info := *rel, *rel.Info
-	info.Status = release.StatusUninstalling
-	removed.Info = &info
-	h.running = &removed
-}
-
 // current returns the revision that is being made or removed, and what Helm calls that in the names of hooks.
-func (h *history) current() (rel *release.Release, what string) {
+func (h *history) current() (running *release.Release, what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.running == nil {
-		return nil, ""
-	}
-	switch h.running.Info.Status {
-	case release.StatusPendingUpgrade:
-		return h.running, "upgrade"
-	case release.StatusPendingRollback:
-		return h.running, "rollback"
-	case release.StatusUninstalling:
-		return h.running, "delete"
-	default:
-		return h.running, "install"
-	}
+	return h.running, h.what
 }
 
 // revisions returns all that can be read, oldest first, and the names of Secrets of the release that cannot. Before, it marks revisions as
@@ -241,7 +226,7 @@ func (h *history) fail(revision int, why string) error {
 		return err
 	}
 	for _, rel := range all {
-		if rel.Version == revision && (rel.Info.Status.IsPending() || rel.Info.Status == release.StatusUninstalling) {
+		if _, busy := operations[rel.Info.Status]; busy && rel.Version == revision {
 			rel.SetStatus(release.StatusFailed, why)
 			delete(rel.Labels, "modifiedAt") // the driver sets it, but not over one that it has read
 			return h.Driver.Update(fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, rel.Name, revision), rel)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -186,32 +185,20 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 	}
 	original := append(before.Intersect(existing), existing.Difference(before)...)
 	for _, info := range before.Difference(target) {
-		ours, err := k.isOurs(info)
-		if err != nil {
-			return nil, err
+		err := info.Get()
+		if apierrors.IsNotFound(err) {
+			continue
 		}
-		if ours {
+		if err != nil {
+			return nil, fmt.Errorf("read what failed installations have made: %w", err)
+		}
+		// It may be another release's that a failed installation has not made.
+		of, err := meta.NewAccessor().Annotations(info.Object)
+		if err == nil && of["meta.helm.sh/release-name"] == k.o.req.Release.Name && of["meta.helm.sh/release-namespace"] == k.o.req.Release.Namespace {
 			original = append(original, info)
 		}
 	}
 	return original, nil
-}
-
-// isOurs tells whether an object exists and belongs to the release: it may be another one's that a failed installation has not made.
-func (k *objectClient) isOurs(info *resource.Info) (bool, error) {
-	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read what failed installations have made: %w", err)
-	}
-	accessor, err := meta.Accessor(live)
-	if err != nil {
-		return false, fmt.Errorf("read what failed installations have made: %w", err)
-	}
-	of := accessor.GetAnnotations()
-	return of["meta.helm.sh/release-name"] == k.o.req.Release.Name && of["meta.helm.sh/release-namespace"] == k.o.req.Release.Namespace, nil
 }
 
 // Delete deletes objects.
@@ -340,13 +327,9 @@ func (k *objectClient) describe(h *release.Hook) string {
 
 // enumerate names some of the objects.
 func enumerate(resources kube.ResourceList) string {
-	const most = 5
 	var names []string
-	for _, info := range resources[:min(most, len(resources))] {
+	for _, info := range resources {
 		names = append(names, info.Mapping.GroupVersionKind.Kind+" "+info.Name)
 	}
-	if more := len(resources) - most; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
+	return object.Enumerate(names, ", ", 5)
 }

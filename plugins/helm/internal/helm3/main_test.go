@@ -44,7 +44,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: plugintest.New(t), audience: &audience{}}
-	w.client, w.kubeconfig = helm3.New(helm3.WrapTransport(w.Requests.Wrap)), w.Kubeconfig(plugintest.Config())
+	w.client, w.kubeconfig = helm3.New(w.Requests.Wrap), w.Kubeconfig(plugintest.Config())
 	return w
 }
 

@@ -184,8 +184,12 @@ func (o *operation) checkRelease(rel *release.Release) error {
 		return o.tooLarge("the rendered templates")
 	}
 	hooks, err := hooksOf(rel.Hooks)
+	o.learnHooks(hooks)
+	return err
+}
+
+func (o *operation) learnHooks(hooks []helm.Hook) {
 	for _, h := range hooks {
 		o.secrecy.LearnObject(h.JSON)
 	}
-	return err
 }

@@ -3,7 +3,7 @@ package helm3_test
 import (
 	"context"
 	"encoding/json"
-	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -150,6 +150,10 @@ func TestValues(t *testing.T) {
 func TestChartErrors(t *testing.T) {
 	t.Parallel()
 	broken := func(failure string) ([]byte, fields) { return charts.Pack("broken"), fields{"failure": failure} }
+	with := func(name, content string) func() ([]byte, fields) {
+		return func() ([]byte, fields) { return charts.Pack("plain", charts.File(name, content)), nil }
+	}
+	about := "apiVersion: v2\nname: plain\nversion: 1.0.0\n"
 	for name, c := range map[string]struct {
 		reason string
 		chart  func() ([]byte, fields)
@@ -158,45 +162,18 @@ func TestChartErrors(t *testing.T) {
 	}{
 		"required": {
 			reason: "the author's words", chart: func() ([]byte, fields) { return broken("required") },
-			kind: helm.RenderFailed,
-			text: "(broken/templates/broken.yaml:9:12): owner is required: say who owns the shop",
-		},
-		"fail": {
-			reason: "the author's words", chart: func() ([]byte, fields) { return broken("fail") },
-			kind: helm.RenderFailed, text: "(broken/templates/broken.yaml:11:12): the shop cannot be deployed like this",
+			kind: helm.RenderFailed, text: "(broken/templates/broken.yaml:9:12): owner is required: say who owns the shop",
 		},
 		"nil": {
 			reason: "the expression", chart: func() ([]byte, fields) { return broken("nil") },
-			kind: helm.RenderFailed,
-			text: `broken/templates/broken.yaml:13:19: executing "broken/templates/broken.yaml" at <.Values.shop.owner.name>: nil pointer`,
-		},
-		"function": {
-			reason: "the function", chart: func() ([]byte, fields) { return broken("function") },
-			kind: helm.RenderFailed, text: "error calling index",
-		},
-		"include": {
-			reason: "the template that is missing", chart: func() ([]byte, fields) { return broken("include") },
-			kind: helm.RenderFailed, text: `no template "broken.missing"`,
-		},
-		"included": {
-			reason: "where it fails, and where that is included from",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("templates/_bad.tpl", "{{ define \"bad\" }}\n{{ .Values.a.b.c }}\n{{ end }}"),
-					charts.File("templates/bad.yaml", "a: b\nb: {{ include \"bad\" . }}")), nil
-			},
-			kind: helm.RenderFailed,
-			text: `error calling include: template: plain/templates/_bad.tpl:2:10: executing "bad" at <.Values.a.b.c>: nil pointer`,
+			kind: helm.RenderFailed, text: `broken/templates/broken.yaml:13:19: executing "broken/templates/broken.yaml" at <.Values.shop.owner.name>: nil pointer`,
 		},
 		"syntax": {
 			reason: "what cannot be parsed", chart: func() ([]byte, fields) { return charts.Pack("broken", charts.SyntaxError()), nil },
 			kind: helm.RenderFailed, text: `unexpected "}" in operand`,
 		},
 		"yaml": {
-			reason: "a line of what is rendered is no line of the template", chart: func() ([]byte, fields) { return broken("yaml") },
-			kind: helm.RenderFailed, text: "YAML parse error on broken/templates/broken.yaml: ",
-		},
-		"object": {
-			reason: "a list is no object", chart: func() ([]byte, fields) { return broken("object") },
+			reason: "Helm's words", chart: func() ([]byte, fields) { return broken("yaml") },
 			kind: helm.RenderFailed, text: "YAML parse error on broken/templates/broken.yaml: ",
 		},
 		"duplicate": {
@@ -204,75 +181,42 @@ func TestChartErrors(t *testing.T) {
 			kind: helm.RenderFailed, text: `it renders ConfigMap "shop-broken", which broken/templates/broken.yaml has rendered already`,
 		},
 		"no kind": {
-			reason: "Helm would quote all of it",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a}\ndata: {a: s3cretive}")), nil
-			},
-			kind: helm.RenderFailed, text: "plain/templates/bad.yaml, document",
-		},
-		"no name": {
-			reason: "nothing could be found again",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("templates/bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}")), nil
-			},
-			kind: helm.RenderFailed, text: "plain/templates/bad.yaml, document 1: it is no object of Kubernetes: the ConfigMap has no name",
+			reason: "Helm would quote all of it", chart: with("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a}\ndata: {a: s3cretive}"),
+			kind: helm.RenderFailed, text: "it has no kind",
 		},
 		"hook without a kind": {
-			reason: "hooks are looked at as well",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}")), nil
-			},
-			kind: helm.RenderFailed, text: "plain/templates/bad.yaml, document",
+			reason: "hooks are looked at as well", kind: helm.RenderFailed, text: "plain/templates/bad.yaml, document 1: ",
+			chart: with("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}"),
 		},
 		"bad definition": {
-			reason: "the folder crds has no templates",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("crds/bad.yaml", "kind: [a")), nil
-			},
+			reason: "the folder crds has no templates", chart: with("crds/bad.yaml", "kind: [a"),
 			kind: helm.ChartInvalid, text: "plain/crds/bad.yaml, document 1: it is no YAML",
 		},
 		"library": {
-			reason: "Helm refuses it, too",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\ntype: library\n")), nil
-			},
+			reason: "Helm refuses it, too", chart: with("Chart.yaml", about+"type: library\n"),
 			kind: helm.ChartInvalid, text: "only application charts can be installed",
 		},
 		"missing dependency": {
-			reason: "nothing is downloaded",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("Chart.yaml",
-					"apiVersion: v2\nname: plain\nversion: 1.0.0\ndependencies: [{name: database, version: 1.0.0, repository: https://x}]\n")), nil
-			},
+			reason: "nothing is downloaded", chart: with("Chart.yaml", about+"dependencies: [{name: database, version: 1.0.0, repository: https://x}]\n"),
 			kind: helm.ChartInvalid, text: "database",
 		},
 		"bad values": {
-			reason: "a file of the chart cannot be read",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("values.yaml", "a: b\n c: d: e")), nil
-			},
-			kind: helm.ChartInvalid, text: "values.yaml",
+			reason: "a file of the chart cannot be read", chart: with("values.yaml", "a: b\n c: d: e"), kind: helm.ChartInvalid, text: "values.yaml",
 		},
 		"schema": {
-			reason: "what is expected, but not what was given",
+			reason: "what is expected, but not what was given", kind: helm.ValuesInvalid, text: "the values do not fit the schema of the chart: schema: ",
 			chart: func() ([]byte, fields) {
-				return charts.Pack("schema"), fields{"name": "S3cretive!", "copies": 9, "password": "short-secret"[:11]}
+				return charts.Pack("schema"), fields{"name": "S3cretive!", "copies": 9, "password": "short-secre"}
 			},
-			kind: helm.ValuesInvalid,
-			text: "the values do not fit the schema of the chart: schema: ",
 		},
 		"schema of a sub-chart": {
-			reason: "it is checked with what the sub-chart gets",
+			reason: "it is checked with what the sub-chart gets", kind: helm.ValuesInvalid, text: "database: - at '/size': maximum: got 5, want 3",
 			chart: func() ([]byte, fields) {
 				return charts.Pack("parent", charts.File("charts/database/values.schema.json", `{"properties":{"size":{"maximum":3}}}`)), nil
 			},
-			kind: helm.ValuesInvalid, text: "database: - at '/size': maximum: got 5, want 3",
 		},
 		"kubeVersion": {
-			reason: "the cluster is too old",
-			chart: func() ([]byte, fields) {
-				return charts.Pack("plain", charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\nkubeVersion: '>=9.0.0'\n")), nil
-			},
+			reason: "the cluster is too old", chart: with("Chart.yaml", about+"kubeVersion: '>=9.0.0'\n"),
 			kind: helm.ChartInvalid, text: "is made for the Kubernetes versions >=9.0.0, but the cluster has v",
 		},
 	} {
@@ -345,28 +289,16 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-func TestMissingFile(t *testing.T) {
-	t.Parallel()
-	r := request(t, plain, nil)
-	r.Action = helm.Render
-	if err := os.Remove(r.Chart.Path); err != nil {
-		t.Fatal(err)
-	}
-	_, err := offline(t, r)
-	if e := mustBe(t, err, helm.ClusterFailed, "open the chart"); strings.Contains(e.Message, r.Chart.Path) {
-		t.Errorf("a path is of no use to anybody: %s", e.Message)
-	}
-}
-
 // TestUnreadableFile: what is no fault of the chart is tried again.
 func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
-	r := request(t, plain, nil)
-	r.Action = helm.Render
-	r.Chart.Path = t.TempDir() // it can be opened, and not be read
-	_, err := offline(t, r)
-	if e := mustBe(t, err, helm.ClusterFailed, "read the chart: is a directory"); strings.Contains(e.Message, r.Chart.Path) {
-		t.Errorf("a path is of no use to anybody: %s", e.Message)
+	for path, says := range map[string]string{
+		filepath.Join(t.TempDir(), "missing"): "open the chart: no such file", t.TempDir(): "read the chart: is a directory",
+	} {
+		r := request(t, plain, nil)
+		r.Action, r.Chart.Path = helm.Render, path
+		_, err := offline(t, r)
+		mustBe(t, err, helm.ClusterFailed, says)
 	}
 }
 

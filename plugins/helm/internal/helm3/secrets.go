@@ -58,18 +58,17 @@ func (s *secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Se
 }
 
 // Get returns one that is known.
-func (s *secrets) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Secret, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		return s.SecretInterface.Get(ctx, name, opts)
+func (s *secrets) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
+	all, err := s.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
-	secret, ok := s.known[name]
-	if !ok {
-		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	for i := range all.Items {
+		if all.Items[i].Name == name {
+			return &all.Items[i], nil
+		}
 	}
-	secret.Labels = maps.Clone(secret.Labels)
-	return &secret, nil
+	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
 
 // Create creates one.

@@ -26,7 +26,6 @@ type transport struct {
 	ctx    context.Context // that of an operation
 	server *url.URL
 	next   http.RoundTripper
-	slots  chan struct{}
 	// refused gets what the API server has refused to do.
 	refused func(*apierrors.StatusError)
 }
@@ -49,21 +48,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t *transport) send(r *http.Request) (*http.Response, error) {
-	err := target.CheckServer(r, t.server)
-	if err == nil {
-		select {
-		case t.slots <- struct{}{}:
-		case <-r.Context().Done():
-			err = r.Context().Err()
-		}
-	}
-	if err != nil {
+	if err := target.CheckServer(r, t.server); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // nothing was sent; the error of that is returned
 		}
 		return nil, err
 	}
-	defer func() { <-t.slots }()
 	res, err := t.next.RoundTrip(r)
 	if err != nil || res.StatusCode < http.StatusBadRequest {
 		return res, err

@@ -18,9 +18,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// pageSize is how many revisions a list has at most. Helm keeps ten unless it is told otherwise.
-const pageSize = 500
-
 // secrets is where every API server has Secrets.
 var secrets = target.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true}
 
@@ -64,20 +61,15 @@ type Revision struct {
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its
 // namespace does not exist. What cannot be a revision is passed over. Errors are explained ones, see target.
 func History(ctx context.Context, client *target.Client, name helm.Release) ([]Revision, error) {
-	options := metav1.ListOptions{LabelSelector: labels.Set{"owner": "helm", "name": name.Name}.String(), Limit: pageSize}
+	selector := labels.Set{"owner": "helm", "name": name.Name}.String()
+	all, err := client.Metadata(secrets, name.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, target.Explain(client.Host, notPermitted(name, fmt.Errorf("list the revisions of %s: %w", describe(name), err)))
+	}
 	var history []Revision
-	for {
-		page, err := client.Metadata(secrets, name.Namespace).List(ctx, options)
-		if err != nil {
-			return nil, target.Explain(client.Host, notPermitted(name, fmt.Errorf("list the revisions of %s: %w", describe(name), err)))
-		}
-		for i := range page.Items {
-			if r, ok := revisionOf(&page.Items[i], name.Name); ok {
-				history = append(history, r)
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			break
+	for i := range all.Items {
+		if r, ok := revisionOf(&all.Items[i], name.Name); ok {
+			history = append(history, r)
 		}
 	}
 	slices.SortFunc(history, func(a, b Revision) int { return cmp.Compare(a.Version, b.Version) })
