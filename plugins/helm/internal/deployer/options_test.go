@@ -94,7 +94,7 @@ func TestTimeoutOfAHook(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "hang"}}, options("install", object{"timeout": "1s"})))
 	w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
-		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "after 1s")
+		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "not complete within 1s")
 	w.mustHave("1 failed")
 	w.MustDelete(item)
 	w.mustHave()
@@ -163,7 +163,7 @@ func TestWait(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil, options("install", object{"wait": true, "timeout": "1s"})))
-		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, "waiting until these are ready: ", "Deployment shop-workload, for 1s")
+		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, "not ready within 1s: Service shop-workload, Deployment shop-workload")
 		w.mustHave("1 failed")
 		w.MustDelete(item)
 	})
@@ -188,7 +188,7 @@ func TestWaitForTheEnd(t *testing.T) {
 		fields object
 		says   string
 	}{
-		"by Helm":         {reason: "its time is up", fields: options("uninstall", object{"wait": true, "timeout": "1s"}), says: "for 1s"},
+		"by Helm":         {reason: "its time is up", fields: options("uninstall", object{"wait": true, "timeout": "1s"}), says: "not gone within 1s"},
 		"by the deployer": {reason: "the job goes on", fields: object{}, says: "example.org/hold"},
 	} {
 		t.Run(name, func(t *testing.T) {

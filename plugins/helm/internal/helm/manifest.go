@@ -34,8 +34,8 @@ var (
 	errNoObject = errors.New("it is no object of Kubernetes")
 )
 
-// ParseManifest returns the objects of a manifest as Helm reads them, those of lists one by one. Their source is what a comment says, or
-// else the given one. Errors name it and the document, and hold no values.
+// ParseManifest returns the objects of a manifest as Helm reads them, those of lists one by one. Their source is
+// what a comment says, or else the given one. Errors name it and the document, and hold no values.
 func ParseManifest(source, manifest string) ([]Object, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
 	var objects []Object

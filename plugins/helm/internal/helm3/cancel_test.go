@@ -79,10 +79,6 @@ func TestCancel(t *testing.T) {
 			reason: "the first revision is marked as failed",
 			chart:  charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:failed"},
 		},
-		"wait of an atomic install": {
-			reason: "there is no time to uninstall anything",
-			chart:  charts.Pack("workload"), options: helm.Options{Atomic: true}, step: "WaitForObjects", want: []string{"1:failed"},
-		},
 		"wait of an upgrade": {
 			reason: "the revision before stays deployed", before: plain,
 			chart: charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:deployed", "2:failed"},
@@ -94,10 +90,6 @@ func TestCancel(t *testing.T) {
 		"hook of an install": {
 			reason: "a watch ends as well",
 			chart:  charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:failed"},
-		},
-		"hook of an upgrade": {
-			reason: "the objects are there already", before: plain,
-			chart: charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:deployed", "2:failed"},
 		},
 		"rendering": {
 			reason: "nothing can be done about it, so it is left behind",

@@ -28,13 +28,12 @@ func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 	}
 	name := nameOf(loaded)
 	if loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
-		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s has the type %s; only application charts can be installed", name, loaded.Metadata.Type)}
+		return nil, nil, failure(helm.ChartInvalid,
+			"chart %s has the type %s; only application charts can be installed", name, loaded.Metadata.Type)
 	}
 	if err := action.CheckDependencies(loaded, loaded.Metadata.Dependencies); err != nil {
-		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s is not complete: dependencies are %s; pack the chart after `helm dependency build`, because nothing is downloaded here",
-			name, err)}
+		return nil, nil, failure(helm.ChartInvalid, "chart %s is not complete: dependencies are %v; "+
+			"pack the chart after `helm dependency build`, because nothing is downloaded here", name, err)
 	}
 	if loaded.Metadata.Deprecated {
 		o.log("chart %s is deprecated", name)
@@ -62,8 +61,8 @@ func metadataOf(c *chart.Chart) helm.Metadata {
 	return helm.Metadata{Name: c.Name(), Version: c.Metadata.Version, AppVersion: c.Metadata.AppVersion}
 }
 
-// values returns those of the request. Numbers are floats, as in values that Helm reads from files. Each call returns others, for the
-// library changes what it is given.
+// values returns those of the request. Numbers are floats, as in values that Helm reads from files. Each call
+// returns others, for the library changes what it is given.
 func (o *operation) values() (map[string]any, error) {
 	values := map[string]any{}
 	if len(o.req.Values) == 0 {
@@ -71,7 +70,7 @@ func (o *operation) values() (map[string]any, error) {
 	}
 	if err := json.Unmarshal(o.req.Values, &values); err != nil {
 		// What encoding/json says of the syntax holds a character at most, and types of Go otherwise.
-		return nil, &helm.Error{Kind: helm.ValuesInvalid, Message: "the values are no JSON object: " + err.Error()}
+		return nil, failure(helm.ValuesInvalid, "the values are no JSON object: %v", err)
 	}
 	if values == nil {
 		values = map[string]any{}
@@ -85,17 +84,17 @@ func (o *operation) combine(c *chart.Chart) (values map[string]any, given map[st
 		return nil, nil, err
 	}
 	if err := chartutil.ProcessDependenciesWithMerge(c, given); err != nil {
-		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf("chart %s: read its dependencies: %v", nameOf(c), err)}
+		return nil, nil, failure(helm.ChartInvalid, "chart %s: read its dependencies: %v", nameOf(c), err)
 	}
 	values, err = chartutil.CoalesceValues(c, given)
 	if err != nil {
-		return nil, nil, &helm.Error{Kind: helm.ValuesInvalid, Message: fmt.Sprintf("chart %s: combine the values: %v", nameOf(c), err)}
+		return nil, nil, failure(helm.ValuesInvalid, "chart %s: combine the values: %v", nameOf(c), err)
 	}
 	return values, given, nil
 }
 
-// validate checks the values with the schemas of a chart that may be changed. Helm's own check in its operations is switched off: it follows
-// references to files and to the network.
+// validate checks the values with the schemas of a chart that may be changed. Helm's own check in its operations is
+// switched off: it follows references to files and to the network.
 func (o *operation) validate(c *chart.Chart) error {
 	if o.req.Options.SkipSchemaValidation {
 		return nil
@@ -108,7 +107,7 @@ func (o *operation) validate(c *chart.Chart) error {
 		return err
 	}
 	if err := chartutil.ValidateAgainstSchema(c, values); err != nil {
-		return &helm.Error{Kind: helm.ValuesInvalid, Message: "the values do not fit the schema of the chart: " + err.Error()}
+		return failure(helm.ValuesInvalid, "the values do not fit the schema of the chart: %v", err)
 	}
 	return nil
 }
@@ -126,8 +125,8 @@ func checkReferences(c *chart.Chart) error {
 			_, err = compiler.Compile(schemaURL)
 		}
 		if err != nil {
-			return &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-				"chart %s: values.schema.json cannot be used: %v; skipSchemaValidation does without it", c.ChartFullPath(), err)}
+			return failure(helm.ChartInvalid,
+				"chart %s: values.schema.json cannot be used: %v; skipSchemaValidation does without it", c.ChartFullPath(), err)
 		}
 	}
 	for _, sub := range c.Dependencies() {
@@ -141,8 +140,8 @@ func checkReferences(c *chart.Chart) error {
 // schemaURL is what Helm calls the schema of a chart, against which relative references are resolved.
 const schemaURL = "file:///values.schema.json"
 
-// noLoader refuses references out of a schema: with them a chart could read files and reach servers. Helm takes an URN that it does not
-// know for a schema that allows everything.
+// noLoader refuses references out of a schema: with them a chart could read files and reach servers. Helm takes an
+// URN that it does not know for a schema that allows everything.
 type noLoader struct{}
 
 // Load is called for each document that is referred to.
@@ -167,7 +166,7 @@ func (o *operation) combineValues() (*helm.Result, error) {
 	}
 	content, err := json.Marshal(values)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.ValuesInvalid, Message: fmt.Sprintf("chart %s: its values are no JSON: %s", nameOf(c), err)}
+		return nil, failure(helm.ValuesInvalid, "chart %s: its values are no JSON: %s", nameOf(c), err)
 	}
 	if int64(len(content)) > o.req.Limits.RenderedBytes {
 		return nil, o.tooLarge("the values")
@@ -176,5 +175,5 @@ func (o *operation) combineValues() (*helm.Result, error) {
 }
 
 func (o *operation) tooLarge(what string) error {
-	return &helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf("%s take more than %d bytes", what, o.req.Limits.RenderedBytes)}
+	return failure(helm.LimitExceeded, "%s take more than %d bytes", what, o.req.Limits.RenderedBytes)
 }

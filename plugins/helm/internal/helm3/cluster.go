@@ -34,9 +34,10 @@ var (
 	_ meta.ResettableRESTMapper          = (*restmapper.DeferredDiscoveryRESTMapper)(nil)
 )
 
-// newCluster does not talk to the cluster. The host has checked what the kubeconfig says; errors about it do not quote it.
+// newCluster does not talk to the cluster. The host has checked what the kubeconfig says; errors about it do not
+// quote it.
 func newCluster(o *operation, c *Client) (*cluster, error) {
-	invalid := &helm.Error{Kind: helm.Rejected, Message: target.ErrKubeconfig.Error()}
+	invalid := failure(helm.Rejected, "%v", target.ErrKubeconfig)
 	config, err := clientcmd.RESTConfigFromKubeConfig(o.req.Kubeconfig)
 	if err != nil {
 		return nil, invalid

@@ -11,7 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
-// crashAt runs a request in a process that ends at the n-th write of revisions, before it is performed or after, and tells whether that was reached.
+// crashAt runs a request in a process that ends at the n-th write of revisions, before it is performed or after,
+// and tells whether that was reached.
 func (w *world) crashAt(n int, performed bool, r *helm.Request) bool {
 	w.Helper()
 	w.Requests.Strike(n, plugintest.Fault{Path: "/secrets", Killed: true, Done: performed})

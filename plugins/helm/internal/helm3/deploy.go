@@ -30,11 +30,14 @@ func (o *operation) connect(c *Client) (err error) {
 	o.objects = newObjectClient(o)
 	releases := storage.Init(o.history)
 	releases.MaxHistory, releases.Log = o.req.MaxHistory, o.logSteps
-	o.config = &action.Configuration{RESTClientGetter: o.cluster, Releases: releases, KubeClient: o.objects, Log: o.logSteps}
+	o.config = &action.Configuration{
+		RESTClientGetter: o.cluster, Releases: releases, KubeClient: o.objects, Log: o.logSteps,
+	}
 	return nil
 }
 
-// deploy is the actions Install and Upgrade. Which of both it is depends on what there is: it may have changed since the caller has looked.
+// deploy is the actions Install and Upgrade. Which of both it is depends on what there is: it may have changed
+// since the caller has looked.
 func (o *operation) deploy() (*helm.Result, error) {
 	c, err := o.prepare()
 	if err != nil {
@@ -45,9 +48,8 @@ func (o *operation) deploy() (*helm.Result, error) {
 	case err != nil:
 		return nil, err
 	case len(unreadable) > 0:
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: fmt.Sprintf(
-			"these Secrets in namespace %s are revisions of the release, but cannot be read: %s; delete those that are of no use",
-			o.req.Release.Namespace, strings.Join(unreadable, ", "))}
+		return nil, failure(helm.ClusterFailed, "these Secrets in namespace %s are revisions of the release, but cannot be "+
+			"read: %s; delete those that are of no use", o.req.Release.Namespace, strings.Join(unreadable, ", "))
 	}
 	installs, err := o.installs(revisions)
 	if err != nil {
@@ -82,9 +84,9 @@ func (o *operation) deploy() (*helm.Result, error) {
 	return result, err
 }
 
-// installs tells whether an installation is to be made. There may be one that has failed in its place: Helm can replace that, but calls the
-// failed revision superseded, as if it had been deployed, and leaves what it had and the new one has not. A release that was deployed before
-// is upgraded, whatever the caller has thought.
+// installs tells whether an installation is to be made. There may be one that has failed in its place: Helm can
+// replace that, but calls the failed revision superseded, as if it had been deployed, and leaves what it had and
+// the new one has not. A release that was deployed before is upgraded, whatever the caller has thought.
 func (o *operation) installs(revisions []*release.Release) (bool, error) {
 	if len(revisions) == 0 {
 		return true, nil
@@ -94,7 +96,7 @@ func (o *operation) installs(revisions []*release.Release) (bool, error) {
 	case status.IsPending():
 		return false, o.pending(last.Version)
 	case status == release.StatusUninstalling:
-		return false, &helm.Error{Kind: helm.Pending, Message: "the release is being uninstalled by somebody else"}
+		return false, failure(helm.Pending, "the release is being uninstalled by somebody else")
 	case status == release.StatusUninstalled:
 		return true, nil
 	case status != release.StatusFailed || slices.ContainsFunc(revisions, wasDeployed):
@@ -112,8 +114,8 @@ func wasDeployed(r *release.Release) bool {
 	return r.Info.Status == release.StatusDeployed || r.Info.Status == release.StatusSuperseded
 }
 
-// newInstall returns the first revision's operation, or with replace the one after a release that was uninstalled with its history kept, or
-// whose installation has failed.
+// newInstall returns the first revision's operation, or with replace the one after a release that was uninstalled
+// with its history kept, or whose installation has failed.
 func (o *operation) newInstall(replace bool) *action.Install {
 	in := action.NewInstall(o.config)
 	in.ReleaseName, in.Namespace = o.req.Release.Name, o.req.Release.Namespace
@@ -195,8 +197,8 @@ func (o *operation) checkCluster(c *chart.Chart) (*version.Info, error) {
 		return nil, fmt.Errorf("ask the target cluster for its version: %w", err)
 	}
 	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, found.GitVersion) {
-		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, found.GitVersion)}
+		return nil, failure(helm.ChartInvalid,
+			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, found.GitVersion)
 	}
 	return found, nil
 }

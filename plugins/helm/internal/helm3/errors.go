@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,8 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// explain makes the error of package helm of an error. Its text is that of Helm. Its kind goes by the first step that has failed, and not by
-// what an atomic operation does after that.
+// explain makes the error of package helm of an error. Its text is that of Helm. Its kind goes by the first step
+// that has failed, and not by what an atomic operation does after that.
 func (o *operation) explain(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,8 +40,17 @@ func (o *operation) explain(err error) error {
 		text = fmt.Sprintf("%s release %s: %s", o.req.Action, o.req.Release.Name, text)
 	}
 	e.Message = o.text(text, maxMessage)
-	e.Log = slices.DeleteFunc(slices.Clone(o.lines), func(line string) bool { return strings.Contains(e.Message, line) })
+	for _, line := range o.lines {
+		if !strings.Contains(e.Message, line) {
+			e.Log = append(e.Log, line)
+		}
+	}
 	return e
+}
+
+// failure is an error that is known for what it is.
+func failure(kind helm.Kind, format string, args ...any) error {
+	return &helm.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
 // kindOf returns what an error is about. The API server's answers mean the same as in package target.
@@ -71,7 +79,8 @@ func kindOf(err error, otherwise helm.Kind) helm.Kind {
 	return otherwise
 }
 
-// advice says where the object of an error comes from, and what to do about it if options of the deploy item can help.
+// advice says where the object of an error comes from, and what to do about it if options of the deploy item can
+// help.
 func (o *operation) advice(kind helm.Kind, err error) string {
 	if kind == helm.OwnedByOthers {
 		return "; delete it, or set takeOwnership to take it over"

@@ -1,22 +1,26 @@
-// Package helm3 does what package helm asks for with version 3 of the Helm library. No other package knows the library.
+// Package helm3 does what package helm asks for with version 3 of the Helm library. No other package knows the
+// library.
 //
 // # What it adds to Helm
 //
-// Helm's operations cannot be cancelled. When the context ends, requests to the cluster fail, and waits are over for the operation, which runs
-// to its end so. What is left of the time is for the release: the revision in progress is marked as failed. See operation and history.
+// Helm's operations cannot be cancelled. When the context ends, all requests to the cluster fail and no wait goes
+// on, so that an operation comes to its end soon. The time that is left is for the release: the revision in
+// progress is marked as failed. See operation and history.
 //
-// A goroutine in one of Helm's waits stays until its next failures, for a minute at most with a watch aside, and one in a template that runs
-// for ever stays for ever; nothing comes from them any more when Run has returned. To get rid of them the process must be ended, and so it
-// must when a template uses up the memory or the stack. That is what package worker is for.
+// Goroutines may be left behind, in a wait of Helm's or in a template that never ends. They send no requests and
+// call no observer when Run has returned; only the end of the process ends them. It also ends a template that uses
+// up the memory or the stack, see package worker.
 //
 // # What is stored when
 //
-// A revision is a Secret with a status. An install writes pending-install and then deployed or failed. An upgrade writes pending-upgrade,
-// then the revision before as superseded, then deployed; in the end there may be a time without any deployed revision. A rollback, which
-// is part of a failed atomic upgrade, writes pending-rollback as a revision of its own, then superseded, then deployed. An uninstall writes
-// uninstalling and deletes the revisions, the newest last. Hooks write the same status again. When all this ends halfway, the newest
-// revision is pending or uninstalling. Once it is marked as failed, see Request.Interrupted, the next upgrade goes on from the last deployed
-// revision, or from the failed one if none is deployed, and takes over the objects that were made already. See TestCrash.
+// A revision is a Secret with a status. An install writes pending-install and then deployed or failed. An upgrade
+// writes pending-upgrade, then the revision before as superseded, then deployed; in the end there may be a time
+// without any deployed revision. A rollback, which is part of a failed atomic upgrade, writes pending-rollback as a
+// revision of its own, then superseded, then deployed. An uninstall writes uninstalling and deletes the revisions,
+// the newest last. Hooks write the same status again. When all this ends halfway, the newest revision is pending or
+// uninstalling. Once it is marked as failed, see Request.Interrupted, the next upgrade goes on from the last
+// deployed revision, or from the failed one if none is deployed, and takes over the objects that were made already.
+// See TestCrashAtEachStep of the deployer.
 package helm3
 
 import (
@@ -34,8 +38,8 @@ import (
 )
 
 const (
-	// orderly is how long Helm may take to come to an end after the context has ended, and bookkeeping how long the release may be
-	// written to after that. Together they are less than the two seconds that a caller allows.
+	// orderly is how long Helm may take to come to an end after the context has ended, and bookkeeping how long the
+	// release may be written to after that. Together they are less than the two seconds that a caller allows.
 	orderly     = time.Second
 	bookkeeping = 700 * time.Millisecond
 )
@@ -50,8 +54,8 @@ var _ helm.Helm = (*Client)(nil)
 // settleIn sets up what the library keeps for the whole process.
 var settleIn sync.Once
 
-// New returns a client that puts round trippers around the transport of all requests to clusters. It takes the standard logger away from
-// the process: Helm writes values to it.
+// New returns a client that puts round trippers around the transport of all requests to clusters. It takes the
+// standard logger away from the process: Helm writes values to it.
 func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	settleIn.Do(func() {
 		log.SetOutput(io.Discard)
@@ -67,8 +71,8 @@ type outcome struct {
 	err    error
 }
 
-// Run carries a request out. When ctx ends, it returns within two seconds. No request is sent to the cluster, and the observer is not
-// called, after it has returned.
+// Run carries a request out. When ctx ends, it returns within two seconds. No request is sent to the cluster, and
+// the observer is not called, after it has returned.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
 	o, err := newOperation(ctx, c, req, observer)
 	if err != nil {
@@ -120,6 +124,6 @@ func (o *operation) perform() (*helm.Result, error) {
 	case helm.Uninstall:
 		return o.uninstall()
 	default:
-		return nil, &helm.Error{Kind: helm.Rejected, Message: fmt.Sprintf("there is no action %q", o.req.Action)}
+		return nil, failure(helm.Rejected, "there is no action %q", o.req.Action)
 	}
 }

@@ -23,7 +23,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// history is Helm's storage of a release. It sees to it that an operation leaves the release in order, however it ends.
+// history is Helm's storage of a release. It sees to it that an operation leaves the release in order, however it
+// ends.
 type history struct {
 	driver.Driver
 
@@ -33,7 +34,8 @@ type history struct {
 
 	mu     sync.Mutex
 	sealed bool
-	// running is the revision that is being made or removed, see current, and made are all that this operation has begun.
+	// running is the revision that is being made or removed, see current, and made are all that this operation has
+	// begun.
 	running *release.Release
 	what    string
 	made    []int
@@ -52,7 +54,8 @@ func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
 	return &history{Driver: d, o: o, secrets: s, core: core, lost: map[int]error{}}
 }
 
-// Create stores a new revision. It is the first thing that Helm changes, apart from definitions of kinds and revisions that are too many.
+// Create stores a new revision. It is the first thing that Helm changes, apart from definitions of kinds and
+// revisions that are too many.
 func (h *history) Create(key string, rel *release.Release) error {
 	if err := h.o.ctx.Err(); err != nil {
 		return err
@@ -79,8 +82,8 @@ func (h *history) Create(key string, rel *release.Release) error {
 		return h.o.pending(rel.Version)
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		// Nothing else about a Secret that Helm makes is up to the user.
-		return &helm.Error{Kind: helm.Rejected, Message: "the chart and its values do not fit into the Secret of 1 MiB in which Helm keeps a release; " +
-			"make them smaller, or deploy the chart without a release"}
+		return failure(helm.Rejected, "the chart and its values do not fit into the Secret of 1 MiB in which Helm keeps a "+
+			"release; make them smaller, or deploy the chart without a release")
 	case err != nil:
 		return err
 	}
@@ -92,8 +95,7 @@ func (h *history) Create(key string, rel *release.Release) error {
 
 // pending is the error about a revision that somebody else is working on.
 func (o *operation) pending(revision int) error {
-	return &helm.Error{Kind: helm.Pending, Message: fmt.Sprintf(
-		"another operation on the release is in progress: somebody is making revision %d", revision)}
+	return failure(helm.Pending, "another operation on the release is in progress: somebody is making revision %d", revision)
 }
 
 // createNamespace does what Helm's option does, with the same label. A namespace that exists need not be creatable.
@@ -126,8 +128,10 @@ func (h *history) Update(key string, rel *release.Release) error {
 
 // operations are what Helm calls that which happens to a revision with a status.
 var operations = map[release.Status]string{
-	release.StatusPendingInstall: "install", release.StatusPendingUpgrade: "upgrade", release.StatusPendingRollback: "rollback",
-	release.StatusUninstalling: "delete",
+	release.StatusPendingInstall:  "install",
+	release.StatusPendingUpgrade:  "upgrade",
+	release.StatusPendingRollback: "rollback",
+	release.StatusUninstalling:    "delete",
 }
 
 func (h *history) write(rel *release.Release, write func() error) error {
@@ -146,22 +150,21 @@ func (h *history) write(rel *release.Release, write func() error) error {
 // retry tries several times to write. What failed may have been done: the Secrets are listed again.
 func (h *history) retry(write func() error) error {
 	var last error
-	err := wait.ExponentialBackoffWithContext(h.o.books, wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 4},
-		func(ctx context.Context) (bool, error) {
-			if _, err := h.secrets.List(ctx, metav1.ListOptions{}); err != nil {
-				last = err
-				return false, nil
-			}
+	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 4}
+	err := wait.ExponentialBackoffWithContext(h.o.books, backoff, func(ctx context.Context) (bool, error) {
+		if _, last = h.secrets.List(ctx, metav1.ListOptions{}); last == nil {
 			last = write()
-			return last == nil, nil
-		})
+		}
+		return last == nil, nil
+	})
 	if err != nil {
 		return errors.Join(last, err)
 	}
 	return nil
 }
 
-// Delete removes a revision. An uninstall that was cancelled must not: it goes on with what comes before when it has failed.
+// Delete removes a revision. An uninstall that was cancelled must not: it goes on with what comes before when it
+// has failed.
 func (h *history) Delete(key string) (*release.Release, error) {
 	if err := h.o.ctx.Err(); err != nil {
 		return nil, err
@@ -182,8 +185,8 @@ func (h *history) current() (running *release.Release, what string) {
 	return h.running, h.what
 }
 
-// revisions returns all that can be read, oldest first, and the names of Secrets of the release that cannot. Before, it marks revisions as
-// failed whose operations have ended without noting it.
+// revisions returns all that can be read, oldest first, and the names of Secrets of the release that cannot.
+// Before, it marks revisions as failed whose operations have ended without noting it.
 func (h *history) revisions(interrupted []int) (all []*release.Release, unreadable []string, err error) {
 	for _, revision := range interrupted {
 		err := h.fail(revision, "interrupted: the process that worked on it has ended")
@@ -235,7 +238,8 @@ func (h *history) fail(revision int, why string) error {
 	return nil // it was removed, or cannot be read
 }
 
-// settle ends all other writing. After a failure no revision of the operation is pending; after a success all must be written.
+// settle ends all other writing. After a failure no revision of the operation is pending; after a success all must
+// be written.
 func (h *history) settle(succeeded bool) error {
 	h.mu.Lock()
 	h.sealed = true
@@ -245,7 +249,8 @@ func (h *history) settle(succeeded bool) error {
 		return lost
 	}
 	for _, revision := range made {
-		if err := h.retry(func() error { return h.fail(revision, "the operation has not come to its end") }); err != nil {
+		err := h.retry(func() error { return h.fail(revision, "the operation has not come to its end") })
+		if err != nil {
 			h.o.log("mark revision %d as failed: %v", revision, err)
 		}
 	}

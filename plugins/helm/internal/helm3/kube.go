@@ -26,10 +26,11 @@ import (
 // objectClient is Helm's client for objects, with these differences:
 //
 //   - It reports what is being done, and waits no longer than the operation lasts.
-//   - It does not download schemas to check objects with them. API servers have done that for years, and Helm's own check does nothing
-//     with those either.
-//   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds, and for others only when
-//     it takes them over, so that a change that somebody has made to a custom resource stays for ever.
+//   - It does not download schemas to check objects with them. API servers have done that for years, and Helm's
+//     own check does nothing with those either.
+//   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds,
+//     and for others only when it takes them over, so that a change that somebody has made to a custom resource
+//     stays for ever.
 //   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more hold up nothing.
 //   - Logs of hooks are not fetched, since nobody knows what they hold.
 type objectClient struct {
@@ -37,9 +38,11 @@ type objectClient struct {
 	inner *kube.Client
 	// hooks are those that lists were built from, by the first object.
 	hooks map[*resource.Info]*release.Hook
-	// applied is the revision whose objects were applied already, so that the hooks that run are those that come after.
+	// applied is the revision whose objects were applied already, so that the hooks that run are those that come
+	// after.
 	applied *release.Release
-	// before are the manifests of failed installations of which one is being made again, the last one first; empty for none.
+	// before are the manifests of failed installations of which one is being made again, the last one first; empty
+	// for none.
 	before string
 }
 
@@ -66,7 +69,8 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	list, err := k.inner.Build(bytes.NewReader(content), false)
-	// Helm asks for strictness where objects are going to be created. A rollback does not, but must not leave objects out.
+	// Helm asks for strictness where objects are going to be created. A rollback does not, but must not leave
+	// objects out.
 	running, what := k.o.history.current()
 	if !strict && what != "rollback" && meta.IsNoMatchError(err) {
 		list, err = k.buildServed(string(content))
@@ -119,10 +123,10 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	if running == nil {
 		k.o.progress("InstallDefinitions", "Installing definitions of the folder crds: %s", enumerate(resources))
 		result, err := k.inner.Create(resources)
-		if err != nil && !apierrors.IsAlreadyExists(err) { // Helm leaves those that exist alone
-			err = k.o.failed(err)
+		if apierrors.IsAlreadyExists(err) { // Helm leaves it alone
+			return result, err
 		}
-		return result, err
+		return result, k.o.failed(err)
 	}
 	if h := k.hookOf(resources); h != nil {
 		k.o.progress("RunHook", "%s", k.describe(h))
@@ -135,10 +139,7 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	k.o.progress("CreateObjects", "Creating %s", enumerate(resources))
 	k.applied = running
 	result, err := k.inner.Create(resources)
-	if err != nil {
-		err = k.o.failed(err)
-	}
-	return result, err
+	return result, k.o.failed(err)
 }
 
 // Update brings objects to the target, and deletes those that are not in it.
@@ -176,8 +177,8 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	return result, err
 }
 
-// asBefore returns objects as failed installations had them, so that what only those had is removed: Helm compares with what is being
-// installed. existing are objects that exist and are to be installed.
+// asBefore returns objects as failed installations had them, so that what only those had is removed: Helm compares
+// with what is being installed. existing are objects that exist and are to be installed.
 func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.ResourceList, error) {
 	before, err := k.buildServed(k.before)
 	if err != nil {
@@ -194,7 +195,8 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 		}
 		// It may be another release's that a failed installation has not made.
 		of, err := meta.NewAccessor().Annotations(info.Object)
-		if err == nil && of["meta.helm.sh/release-name"] == k.o.req.Release.Name && of["meta.helm.sh/release-namespace"] == k.o.req.Release.Namespace {
+		is := helm.Release{Namespace: of["meta.helm.sh/release-namespace"], Name: of["meta.helm.sh/release-name"]}
+		if err == nil && is == k.o.req.Release {
 			original = append(original, info)
 		}
 	}
@@ -207,14 +209,16 @@ func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []erro
 }
 
 // DeleteWithPropagationPolicy deletes objects. Those of hooks are deleted as part of running them.
-func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+func (k *objectClient) DeleteWithPropagationPolicy(
+	resources kube.ResourceList, policy metav1.DeletionPropagation,
+) (*kube.Result, []error) {
 	if k.hookOf(resources) == nil && len(resources) > 0 {
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 	}
 	result, errs := k.inner.DeleteWithPropagationPolicy(resources, policy)
-	if len(errs) > 0 {
-		_ = k.o.failed(errs[0]) // Helm makes a text of them
+	for _, err := range errs {
+		_ = k.o.failed(err) // Helm makes a text of them
 	}
 	return result, errs
 }
@@ -222,7 +226,8 @@ func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, 
 // withoutGone leaves out what has done its work and is gone.
 func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceList {
 	return resources.Filter(func(info *resource.Info) bool {
-		key := object.Key{Group: info.Mapping.GroupVersionKind.Group, Kind: info.Mapping.GroupVersionKind.Kind, Name: info.Name}
+		kind := info.Mapping.GroupVersionKind
+		key := object.Key{Group: kind.Group, Kind: kind.Kind, Name: info.Name}
 		if info.Namespaced() {
 			key.Namespace = info.Namespace
 		}
@@ -242,13 +247,11 @@ func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Du
 
 // WaitForDelete waits until objects are gone.
 func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	if len(resources) == 0 {
-		return nil
+	step := "WaitForDeletion"
+	if len(resources) == 0 || k.hookOf(resources) != nil {
+		step = ""
 	}
-	if k.hookOf(resources) != nil {
-		return k.wait("", "gone", resources, timeout, k.inner.WaitForDelete)
-	}
-	return k.wait("WaitForDeletion", "gone", resources, timeout, k.inner.WaitForDelete)
+	return k.wait(step, "gone", resources, timeout, k.inner.WaitForDelete)
 }
 
 // WatchUntilReady waits until the objects of a hook are complete.
@@ -256,22 +259,22 @@ func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time
 	timeout = k.within(timeout)
 	err := k.untilOver(func() error { return k.inner.WatchUntilReady(resources, timeout) })
 	if wait.Interrupted(err) {
-		err = fmt.Errorf("after %s: %w", timeout, err)
+		err = fmt.Errorf("not complete within %s: %w", timeout, err)
 	}
 	return k.hookFailed(k.hookOf(resources), err)
 }
 
+// wait waits until objects are in a state, and reports that as a step unless it has no name.
 func (k *objectClient) wait(
-	step, state string, resources kube.ResourceList, timeout time.Duration, wait func(kube.ResourceList, time.Duration) error,
+	step, state string, resources kube.ResourceList, timeout time.Duration,
+	wait func(kube.ResourceList, time.Duration) error,
 ) error {
-	what := "aiting until these are " + state + ": " + enumerate(resources)
 	if step != "" {
-		k.o.progress(step, "W%s", what)
+		k.o.progress(step, "Waiting until these are %s: %s", state, enumerate(resources))
 	}
 	timeout = k.within(timeout)
-	err := k.untilOver(func() error { return wait(resources, timeout) })
-	if err != nil {
-		return k.o.failed(fmt.Errorf("w%s, for %s: %w", what, timeout, err))
+	if err := k.untilOver(func() error { return wait(resources, timeout) }); err != nil {
+		return k.o.failed(fmt.Errorf("not %s within %s: %s: %w", state, timeout, enumerate(resources), err))
 	}
 	return nil
 }
@@ -312,7 +315,7 @@ func (k *objectClient) hookFailed(h *release.Hook, err error) error {
 	if errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err) || wait.Interrupted(err) {
 		kind = kindOf(err, helm.ClusterFailed)
 	}
-	return k.o.failed(&helm.Error{Kind: kind, Message: fmt.Sprintf("%s has failed: %v", k.describe(h), err)})
+	return k.o.failed(failure(kind, "%s has failed: %v", k.describe(h), err))
 }
 
 // describe names a hook, and when it runs.

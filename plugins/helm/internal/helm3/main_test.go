@@ -141,7 +141,8 @@ func asError(t testing.TB, err error) *helm.Error {
 	return known
 }
 
-// history returns the statuses of the release's revisions, oldest first, such as "1:superseded", as the ordinary library reads them.
+// history returns the statuses of the release's revisions, oldest first, such as "1:superseded", as the ordinary
+// library reads them.
 func (w *world) history() []string {
 	w.Helper()
 	var all []string

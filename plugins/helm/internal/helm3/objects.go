@@ -20,7 +20,7 @@ import (
 func objectsOf(source, manifest string) ([]helm.Object, error) {
 	objects, err := helm.ParseManifest(source, manifest)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.RenderFailed, Message: err.Error()}
+		return nil, failure(helm.RenderFailed, "%v", err)
 	}
 	return objects, nil
 }
@@ -49,7 +49,7 @@ func definitionsOf(c *chart.Chart) ([]helm.Object, error) {
 	for _, crd := range c.CRDObjects() {
 		found, err := helm.ParseManifest(crd.Filename, string(crd.File.Data))
 		if err != nil {
-			return nil, &helm.Error{Kind: helm.ChartInvalid, Message: err.Error()}
+			return nil, failure(helm.ChartInvalid, "%v", err)
 		}
 		objects = append(objects, found...)
 	}
@@ -61,8 +61,8 @@ type postRenderer struct{ o *operation }
 
 var _ postrender.PostRenderer = postRenderer{}
 
-// Run is called by Helm when it has rendered the chart, and returns the manifest that is to be deployed: the same bytes if the observer
-// replaces nothing.
+// Run is called by Helm when it has rendered the chart, and returns the manifest that is to be deployed: the same
+// bytes if the observer replaces nothing.
 func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	p.o.enter(checking)
 	if int64(manifest.Len()) > p.o.req.Limits.RenderedBytes {
@@ -94,7 +94,7 @@ func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err err
 	err = errSealed
 	o.listener.call(func(observer helm.Observer) { replaced, err = observer.Rendered(o.ctx, objects) })
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.Refused, Message: err.Error()}
+		return nil, failure(helm.Refused, "%v", err)
 	}
 	o.learn(replaced)
 	return replaced, nil
@@ -107,20 +107,20 @@ func (o *operation) learn(objects []helm.Object) {
 	}
 }
 
-// checkNames refuses objects that are rendered twice. Helm notices when it creates the second one, and not at all when it upgrades.
-// It notes where the others are from.
+// checkNames refuses objects that are rendered twice. Helm notices when it creates the second one, and not at all
+// when it upgrades. It notes where the others are from.
 func (o *operation) checkNames(objects []helm.Object) error {
 	sources, templates := map[string]string{}, map[string]string{}
 	for _, object := range objects {
 		var head metav1.PartialObjectMetadata
 		if err := json.Unmarshal(object.JSON, &head); err != nil {
-			return &helm.Error{Kind: helm.RenderFailed, Message: object.Source + ": its metadata is not that of an object of Kubernetes"}
+			return failure(helm.RenderFailed, "%s: its metadata is not that of an object of Kubernetes", object.Source)
 		}
 		kind := head.GroupVersionKind().GroupKind()
 		key := kind.String() + "/" + cmp.Or(head.Namespace, o.req.Release.Namespace) + "/" + head.Name
 		if first, ok := sources[key]; ok {
-			return &helm.Error{Kind: helm.RenderFailed, Message: fmt.Sprintf(
-				"%s: it renders %s %q, which %s has rendered already", object.Source, kind.Kind, head.Name, first)}
+			return failure(helm.RenderFailed, "%s: it renders %s %q, which %s has rendered already",
+				object.Source, kind.Kind, head.Name, first)
 		}
 		sources[key] = object.Source
 		templates[kind.Kind+"/"+head.Name] = object.Source
@@ -163,11 +163,11 @@ func writeManifest(objects []helm.Object) (*bytes.Buffer, error) {
 	for _, o := range objects {
 		content, err := decode(o.JSON)
 		if err != nil {
-			return nil, &helm.Error{Kind: helm.Refused, Message: "what replaces an object of " + o.Source + " is no JSON object"}
+			return nil, failure(helm.Refused, "what replaces an object of %s is no JSON object", o.Source)
 		}
 		text, err := yaml.Marshal(content)
 		if err != nil {
-			return nil, &helm.Error{Kind: helm.Refused, Message: "what replaces an object of " + o.Source + " cannot be written as YAML"}
+			return nil, failure(helm.Refused, "what replaces an object of %s cannot be written as YAML", o.Source)
 		}
 		fmt.Fprintf(b, "---\n%s%s\n%s", helm.SourceComment, o.Source, text)
 	}

@@ -68,8 +68,8 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 	o.secrecy.Publish(req.Release.Name, req.Release.Namespace)
 	o.ctx, o.stop = context.WithCancelCause(ctx)
 	o.timer = time.AfterFunc(req.Limits.RenderTime, func() {
-		o.stop(&helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf(
-			"loading and rendering takes more than %s; look for templates that recurse or loop without an end", req.Limits.RenderTime)})
+		o.stop(failure(helm.LimitExceeded, "loading and rendering takes more than %s; "+
+			"look for templates that recurse or loop without an end", req.Limits.RenderTime))
 	})
 	o.timer.Stop()
 	var cancel context.CancelFunc
@@ -105,7 +105,7 @@ func (o *operation) enter(s step) {
 	o.timer.Stop()
 }
 
-// failed keeps why a step of Helm has failed, if it is the first one.
+// failed keeps why a step of Helm has failed, if it has and is the first one.
 func (o *operation) failed(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

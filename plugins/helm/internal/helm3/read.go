@@ -26,7 +26,7 @@ func (o *operation) readChart() ([]*loader.BufferedFile, error) {
 	archive, err := os.ReadFile(o.req.Chart.Path)
 	if err != nil {
 		// A disk may do better the next time. The path is of no use to anybody but this process.
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: strings.ReplaceAll(err.Error(), o.req.Chart.Path, "the chart")}
+		return nil, failure(helm.ClusterFailed, "%s", strings.ReplaceAll(err.Error(), o.req.Chart.Path, "the chart"))
 	}
 	c := contents{limits: o.req.Limits}
 	if err := c.check(bytes.NewReader(archive), ""); err != nil {
@@ -34,8 +34,7 @@ func (o *operation) readChart() ([]*loader.BufferedFile, error) {
 	}
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"the chart archive cannot be read: %s; pack the chart with `helm package`", err)}
+		return nil, failure(helm.ChartInvalid, "the chart archive cannot be read: %s; pack the chart with `helm package`", err)
 	}
 	return files, nil
 }
@@ -50,8 +49,8 @@ type contents struct {
 	files  int
 }
 
-// check refuses what Helm's loader does not: names that lead out of the chart, links and other entries (it makes empty
-// files of them), and more than the limits allow. An archive that cannot be read is left to the loader.
+// check refuses what Helm's loader does not: names that lead out of the chart, links and other entries (it makes
+// empty files of them), and more than the limits allow. An archive that cannot be read is left to the loader.
 func (c *contents) check(archive io.Reader, parent string) error {
 	unzipped, err := gzip.NewReader(archive)
 	if err != nil {
@@ -113,15 +112,14 @@ func refused(kind helm.Kind, name, format string, args ...any) error {
 	if len(name) > enough {
 		name = "..." + name[len(name)-enough:]
 	}
-	message := fmt.Sprintf("the file %q of the chart ", name) + fmt.Sprintf(format, args...)
-	return &helm.Error{Kind: kind, Message: message}
+	return failure(kind, "the file %q of the chart %s", name, fmt.Sprintf(format, args...))
 }
 
 // load makes a chart of its files. Each call returns another one: the library changes what it is given.
 func load(files []*loader.BufferedFile) (*chart.Chart, error) {
 	loaded, err := loader.LoadFiles(files)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: "the chart cannot be loaded: " + err.Error()}
+		return nil, failure(helm.ChartInvalid, "the chart cannot be loaded: %v", err)
 	}
 	return loaded, nil
 }

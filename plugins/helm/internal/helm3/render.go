@@ -72,7 +72,9 @@ func (o *operation) capabilities(c *chart.Chart) (*chartutil.Capabilities, error
 	if err != nil {
 		return nil, err
 	}
-	capabilities.KubeVersion = chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor}
+	capabilities.KubeVersion = chartutil.KubeVersion{
+		Version: version.GitVersion, Major: version.Major, Minor: version.Minor,
+	}
 	capabilities.APIVersions, err = action.GetVersionSet(o.cluster.discovery)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the target cluster for its kinds: %w", err)
@@ -88,7 +90,8 @@ func (o *operation) render(c *chart.Chart, capabilities *chartutil.Capabilities)
 	}
 	upgrade := o.req.Revision > 1
 	options := chartutil.ReleaseOptions{
-		Name: o.req.Release.Name, Namespace: o.req.Release.Namespace, Revision: o.req.Revision, IsUpgrade: upgrade, IsInstall: !upgrade,
+		Name: o.req.Release.Name, Namespace: o.req.Release.Namespace, Revision: o.req.Revision,
+		IsUpgrade: upgrade, IsInstall: !upgrade,
 	}
 	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, options, capabilities, true) // see validate
 	if err != nil {
@@ -111,7 +114,8 @@ func (o *operation) render(c *chart.Chart, capabilities *chartutil.Capabilities)
 	return files, err
 }
 
-// ignore takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the templates that have rendered it.
+// ignore takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the
+// templates that have rendered it.
 func ignore(files map[string]string) []string {
 	var ignored []string
 	for name, content := range files {
@@ -134,8 +138,8 @@ func ignore(files map[string]string) []string {
 	return ignored
 }
 
-// isNoObject tells whether a template renders something that was never meant as an object: a text, a list, or fields without apiVersion and
-// kind. What is no YAML in a file that should be is a mistake.
+// isNoObject tells whether a template renders something that was never meant as an object: a text, a list, or
+// fields without apiVersion and kind. What is no YAML in a file that should be is a mistake.
 func isNoObject(template, text string) bool {
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {

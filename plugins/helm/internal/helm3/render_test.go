@@ -257,36 +257,19 @@ func TestSchemaCanBeSkipped(t *testing.T) {
 	}
 }
 
+// TestLimits: what is rendered is bounded, and hooks count.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	large := charts.Pack("large")
-	for name, change := range map[string]func(*helm.Request){
-		"rendered": func(r *helm.Request) { r.Limits.RenderedBytes = 100_000 },
-		"files":    func(r *helm.Request) { r.Limits.Files = 2 },
-		"unpacked": func(r *helm.Request) { r.Limits.UnpackedBytes = 100 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			for _, action := range []helm.Action{helm.Render, helm.Install} {
-				r := w.request(large, nil)
-				r.Action = action
-				change(r)
-				w.mustFail(r, helm.LimitExceeded)
-			}
-			w.mustHave()
-		})
-	}
-	t.Run("hooks", func(t *testing.T) {
-		t.Parallel()
+	hook := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\ndata: {a: {{ repeat 200000 \"x\" }}}"
+	for _, chart := range [][]byte{charts.Pack("large"), charts.Pack("plain", charts.File("templates/hook.yaml", hook))} {
 		w := newWorld(t)
-		chart := charts.Pack("plain", charts.File("templates/hook.yaml",
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\ndata: {a: {{ repeat 20000 \"x\" }}}"))
-		r := w.request(chart, nil)
-		r.Limits.RenderedBytes = 10_000
-		w.mustFail(r, helm.LimitExceeded)
+		for _, action := range []helm.Action{helm.Render, helm.Install} {
+			r := w.request(chart, nil)
+			r.Action, r.Limits.RenderedBytes = action, 100_000
+			w.mustFail(r, helm.LimitExceeded)
+		}
 		w.mustHave()
-	})
+	}
 }
 
 // TestUnreadableFile: what is no fault of the chart is tried again.

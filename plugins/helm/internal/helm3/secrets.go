@@ -14,8 +14,9 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// secrets are those of one release. They are listed once, and after that it is known what was written: Helm lists and reads them again and
-// again. None is replaced that somebody else has written meanwhile, and the creation of the next revision fails if he has made one.
+// secrets are those of one release. They are listed once, and after that it is known what was written: Helm lists
+// and reads them again and again. None is replaced that somebody else has written meanwhile, and the creation of
+// the next revision fails if he has made one.
 type secrets struct {
 	corev1client.SecretInterface
 
@@ -26,7 +27,8 @@ type secrets struct {
 }
 
 func newSecrets(client corev1client.SecretInterface, release string) *secrets {
-	return &secrets{SecretInterface: client, selector: labels.Set{"name": release, "owner": "helm"}.AsSelector().String()}
+	selector := labels.Set{"name": release, "owner": "helm"}.AsSelector().String()
+	return &secrets{SecretInterface: client, selector: selector}
 }
 
 // List returns those that are known, after it was called first.
@@ -72,14 +74,18 @@ func (s *secrets) Get(ctx context.Context, name string, _ metav1.GetOptions) (*c
 }
 
 // Create creates one.
-func (s *secrets) Create(ctx context.Context, secret *corev1.Secret, opts metav1.CreateOptions) (*corev1.Secret, error) {
+func (s *secrets) Create(
+	ctx context.Context, secret *corev1.Secret, opts metav1.CreateOptions,
+) (*corev1.Secret, error) {
 	created, err := s.SecretInterface.Create(ctx, secret, opts)
 	s.keep(created, err)
 	return created, err
 }
 
 // Update replaces one.
-func (s *secrets) Update(ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions) (*corev1.Secret, error) {
+func (s *secrets) Update(
+	ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions,
+) (*corev1.Secret, error) {
 	s.mu.Lock()
 	secret.ResourceVersion = s.known[secret.Name].ResourceVersion
 	s.mu.Unlock()

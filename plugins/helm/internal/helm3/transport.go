@@ -21,7 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// transport sends requests to the server as long as its context lasts, and ends those that are under way with it: Helm's have no context.
+// transport sends requests to the server as long as its context lasts, and ends those that are under way with it:
+// Helm's have no context.
 type transport struct {
 	ctx    context.Context // that of an operation
 	server *url.URL
@@ -33,7 +34,7 @@ type transport struct {
 // RoundTrip sends a request.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
-	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // requests of Helm do not inherit that of the operation
+	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // Helm's requests do not inherit it
 	release := sync.OnceFunc(func() { stop(); cancel() })
 	res, err := t.send(r.WithContext(ctx))
 	if err != nil {
@@ -61,7 +62,8 @@ func (t *transport) send(r *http.Request) (*http.Response, error) {
 	return res, t.readRefusal(r, res)
 }
 
-// readRefusal reads an answer that is an error, and makes one of it that names the object and holds no values of Secrets.
+// readRefusal reads an answer that is an error, and makes one of it that names the object and holds no values of
+// Secrets.
 func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
 	const longest = 1 << 20
 	content, err := io.ReadAll(io.LimitReader(res.Body, longest))
@@ -73,8 +75,9 @@ func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
 	if json.Unmarshal(content, &status) == nil && status.Status == metav1.StatusFailure {
 		switch name := subject(r); {
 		case strings.Contains(r.URL.Path+"/", "/secrets/") && mayQuote(&status):
-			status.Message = fmt.Sprintf("the API server cannot accept Secret %q; what it says is left out, because it may quote values: "+
-				"all of data must be base64 and all of stringData text, so that numbers and booleans need quotes", name)
+			status.Message = fmt.Sprintf("the API server cannot accept Secret %q; what it says is left out, because it may "+
+				"quote values: all of data must be base64 and all of stringData text, "+
+				"so that numbers and booleans need quotes", name)
 			status.Details = nil
 		case status.Reason == metav1.StatusReasonBadRequest && !strings.Contains(status.Message, strconv.Quote(name)):
 			status.Message = fmt.Sprintf("%q: %s", name, status.Message)
@@ -92,19 +95,22 @@ func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
 	return nil
 }
 
-// mayQuote tells whether an error about a Secret may repeat what was sent. Errors that are not about the content do not, and neither do the
-// findings of a validation: they have the kind, while an error about reading the request has not.
+// mayQuote tells whether an error about a Secret may repeat what was sent. Errors that are not about the content do
+// not, and neither do the findings of a validation: they have the kind, while an error about reading the request
+// has not.
 func mayQuote(s *metav1.Status) bool {
 	if s.Reason == metav1.StatusReasonInvalid {
 		return s.Details == nil || s.Details.Kind != "Secret"
 	}
 	return s.Reason != metav1.StatusReasonServerTimeout && !slices.Contains([]int32{
 		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusGone,
-		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout,
 	}, s.Code)
 }
 
-// subject is the name of the object that a request is about: at the end of the path, or for a new one in what is sent.
+// subject is the name of the object that a request is about: at the end of the path, or for a new one in what is
+// sent.
 func subject(r *http.Request) string {
 	var sent metav1.PartialObjectMetadata
 	if r.Method == http.MethodPost && r.GetBody != nil {

@@ -33,7 +33,8 @@ func old(r Revision) Revision {
 
 func wanted() Want { return Want{Item: us, Input: input, Now: now, Grace: grace} }
 
-// revisions reads a history: version, status, deploy item and input of each revision, "-" for none, and whether it is old.
+// revisions reads a history: version, status, deploy item and input of each revision, "-" for none, and whether it
+// is old.
 func revisions(t *testing.T, text string) []Revision {
 	t.Helper()
 	var all []Revision
@@ -70,7 +71,8 @@ func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		reason, history string
 		change          func(*Want)
-		// want is the action, the newest revision, the one that is made or as it should be, and those that are interrupted.
+		// want is the action, the newest revision, the one that is made or as it should be, and those that are
+		// interrupted.
 		want, why string
 	}{
 		{"there is nothing", "", nil, "Install 0 1 []", "there is no release"},

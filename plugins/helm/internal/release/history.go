@@ -19,7 +19,9 @@ import (
 )
 
 // secrets is where every API server has Secrets.
-var secrets = target.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true}
+var secrets = target.Mapping{
+	Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true,
+}
 
 // Status is what a revision says of itself.
 type Status string
@@ -51,7 +53,8 @@ type Revision struct {
 	ModifiedAt time.Time
 	// Item is the deploy item that the release belongs to, see Labels; empty for none.
 	Item string
-	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has made.
+	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has
+	// made.
 	Input string
 	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty
 	// for none.
@@ -64,7 +67,8 @@ func History(ctx context.Context, client *target.Client, name helm.Release) ([]R
 	selector := labels.Set{"owner": "helm", "name": name.Name}.String()
 	all, err := client.Metadata(secrets, name.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, target.Explain(client.Host, notPermitted(name, fmt.Errorf("list the revisions of %s: %w", describe(name), err)))
+		err = fmt.Errorf("list the revisions of %s: %w", describe(name), err)
+		return nil, target.Explain(client.Host, notPermitted(name, err))
 	}
 	var history []Revision
 	for i := range all.Items {
@@ -81,8 +85,8 @@ func notPermitted(name helm.Release, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w; Helm keeps releases in Secrets: let the credentials of the Target get, list, create, update and delete Secrets in namespace %s",
-		err, name.Namespace)
+	return fmt.Errorf("%w; Helm keeps releases in Secrets: let the credentials of the Target "+
+		"get, list, create, update and delete Secrets in namespace %s", err, name.Namespace)
 }
 
 func describe(name helm.Release) string {
@@ -112,8 +116,8 @@ func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bo
 	}, true
 }
 
-// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by the
-// clock of whoever has written it, and Helm writes the old one again in many cases.
+// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by
+// the clock of whoever has written it, and Helm writes the old one again in many cases.
 func modifiedAt(secret *metav1.PartialObjectMetadata) time.Time {
 	latest := secret.CreationTimestamp.Time
 	for _, entry := range secret.ManagedFields {

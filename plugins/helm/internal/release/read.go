@@ -27,9 +27,9 @@ const ReasonUnreadable = "ReleaseUnreadable"
 // limits.
 var ErrUnreadable = errors.New("the stored release cannot be read")
 
-// Read returns the objects of a revision of a release, with one request: what Helm has created, without hooks and what is in the folder
-// crds of the chart. The error is an explained one, see target.Explain, also if there is no such revision; it is an ErrUnreadable if the
-// revision is damaged.
+// Read returns the objects of a revision of a release, with one request: what Helm has created, without hooks and
+// what is in the folder crds of the chart. The error is an explained one, see target.Explain, also if there is no
+// such revision; it is an ErrUnreadable if the revision is damaged.
 func Read(ctx context.Context, client *target.Client, name helm.Release, revision int) ([]helm.Object, error) {
 	key := secretName(name.Name, revision)
 	secret, err := client.Core().Secrets(name.Namespace).Get(ctx, key, metav1.GetOptions{})
@@ -40,14 +40,15 @@ func Read(ctx context.Context, client *target.Client, name helm.Release, revisio
 	objects, err := decode(secret.Data["release"])
 	if err != nil {
 		return nil, &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
-			"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before it counts",
-			revision, describe(name), ErrUnreadable, err, key, name.Namespace)}
+			"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before "+
+				"it counts", revision, describe(name), ErrUnreadable, err, key, name.Namespace)}
 	}
 	return objects, nil
 }
 
-// decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own driver it needs no more
-// memory than the limits allow, whatever somebody has put there. Nothing of the content gets into errors.
+// decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own
+// driver it needs no more memory than the limits allow, whatever somebody has put there. Nothing of the content
+// gets into errors.
 func decode(content []byte) ([]helm.Object, error) {
 	var reader io.Reader = base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
 	if packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))); err == nil {
