@@ -23,10 +23,10 @@ import (
 // cluster is the access to the target, which Helm gets its clients from.
 type cluster struct {
 	namespace string
-	// work ends with the context of the request, and books a little later.
-	work, books *rest.Config
-	discovery   *discoverer
-	mapper      *restmapper.DeferredDiscoveryRESTMapper
+	// work ends with the context of the request, and cleanup a little later.
+	work, cleanup *rest.Config
+	discovery     *discoverer
+	mapper        *restmapper.DeferredDiscoveryRESTMapper
 }
 
 var (
@@ -67,7 +67,7 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 	}
 	known := &discoverer{CachedDiscoveryInterface: memory.NewMemCacheClient(client), o: o}
 	return &cluster{
-		namespace: o.req.Release.Namespace, work: work, books: through(o.books),
+		namespace: o.req.Release.Namespace, work: work, cleanup: through(o.cleanup),
 		discovery: known, mapper: restmapper.NewDeferredDiscoveryRESTMapper(known),
 	}, nil
 }

@@ -22,7 +22,7 @@ func (o *operation) connect(c *Client) (err error) {
 	if o.cluster, err = newCluster(o, c); err != nil {
 		return err
 	}
-	core, err := corev1client.NewForConfig(o.cluster.books)
+	core, err := corev1client.NewForConfig(o.cluster.cleanup)
 	if err != nil {
 		return fmt.Errorf("make a client of the target cluster: %w", err)
 	}

@@ -38,10 +38,10 @@ import (
 )
 
 const (
-	// orderly is how long Helm may take to come to an end after the context has ended, and bookkeeping how long the
+	// gracePeriod is how long Helm may take to come to an end after the context has ended, and cleanupTime how long the
 	// release may be written to after that. Together they are less than the two seconds that a caller allows.
-	orderly     = time.Second
-	bookkeeping = 700 * time.Millisecond
+	gracePeriod = time.Second
+	cleanupTime = 700 * time.Millisecond
 )
 
 // Client carries requests out with the Helm library.
@@ -51,13 +51,13 @@ type Client struct {
 
 var _ helm.Helm = (*Client)(nil)
 
-// settleIn sets up what the library keeps for the whole process.
-var settleIn sync.Once
+// setup sets up what the library keeps for the whole process.
+var setup sync.Once
 
 // New returns a client that puts round trippers around the transport of all requests to clusters. It takes the
 // standard logger away from the process: Helm writes values to it.
 func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
-	settleIn.Do(func() {
+	setup.Do(func() {
 		log.SetOutput(io.Discard)
 		// The name that the command line uses: whoever goes on with the other of both owns the same fields.
 		kube.ManagedFieldsManager = "helm"
@@ -90,13 +90,13 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 	case <-o.ctx.Done():
 		select {
 		case out = <-done:
-		case <-time.After(orderly):
+		case <-time.After(gracePeriod):
 			// Helm is busy with something that is no request, such as a template.
 			out.err = o.ctx.Err()
 		}
 	}
 	if o.history != nil {
-		if err := o.history.settle(out.err == nil); err != nil && out.err == nil {
+		if err := o.history.finish(out.err == nil); err != nil && out.err == nil {
 			out.err = fmt.Errorf("note that the release is deployed: %w", err)
 		}
 	}

@@ -114,7 +114,7 @@ func (h *history) createNamespace() error {
 	return nil
 }
 
-// Update stores a revision as it is now. Helm ignores most of the errors; settle does not.
+// Update stores a revision as it is now. Helm ignores most of the errors; finish does not.
 func (h *history) Update(key string, rel *release.Release) error {
 	if rel.Info.Status == release.StatusSuperseded && rel.Version == h.failed {
 		return nil
@@ -151,7 +151,7 @@ func (h *history) write(rel *release.Release, write func() error) error {
 func (h *history) retry(write func() error) error {
 	var last error
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 4}
-	err := wait.ExponentialBackoffWithContext(h.o.books, backoff, func(ctx context.Context) (bool, error) {
+	err := wait.ExponentialBackoffWithContext(h.o.cleanup, backoff, func(ctx context.Context) (bool, error) {
 		if _, last = h.secrets.List(ctx, metav1.ListOptions{}); last == nil {
 			last = write()
 		}
@@ -238,9 +238,9 @@ func (h *history) fail(revision int, why string) error {
 	return nil // it was removed, or cannot be read
 }
 
-// settle ends all other writing. After a failure no revision of the operation is pending; after a success all must
+// finish ends all other writing. After a failure no revision of the operation is pending; after a success all must
 // be written.
-func (h *history) settle(succeeded bool) error {
+func (h *history) finish(succeeded bool) error {
 	h.mu.Lock()
 	h.sealed = true
 	made, lost := h.made, errors.Join(slices.Collect(maps.Values(h.lost))...)

@@ -40,9 +40,9 @@ type operation struct {
 	ctx   context.Context
 	stop  context.CancelCauseFunc
 	timer *time.Timer
-	// books ends later than ctx, so that a release can be written to when everything else has ended.
-	books    context.Context
-	endBooks context.CancelFunc
+	// cleanup ends later than ctx, so that a release can be written to when everything else has ended.
+	cleanup    context.Context
+	endCleanup context.CancelFunc
 
 	// These are nil without a kubeconfig.
 	cluster *cluster
@@ -73,9 +73,9 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 	})
 	o.timer.Stop()
 	var cancel context.CancelFunc
-	o.books, cancel = context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(o.ctx, func() { time.AfterFunc(orderly+bookkeeping, cancel) })
-	o.endBooks = func() { stop(); cancel() }
+	o.cleanup, cancel = context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(o.ctx, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
+	o.endCleanup = func() { stop(); cancel() }
 	if len(req.Kubeconfig) == 0 {
 		return o, nil
 	}
@@ -89,7 +89,7 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 func (o *operation) close() {
 	o.timer.Stop()
 	o.stop(errors.New("the request is over"))
-	o.endBooks()
+	o.endCleanup()
 	o.listener.close()
 }
 

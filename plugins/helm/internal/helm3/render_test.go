@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,20 +63,9 @@ data:
 	if len(result.Objects) != 2 || len(result.Definitions) != 1 || result.Definitions[0].Source != "hooks/crds/definition.yaml" || result.Revision != 0 {
 		t.Errorf("expected two objects and a definition, but found %+v", result)
 	}
-	events := map[string][]string{}
-	for _, h := range result.Hooks {
-		var object struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		}
-		if err := json.Unmarshal(h.JSON, &object); err != nil {
-			t.Fatal(err)
-		}
-		events[object.Metadata.Name] = h.Events
-	}
-	if diff := cmp.Diff([]string{"pre-install", "pre-upgrade"}, events["shop-hooks-prepare"]); diff != "" {
-		t.Errorf("events: -want +got:\n%s", diff)
+	prepares := func(h helm.Hook) bool { return slices.Equal(h.Events, []string{"pre-install", "pre-upgrade"}) }
+	if !slices.ContainsFunc(result.Hooks, prepares) {
+		t.Errorf("expected a hook for two events, but found %v", result.Hooks)
 	}
 }
 
