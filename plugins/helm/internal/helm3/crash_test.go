@@ -24,28 +24,6 @@ func (w *world) crashAt(n int, performed bool, r *helm.Request) bool {
 	return struck
 }
 
-// TestUninstallAfterCrash uninstalls without deploying again, whatever is left of an upgrade.
-func TestUninstallAfterCrash(t *testing.T) {
-	t.Parallel()
-	for n := 1; ; n++ {
-		w := newWorld(t)
-		w.mustRun(w.request(plain, nil))
-		if !w.crashAt(n, true, w.request(plain, nil)) {
-			break
-		}
-		r := w.request(plain, nil)
-		r.Action = helm.Uninstall
-		for _, rel := range w.releases() {
-			if rel.Info.Status.IsPending() {
-				w.mustFail(r, helm.Pending, "in progress")
-				r.Interrupted = append(r.Interrupted, rel.Version)
-			}
-		}
-		w.mustRun(r)
-		w.mustHave()
-	}
-}
-
 // TestLastWriteFails has the API server fail when Helm notes that a revision is deployed, which Helm only logs.
 func TestLastWriteFails(t *testing.T) {
 	t.Parallel()
@@ -81,7 +59,11 @@ func TestPending(t *testing.T) {
 		t.Fatal("expected a second write")
 	}
 	w.mustHave("1:pending-install")
-	w.mustFail(w.request(plain, nil), helm.Pending, "revision 1")
+	for _, action := range []helm.Action{helm.Install, helm.Uninstall} {
+		r := w.request(plain, nil)
+		r.Action = action
+		w.mustFail(r, helm.Pending, "revision 1")
+	}
 	w.mustHave("1:pending-install")
 }
 
