@@ -41,42 +41,81 @@ func TestParseManifest(t *testing.T) {
 			want:     []Object{wanted("shop/templates/a.yaml", "A", ""), wanted("shop/charts/sub/templates/b.yaml", "B", "")},
 		},
 		"carriage returns": {
-			reason: "a template that was written elsewhere", manifest: "---\r\n# Source: a\r\n" + strings.ReplaceAll(named("A"), "\n", "\r\n"),
-			want: []Object{wanted("a", "A", "")},
+			reason:   "a template that was written elsewhere",
+			manifest: "---\r\n# Source: a\r\n" + strings.ReplaceAll(named("A"), "\n", "\r\n"),
+			want:     []Object{wanted("a", "A", "")},
 		},
 		"text": {
-			reason: "what looks like a separator, or like a source, may be text", manifest: named("A") + "data: |\n  ---\n  # Source: a\n",
-			want: []Object{wanted("", "A", `"data":"---\n# Source: a\n",`)},
+			reason:   "what looks like a separator, or like a source, may be text",
+			manifest: named("A") + "data: |\n  ---\n  # Source: a\n",
+			want:     []Object{wanted("", "A", `"data":"---\n# Source: a\n",`)},
 		},
 		"JSON documents": {
-			reason: "YAML, too", manifest: `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}` + "\n---\n" + named("B"), want: []Object{a, b},
+			reason:   "YAML, too",
+			manifest: `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}` + "\n---\n" + named("B"),
+			want:     []Object{a, b},
 		},
 		"list": {
-			reason: "one by one, as deep as they are", manifest: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: BList\n  items: [{metadata: {name: b}}]\n- null\n",
-			want: []Object{b},
+			reason:   "one by one, as deep as they are",
+			manifest: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: BList\n  items: [{metadata: {name: b}}]\n- null\n",
+			want:     []Object{b},
 		},
 		"aliases": {
-			reason: "a chart may use them", manifest: named("A") + "data: &x {b: c}\nimage: *x\n", want: []Object{wanted("", "A", `"data":{"b":"c"},"image":{"b":"c"},`)},
+			reason: "a chart may use them", manifest: named("A") + "data: &x {b: c}\nimage: *x\n",
+			want: []Object{wanted("", "A", `"data":{"b":"c"},"image":{"b":"c"},`)},
 		},
 		"numbers": {
 			reason: "as Kubernetes reads them", manifest: named("A") + "data: [9007199254740993, 0x10, yes]\n",
 			want: []Object{wanted("", "A", `"data":[9007199254740993,16,true],`)},
 		},
 		"comment before the source": {
-			reason: "a post-renderer may have put it there", manifest: "# a comment\n# Source: a\n" + named("A"), want: []Object{wanted("a", "A", "")},
+			reason: "a post-renderer may have put it there", manifest: "# a comment\n# Source: a\n" + named("A"),
+			want: []Object{wanted("a", "A", "")},
 		},
-		"long source": {reason: "that is no name of a template", manifest: "# Source: " + strings.Repeat("x", 2000) + "\n" + named("A"), want: []Object{a}},
-		"sequence":    {reason: "nothing else is an object", manifest: "# Source: a\n- hunter2\n", problem: "a, document 1: it is no object of Kubernetes"},
-		"text only":   {reason: "nor is this", manifest: named("A") + "---\nhunter2\n", problem: "the manifest, document 2: it is no object of Kubernetes"},
-		"no kind":     {reason: "Helm would quote it", manifest: "apiVersion: v1\nmetadata: {name: hunter2}\n", problem: "it has no kind"},
-		"no version":  {reason: "nobody knows it", manifest: "kind: A\nmetadata: {name: a}\n", problem: `the A "a" has no apiVersion`},
-		"no name":     {reason: "it cannot be found again", manifest: "apiVersion: v1\nkind: A\nmetadata: {generateName: hunter2}\n", problem: "the A has no name"},
-		"wrong type":  {reason: "the field is named", manifest: "apiVersion: v1\nkind: [hunter2]\n", problem: "its field kind is a array"},
-		"no YAML":     {reason: "values are not quoted", manifest: "a: [hunter2", problem: "it is no YAML"},
-		"separator":   {reason: "as Helm does not read it, either", manifest: "kind: A\n---hunter2\n", problem: "it has no proper end"},
-		"large":       {reason: "no API server takes it", manifest: "a: " + strings.Repeat("x", maxDocument), problem: "it has more than 4194304 bytes"},
-		"deep":        {reason: "the parser bounds it", manifest: "a: " + strings.Repeat("[", 1_000_000), problem: "it is no YAML"},
-		"deep blocks": {reason: "this way, too", manifest: "a:\n" + strings.Repeat("- ", 1_000_000), problem: "it is no YAML"},
+		"long source": {
+			reason:   "that is no name of a template",
+			manifest: "# Source: " + strings.Repeat("x", 2000) + "\n" + named("A"), want: []Object{a},
+		},
+		"sequence": {
+			reason: "nothing else is an object", manifest: "# Source: a\n- hunter2\n",
+			problem: "a, document 1: it is no object of Kubernetes",
+		},
+		"text only": {
+			reason: "nor is this", manifest: named("A") + "---\nhunter2\n",
+			problem: "the manifest, document 2: it is no object of Kubernetes",
+		},
+		"no kind": {
+			reason: "Helm would quote it", manifest: "apiVersion: v1\nmetadata: {name: hunter2}\n",
+			problem: "it has no kind",
+		},
+		"no version": {
+			reason: "nobody knows it", manifest: "kind: A\nmetadata: {name: a}\n",
+			problem: `the A "a" has no apiVersion`,
+		},
+		"no name": {
+			reason:   "it cannot be found again",
+			manifest: "apiVersion: v1\nkind: A\nmetadata: {generateName: hunter2}\n", problem: "the A has no name",
+		},
+		"wrong type": {
+			reason: "the field is named", manifest: "apiVersion: v1\nkind: [hunter2]\n",
+			problem: "its field kind is a array",
+		},
+		"no YAML": {reason: "values are not quoted", manifest: "a: [hunter2", problem: "it is no YAML"},
+		"separator": {
+			reason: "as Helm does not read it, either", manifest: "kind: A\n---hunter2\n",
+			problem: "it has no proper end",
+		},
+		"large": {
+			reason: "no API server takes it", manifest: "a: " + strings.Repeat("x", maxDocument),
+			problem: "it has more than 4194304 bytes",
+		},
+		"deep": {
+			reason: "the parser bounds it", manifest: "a: " + strings.Repeat("[", 1_000_000),
+			problem: "it is no YAML",
+		},
+		"deep blocks": {
+			reason: "this way, too", manifest: "a:\n" + strings.Repeat("- ", 1_000_000), problem: "it is no YAML",
+		},
 		"copies": {
 			reason: "few values, but large ones", problem: "its aliases stand for more than 4194304 bytes",
 			manifest: "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n",

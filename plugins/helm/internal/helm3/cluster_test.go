@@ -26,20 +26,24 @@ func TestClusterErrors(t *testing.T) {
 		text   []string
 	}{
 		"rejected": {
-			reason: "the API server finds the object wrong", chart: charts.Pack("broken"), values: fields{"failure": "rejected"},
-			kind: helm.Rejected, text: []string{`install release shop: `, `ConfigMap "shop-rejected" is invalid`},
+			reason: "the API server finds the object wrong", chart: charts.Pack("broken"),
+			values: fields{"failure": "rejected"},
+			kind:   helm.Rejected, text: []string{`install release shop: `, `ConfigMap "shop-rejected" is invalid`},
 		},
 		"unknown kind": {
 			reason: "somebody may define it", chart: charts.Pack("broken"), values: fields{"failure": "unknown"},
-			kind: helm.ClusterFailed, text: []string{`no matches for kind "Nothing" in version "charts.example.org/v1"`},
+			kind: helm.ClusterFailed,
+			text: []string{`no matches for kind "Nothing" in version "charts.example.org/v1"`},
 		},
 		"missing namespace": {
-			reason: "somebody may create it", chart: file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}"),
-			kind: helm.ClusterFailed, text: []string{`namespaces "nowhere" not found`, `; create the namespace`},
+			reason: "somebody may create it",
+			chart:  file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}"),
+			kind:   helm.ClusterFailed, text: []string{`namespaces "nowhere" not found`, `; create the namespace`},
 		},
 		"number for a text": {
-			reason: "the API server does not say which object it could not read", chart: file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: 987654321}"),
-			kind: helm.Rejected, text: []string{`"a": ConfigMap in version "v1" cannot be handled`},
+			reason: "the API server does not say which object it could not read",
+			chart:  file("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {n: 987654321}"),
+			kind:   helm.Rejected, text: []string{`"a": ConfigMap in version "v1" cannot be handled`},
 		},
 		"value of the request": {
 			reason: "the API server quotes what it does not like",
@@ -54,12 +58,14 @@ func TestClusterErrors(t *testing.T) {
 			kind:   helm.Rejected, text: []string{`the API server cannot accept Secret "creds"`, "need quotes"},
 		},
 		"no base64 in a Secret": {
-			reason: "nor this", chart: file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\ndata: {password: \"Sup3r {{ randAlphaNum 3 }}!\"}"),
-			kind: helm.Rejected, text: []string{`Secret "creds"`},
+			reason: "nor this",
+			chart:  file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\ndata: {password: \"Sup3r {{ randAlphaNum 3 }}!\"}"),
+			kind:   helm.Rejected, text: []string{`Secret "creds"`},
 		},
 		"rejected hook": {
 			reason: "it is named with its template", chart: charts.Pack("failinghook"),
-			kind: helm.Rejected, text: []string{`post-install hook ConfigMap "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "is invalid"},
+			kind: helm.Rejected,
+			text: []string{`post-install hook ConfigMap "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "is invalid"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func (o *operation) deploy() (*helm.Result, error) {
 	if result.Objects, err = objectsOf("", rel.Manifest); err != nil {
 		return nil, err
 	}
-	result.Hooks, err = hooksOf(rel.Hooks)
+	result.Hooks, err = o.hooksOf(rel.Hooks)
 	return result, err
 }
 

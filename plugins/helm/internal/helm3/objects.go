@@ -25,19 +25,21 @@ func objectsOf(source, manifest string) ([]helm.Object, error) {
 	return objects, nil
 }
 
-func hooksOf(hooks []*release.Hook) ([]helm.Hook, error) {
+// hooksOf reads the objects of hooks, and keeps what Secrets among them hold out of texts.
+func (o *operation) hooksOf(hooks []*release.Hook) ([]helm.Hook, error) {
 	var found []helm.Hook
 	for _, h := range hooks {
 		objects, err := objectsOf(h.Path, h.Manifest)
 		if err != nil {
 			return nil, err
 		}
+		o.learn(objects)
 		var events []string
 		for _, e := range h.Events {
 			events = append(events, e.String())
 		}
-		for _, o := range objects {
-			found = append(found, helm.Hook{Object: o, Events: events})
+		for _, object := range objects {
+			found = append(found, helm.Hook{Object: object, Events: events})
 		}
 	}
 	return found, nil
@@ -183,13 +185,6 @@ func (o *operation) checkRelease(rel *release.Release) error {
 	if int64(size) > o.req.Limits.RenderedBytes {
 		return o.tooLarge("the rendered templates")
 	}
-	hooks, err := hooksOf(rel.Hooks)
-	o.learnHooks(hooks)
+	_, err := o.hooksOf(rel.Hooks)
 	return err
-}
-
-func (o *operation) learnHooks(hooks []helm.Hook) {
-	for _, h := range hooks {
-		o.secrecy.LearnObject(h.JSON)
-	}
 }

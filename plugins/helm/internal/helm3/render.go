@@ -45,7 +45,7 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if result.Hooks, err = hooksOf(hooks); err != nil {
+	if result.Hooks, err = o.hooksOf(hooks); err != nil {
 		return nil, err
 	}
 	var objects []helm.Object
@@ -57,7 +57,6 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 		objects = append(objects, found...)
 	}
 	o.enter(asking)
-	o.learnHooks(result.Hooks)
 	result.Objects, err = o.show(objects)
 	return result, err
 }

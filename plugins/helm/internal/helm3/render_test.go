@@ -152,15 +152,18 @@ func TestChartErrors(t *testing.T) {
 	}{
 		"required": {
 			reason: "the author's words", chart: func() ([]byte, fields) { return broken("required") },
-			kind: helm.RenderFailed, text: "(broken/templates/broken.yaml:9:12): owner is required: say who owns the shop",
+			kind: helm.RenderFailed,
+			text: "(broken/templates/broken.yaml:9:12): owner is required: say who owns the shop",
 		},
 		"nil": {
 			reason: "the expression", chart: func() ([]byte, fields) { return broken("nil") },
-			kind: helm.RenderFailed, text: `broken/templates/broken.yaml:13:19: executing "broken/templates/broken.yaml" at <.Values.shop.owner.name>: nil pointer`,
+			kind: helm.RenderFailed,
+			text: `broken/templates/broken.yaml:13:19: executing "broken/templates/broken.yaml" at <.Values.shop.owner.name>: nil pointer`,
 		},
 		"syntax": {
-			reason: "what cannot be parsed", chart: func() ([]byte, fields) { return charts.Pack("broken", charts.SyntaxError()), nil },
-			kind: helm.RenderFailed, text: `unexpected "}" in operand`,
+			reason: "what cannot be parsed",
+			chart:  func() ([]byte, fields) { return charts.Pack("broken", charts.SyntaxError()), nil },
+			kind:   helm.RenderFailed, text: `unexpected "}" in operand`,
 		},
 		"yaml": {
 			reason: "Helm's words", chart: func() ([]byte, fields) { return broken("yaml") },
@@ -168,14 +171,17 @@ func TestChartErrors(t *testing.T) {
 		},
 		"duplicate": {
 			reason: "the second one cannot be created", chart: func() ([]byte, fields) { return broken("duplicate") },
-			kind: helm.RenderFailed, text: `it renders ConfigMap "shop-broken", which broken/templates/broken.yaml has rendered already`,
+			kind: helm.RenderFailed,
+			text: `it renders ConfigMap "shop-broken", which broken/templates/broken.yaml has rendered already`,
 		},
 		"no kind": {
-			reason: "Helm would quote all of it", chart: with("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a}\ndata: {a: s3cretive}"),
-			kind: helm.RenderFailed, text: "it has no kind",
+			reason: "Helm would quote all of it",
+			chart:  with("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a}\ndata: {a: s3cretive}"),
+			kind:   helm.RenderFailed, text: "it has no kind",
 		},
 		"hook without a kind": {
-			reason: "hooks are looked at as well", kind: helm.RenderFailed, text: "plain/templates/bad.yaml, document 1: ",
+			reason: "hooks are looked at as well", kind: helm.RenderFailed,
+			text:  "plain/templates/bad.yaml, document 1: ",
 			chart: with("templates/bad.yaml", "apiVersion: v1\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}"),
 		},
 		"bad definition": {
@@ -187,20 +193,24 @@ func TestChartErrors(t *testing.T) {
 			kind: helm.ChartInvalid, text: "only application charts can be installed",
 		},
 		"missing dependency": {
-			reason: "nothing is downloaded", chart: with("Chart.yaml", about+"dependencies: [{name: database, version: 1.0.0, repository: https://x}]\n"),
-			kind: helm.ChartInvalid, text: "database",
+			reason: "nothing is downloaded",
+			chart:  with("Chart.yaml", about+"dependencies: [{name: database, version: 1.0.0, repository: https://x}]\n"),
+			kind:   helm.ChartInvalid, text: "database",
 		},
 		"bad values": {
-			reason: "a file of the chart cannot be read", chart: with("values.yaml", "a: b\n c: d: e"), kind: helm.ChartInvalid, text: "values.yaml",
+			reason: "a file of the chart cannot be read", chart: with("values.yaml", "a: b\n c: d: e"),
+			kind: helm.ChartInvalid, text: "values.yaml",
 		},
 		"schema": {
-			reason: "what is expected, but not what was given", kind: helm.ValuesInvalid, text: "the values do not fit the schema of the chart: schema: ",
+			reason: "what is expected, but not what was given", kind: helm.ValuesInvalid,
+			text: "the values do not fit the schema of the chart: schema: ",
 			chart: func() ([]byte, fields) {
 				return charts.Pack("schema"), fields{"name": "S3cretive!", "copies": 9, "password": "short-secre"}
 			},
 		},
 		"schema of a sub-chart": {
-			reason: "it is checked with what the sub-chart gets", kind: helm.ValuesInvalid, text: "database: - at '/size': maximum: got 5, want 3",
+			reason: "it is checked with what the sub-chart gets", kind: helm.ValuesInvalid,
+			text: "database: - at '/size': maximum: got 5, want 3",
 			chart: func() ([]byte, fields) {
 				return charts.Pack("parent", charts.File("charts/database/values.schema.json", `{"properties":{"size":{"maximum":3}}}`)), nil
 			},

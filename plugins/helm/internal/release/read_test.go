@@ -32,16 +32,30 @@ func TestDecode(t *testing.T) {
 		want    []helm.Object
 		problem string
 	}{
-		"packed":       {reason: "as Helm does it", content: packed(content), want: objects},
-		"old":          {reason: "before Helm packed releases, it did not", content: base64.StdEncoding.EncodeToString(content), want: objects},
-		"null":         {reason: "Helm takes it for an empty release", content: packed([]byte("null"))},
-		"empty":        {reason: "there is nothing", problem: "it is not the JSON of a release"},
-		"no base64":    {reason: "Helm encodes twice", content: "{}", problem: "it is no base64"},
-		"cut":          {reason: "half of it", content: packed(content)[:40], problem: "cannot be unpacked"},
-		"bad header":   {reason: "not what it seems", content: base64.StdEncoding.EncodeToString([]byte("\x1f\x8b\x08\xff")), problem: "it is not the JSON"},
-		"bomb":         {reason: "it is bounded", content: packed(slices.Repeat([]byte{' '}, maxUnpacked+1)), problem: "bytes when it is unpacked"},
-		"other values": {reason: "values are not quoted", content: packed([]byte(`{"manifest":["hunter2"]}`)), problem: "it is not the JSON of a release"},
-		"no manifest":  {reason: "nor here", content: packed([]byte(`{"manifest":"hunter2"}`)), problem: "it is no object"},
+		"packed": {reason: "as Helm does it", content: packed(content), want: objects},
+		"old": {
+			reason: "before Helm packed releases, it did not", content: base64.StdEncoding.EncodeToString(content),
+			want: objects,
+		},
+		"null":      {reason: "Helm takes it for an empty release", content: packed([]byte("null"))},
+		"empty":     {reason: "there is nothing", problem: "it is not the JSON of a release"},
+		"no base64": {reason: "Helm encodes twice", content: "{}", problem: "it is no base64"},
+		"cut":       {reason: "half of it", content: packed(content)[:40], problem: "cannot be unpacked"},
+		"bad header": {
+			reason: "not what it seems", content: base64.StdEncoding.EncodeToString([]byte("\x1f\x8b\x08\xff")),
+			problem: "it is not the JSON",
+		},
+		"bomb": {
+			reason: "it is bounded", content: packed(slices.Repeat([]byte{' '}, maxUnpacked+1)),
+			problem: "bytes when it is unpacked",
+		},
+		"other values": {
+			reason: "values are not quoted", content: packed([]byte(`{"manifest":["hunter2"]}`)),
+			problem: "it is not the JSON of a release",
+		},
+		"no manifest": {
+			reason: "nor here", content: packed([]byte(`{"manifest":"hunter2"}`)), problem: "it is no object",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
