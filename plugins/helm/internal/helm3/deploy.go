@@ -73,6 +73,9 @@ func (o *operation) deploy() (*helm.Result, error) {
 	} else {
 		rel, err = o.newUpgrade().Run(o.req.Release.Name, c, values)
 	}
+	if err == nil && o.objects.before != "" && o.objects.applied == nil {
+		_, err = o.objects.Update(nil, nil, false) // Helm does not for a chart without objects
+	}
 	if err != nil {
 		return nil, err
 	}
