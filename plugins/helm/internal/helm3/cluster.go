@@ -57,7 +57,7 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 		return &rest.Config{
 			Host: server.String(), UserAgent: "pergola-helm", WarningHandler: warnings{o},
 			QPS:       -1, // the API server limits
-			Transport: &transport{ctx: ctx, server: server, next: authenticated, refused: o.refused},
+			Transport: &transport{ctx: ctx, server: server, next: authenticated, refusal: &o.refusal},
 		}
 	}
 	work := through(o.ctx)

@@ -2,7 +2,6 @@ package helm3
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -166,15 +165,15 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 			}
 		}
 	}
-	_ = k.o.takeRefusal() // it was not about these
+	k.o.refusal.Store(nil)
 	result, err := k.inner.UpdateThreeWayMerge(original, target, force)
-	if err != nil {
-		_ = k.o.failed(cmp.Or(k.o.takeRefusal(), err)) // Helm makes a text of errors of the API server
+	if refusal := k.o.refusal.Load(); err != nil && refusal != nil {
+		_ = k.o.failed(refusal) // Helm makes a text of it
 	}
 	if result == nil {
 		result = &kube.Result{} // Helm reads it even after an error
 	}
-	return result, err
+	return result, k.o.failed(err)
 }
 
 // asBefore returns objects as failed installations had them, so that what only those had is removed: Helm compares

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -49,13 +50,13 @@ type operation struct {
 	history *history
 	objects *objectClient
 	config  *action.Configuration
+	// refusal is what the API server has refused first since an update began.
+	refusal atomic.Pointer[apierrors.StatusError]
 
 	mu   sync.Mutex
 	step step
 	// cause is the first error of a step of Helm, which passes on no more than the text of it.
 	cause error
-	// refusal is what the API server has refused, see takeRefusal.
-	refusal error
 	// lines are the last ones of Helm's log since the step began that has failed.
 	lines []string
 	// templates are where objects come from, by kind and name.
@@ -113,24 +114,6 @@ func (o *operation) failed(err error) error {
 		o.cause = err
 	}
 	return err
-}
-
-// refused keeps what the API server has refused.
-func (o *operation) refused(status *apierrors.StatusError) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.refusal == nil {
-		o.refusal = status
-	}
-}
-
-// takeRefusal returns what the API server has refused first since it was called before.
-func (o *operation) takeRefusal() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	refusal := o.refusal
-	o.refusal = nil
-	return refusal
 }
 
 // progress reports what is being done from now on.

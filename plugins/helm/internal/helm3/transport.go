@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +25,10 @@ import (
 // transport sends requests to the server as long as its context lasts, and ends those that are under way with it:
 // Helm's have no context.
 type transport struct {
-	ctx    context.Context // that of an operation
-	server *url.URL
-	next   http.RoundTripper
-	// refused gets what the API server has refused to do.
-	refused func(*apierrors.StatusError)
+	ctx     context.Context // that of an operation
+	server  *url.URL
+	next    http.RoundTripper
+	refusal *atomic.Pointer[apierrors.StatusError]
 }
 
 // RoundTrip sends a request.
@@ -86,7 +86,7 @@ func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
 			return fmt.Errorf("write the answer of the target cluster: %w", err)
 		}
 		if r.Method != http.MethodGet { // Helm asks for objects to see whether they exist
-			t.refused(&apierrors.StatusError{ErrStatus: status})
+			t.refusal.CompareAndSwap(nil, &apierrors.StatusError{ErrStatus: status})
 		}
 	}
 	res.ContentLength = int64(len(content))
