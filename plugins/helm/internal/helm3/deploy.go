@@ -167,7 +167,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	}
 	o.history.running, o.history.what = last, "delete" // Helm notes it after the first hooks
 	un := action.NewUninstall(o.config)
-	un.Wait, un.Timeout, un.DeletionPropagation = o.req.Options.Wait, o.req.Options.Timeout, "background"
+	un.Wait, un.Timeout = o.req.Options.Wait, o.req.Options.Timeout
 	response, err := un.Run(o.req.Release.Name)
 	if err != nil {
 		return nil, err

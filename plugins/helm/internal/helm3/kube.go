@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -46,10 +45,9 @@ type objectClient struct {
 }
 
 var (
-	_ kube.Interface                    = (*objectClient)(nil)
-	_ kube.InterfaceExt                 = (*objectClient)(nil)
-	_ kube.InterfaceThreeWayMerge       = (*objectClient)(nil)
-	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
+	_ kube.Interface              = (*objectClient)(nil)
+	_ kube.InterfaceExt           = (*objectClient)(nil)
+	_ kube.InterfaceThreeWayMerge = (*objectClient)(nil)
 )
 
 func newObjectClient(o *operation) *objectClient {
@@ -202,20 +200,14 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 	return original, nil
 }
 
-// Delete deletes objects.
+// Delete deletes objects, and what depends on them in the background. Those of hooks are deleted as part of running
+// them.
 func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
-	return k.DeleteWithPropagationPolicy(resources, metav1.DeletePropagationBackground)
-}
-
-// DeleteWithPropagationPolicy deletes objects. Those of hooks are deleted as part of running them.
-func (k *objectClient) DeleteWithPropagationPolicy(
-	resources kube.ResourceList, policy metav1.DeletionPropagation,
-) (*kube.Result, []error) {
 	if k.hookOf(resources) == nil && len(resources) > 0 {
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 	}
-	result, errs := k.inner.DeleteWithPropagationPolicy(resources, policy)
+	result, errs := k.inner.Delete(resources)
 	for _, err := range errs {
 		_ = k.o.failed(err) // Helm makes a text of them
 	}
