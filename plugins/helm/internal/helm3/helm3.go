@@ -106,7 +106,7 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case o.ctx.Err() != nil:
-		return nil, context.Cause(o.ctx)
+		return nil, o.over()
 	default:
 		return nil, o.explain(out.err)
 	}

@@ -67,7 +67,8 @@ type operation struct {
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
 	o := &operation{req: req, listener: &listener{observer: observer}, secrecy: secrecy.New(req.Values)}
 	o.secrecy.Publish(req.Release.Name, req.Release.Namespace)
-	o.ctx, o.stop = context.WithCancelCause(ctx)
+	ended, stop := context.WithCancelCause(ctx)
+	o.ctx, o.stop = ended, stop
 	o.timer = time.AfterFunc(req.Limits.RenderTime, func() {
 		o.stop(failure(helm.LimitExceeded, "loading and rendering takes more than %s; "+
 			"look for templates that recurse or loop without an end", req.Limits.RenderTime))
@@ -75,8 +76,8 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 	o.timer.Stop()
 	var cancel context.CancelFunc
 	o.cleanup, cancel = context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(o.ctx, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
-	o.endCleanup = func() { stop(); cancel() }
+	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
+	o.endCleanup = func() { dismiss(); cancel() }
 	if len(req.Kubeconfig) == 0 {
 		return o, nil
 	}
@@ -93,6 +94,9 @@ func (o *operation) close() {
 	o.endCleanup()
 	o.listener.close()
 }
+
+// over returns why the operation must end before it is done.
+func (o *operation) over() error { return context.Cause(o.ctx) }
 
 // enter notes that a step begins.
 func (o *operation) enter(s step) {

@@ -50,7 +50,7 @@ func Read(ctx context.Context, client *target.Client, name helm.Release, revisio
 // driver it needs no more memory than the limits allow, whatever somebody has put there. Nothing of the content
 // gets into errors.
 func decode(content []byte) ([]helm.Object, error) {
-	var reader io.Reader = base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
+	reader := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
 	if packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))); err == nil {
 		reader = packed
 	}
