@@ -49,7 +49,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t *transport) send(r *http.Request) (*http.Response, error) {
-	if err := target.CheckServer(r, t.server); err != nil {
+	err := t.ctx.Err()
+	if err == nil {
+		err = target.CheckServer(r, t.server)
+	}
+	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // nothing was sent; the error of that is returned
 		}
