@@ -163,11 +163,11 @@ func (j *job) deployed(ctx context.Context, c *config.Config, history []release.
 	if last == 0 {
 		return nil, nil //nolint:nilnil // none
 	}
-	stored, err := release.Read(ctx, j.Client, c.Release, last)
+	objects, err := release.Read(ctx, j.Client, c.Release, last)
 	if err != nil {
 		return nil, rollout.During(stepRelease, err)
 	}
-	return j.byKey(ctx, c, stored.Objects)
+	return j.byKey(ctx, c, objects)
 }
 
 func deployedRevision(history []release.Revision) int {

@@ -94,7 +94,7 @@ func TestTimeoutOfAHook(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "hang"}}, options("install", object{"timeout": "1s"})))
 	w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
-		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "after 1s")
+		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "not complete within 1s")
 	w.mustHave("1 failed")
 	w.MustDelete(item)
 	w.mustHave()
@@ -114,8 +114,8 @@ func TestAtomic(t *testing.T) {
 	}{
 		"atomic": {
 			reason: "as if nothing had been tried", atomic: true,
-			install: nil, installs: "has been uninstalled, because atomic is set",
-			upgrade: []string{"1 superseded", "2 failed", "3 deployed"}, says: "has been rolled back, because atomic is set", greets: "good",
+			install: nil, installs: "has been uninstalled due to atomic being set",
+			upgrade: []string{"1 superseded", "2 failed", "3 deployed"}, says: "has been rolled back due to atomic being set", greets: "good",
 		},
 		"not": {
 			reason: "to be looked at", install: []string{"1 failed"}, upgrade: []string{"1 failed", "2 deployed", "3 failed"}, greets: "bad",
@@ -163,7 +163,7 @@ func TestWait(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil, options("install", object{"wait": true, "timeout": "1s"})))
-		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, `Deployment "shop-workload" is not ready after 1s`)
+		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, "not ready within 1s: Service shop-workload, Deployment shop-workload")
 		w.mustHave("1 failed")
 		w.MustDelete(item)
 	})
@@ -188,7 +188,7 @@ func TestWaitForTheEnd(t *testing.T) {
 		fields object
 		says   string
 	}{
-		"by Helm":         {reason: "its time is up", fields: options("uninstall", object{"wait": true, "timeout": "1s"}), says: "after 1s"},
+		"by Helm":         {reason: "its time is up", fields: options("uninstall", object{"wait": true, "timeout": "1s"}), says: "not gone within 1s"},
 		"by the deployer": {reason: "the job goes on", fields: object{}, says: "example.org/hold"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ data: {greeting: mine}
 			w := newWorld(t)
 			c.others(w)
 			item := w.item(w.config(chart("plain"), nil))
-			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, `ConfigMap "shop-plain-greeting"`, "takeOwnership", "plain/templates/greeting.yaml")
+			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
 			w.mustGreet("mine")
 			take := object{"takeOwnership": true}
 			w.setConfig(item, w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"install": take, "upgrade": take}}))

@@ -296,11 +296,11 @@ func (j *job) noteGone(found *releaseObjects) (others []string) {
 
 // look reads the objects of a revision.
 func (j *job) look(ctx context.Context, name helm.Release, revision int) (*releaseObjects, error) {
-	stored, err := release.Read(ctx, j.Client, name, revision)
+	objects, err := release.Read(ctx, j.Client, name, revision)
 	if err != nil {
 		return nil, err
 	}
-	return j.observe(ctx, name, stored.Objects)
+	return j.observe(ctx, name, objects)
 }
 
 // releaseObjects are the objects of a release as they are on the target.

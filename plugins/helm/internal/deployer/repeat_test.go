@@ -70,7 +70,7 @@ func TestTimeToUndo(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil, atomic))
-		w.MustFail(reconcile(w, item), timeout, "is not ready after", "has been uninstalled, because atomic is set")
+		w.MustFail(reconcile(w, item), timeout, "not ready within", "has been uninstalled due to atomic being set")
 		w.mustHave()
 		w.MustDelete(item)
 	})
@@ -80,7 +80,7 @@ func TestTimeToUndo(t *testing.T) {
 		item := w.item(w.config(chart("plain"), nil, atomic))
 		w.MustSucceed(item)
 		w.setConfig(item, w.config(chart("workload", charts.Name("plain")), nil, atomic))
-		w.MustFail(reconcile(w, item), timeout, "is not ready after", "has been rolled back, because atomic is set")
+		w.MustFail(reconcile(w, item), timeout, "not ready within", "has been rolled back due to atomic being set")
 		w.mustHave("1 superseded", "2 failed", "3 deployed")
 		if w.Get(configMaps, "shop-plain-greeting") == nil {
 			t.Error("what was deployed before is not there again")

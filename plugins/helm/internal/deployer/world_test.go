@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 		APIVersion: "helm.pergola.dev/v1alpha1", Kind: "HelmConfiguration",
 		Start: func(w *plugintest.World) *sdktest.Plugin {
 			return start(w, func(int, *slog.Logger) helm.Helm {
-				return &listener{Helm: helm3.New(helm3.WrapTransport(w.Requests.Wrap)), orders: orders}
+				return &listener{Helm: helm3.New(w.Requests.Wrap), orders: orders}
 			})
 		},
 	})}

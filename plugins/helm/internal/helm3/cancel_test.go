@@ -79,10 +79,6 @@ func TestCancel(t *testing.T) {
 			reason: "the first revision is marked as failed",
 			chart:  charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:failed"},
 		},
-		"wait of an atomic install": {
-			reason: "there is no time to uninstall anything",
-			chart:  charts.Pack("workload"), options: helm.Options{Atomic: true}, step: "WaitForObjects", want: []string{"1:failed"},
-		},
 		"wait of an upgrade": {
 			reason: "the revision before stays deployed", before: plain,
 			chart: charts.Pack("workload"), options: helm.Options{Wait: true}, step: "WaitForObjects", want: []string{"1:deployed", "2:failed"},
@@ -94,10 +90,6 @@ func TestCancel(t *testing.T) {
 		"hook of an install": {
 			reason: "a watch ends as well",
 			chart:  charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:failed"},
-		},
-		"hook of an upgrade": {
-			reason: "the objects are there already", before: plain,
-			chart: charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:deployed", "2:failed"},
 		},
 		"rendering": {
 			reason: "nothing can be done about it, so it is left behind",
@@ -188,36 +180,4 @@ func TestRenderTime(t *testing.T) {
 			w.mustHave()
 		})
 	}
-}
-
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	t.Run("objects", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		r := w.request(charts.Pack("workload"), nil)
-		r.Options = helm.Options{Wait: true, Timeout: time.Second}
-		w.mustFail(r, helm.TimedOut, `Deployment "shop-workload" is not ready after 1s`)
-		w.mustHave("1:failed")
-	})
-	t.Run("hook", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		r := w.request(charts.Pack("failinghook"), fields{"hook": fields{"fails": "hang"}})
-		r.Options.Timeout = time.Second
-		e := w.mustFail(r, helm.TimedOut, `post-install hook Job "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "not complete after 1s")
-		if e.Template != "failinghook/templates/hook.yaml" {
-			t.Errorf("expected the template, but found %q", e.Template)
-		}
-		w.mustHave("1:failed")
-	})
-	t.Run("deletion", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.mustRun(w.request(plain, fields{"annotations": fields{"a": "b"}}))
-		w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":["example.org/wait"]}}`)
-		r := w.request(plain, nil)
-		r.Action, r.Options = helm.Uninstall, helm.Options{Wait: true, Timeout: time.Second}
-		w.mustFail(r, helm.TimedOut, `ConfigMap "shop-plain-greeting" still exists after 1s`)
-	})
 }

@@ -1,67 +1,44 @@
 package helm3
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"net/url"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// unreadable says which file of a chart the library cannot read, as far as that is known.
-func unreadable(loaded *chart.Chart, err error) error {
-	text := tidy(err.Error())
-	e := &helm.Error{Kind: helm.ChartInvalid, Message: "the chart cannot be loaded: " + text}
-	rest, ok := strings.CutPrefix(text, "cannot load ")
-	if !ok {
-		return e
-	}
-	name, _, _ := strings.Cut(rest, ":")
-	e.Template, e.Line = name, lineOfYAML(text)
-	if loaded != nil && loaded.Metadata != nil && loaded.Name() != "" {
-		e.Template = loaded.Name() + "/" + name
-	}
-	return e
-}
-
 // loadChart reads the chart, and refuses those that cannot be installed.
-func (o *operation) loadChart() (*source, *chart.Chart, error) {
+func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 	o.progress("LoadChart", "Loading the chart")
-	s, err := o.readChart()
+	files, err := o.readChart()
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, err := s.load()
+	loaded, err := load(files)
 	if err != nil {
 		return nil, nil, err
 	}
 	name := nameOf(loaded)
 	if loaded.Metadata.Type != "" && loaded.Metadata.Type != "application" {
-		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s has the type %s; only application charts can be installed", name, loaded.Metadata.Type)}
+		return nil, nil, failure(helm.ChartInvalid,
+			"chart %s has the type %s; only application charts can be installed", name, loaded.Metadata.Type)
 	}
 	if err := action.CheckDependencies(loaded, loaded.Metadata.Dependencies); err != nil {
-		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s is not complete: dependencies are %s; pack the chart after `helm dependency build`, because nothing is downloaded here",
-			name, err)}
+		return nil, nil, failure(helm.ChartInvalid, "chart %s is not complete: dependencies are %v; "+
+			"pack the chart after `helm dependency build`, because nothing is downloaded here", name, err)
 	}
 	if loaded.Metadata.Deprecated {
-		o.journal.add(fmt.Sprintf("chart %s is deprecated", name))
+		o.log("chart %s is deprecated", name)
 	}
-	return s, loaded, nil
-}
-
-// checkVersion refuses a chart that is not made for the cluster's version.
-func checkVersion(c *chart.Chart, version string) error {
-	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
-		return &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, version)}
-	}
-	return nil
+	return files, loaded, nil
 }
 
 // pathsOf returns what the files of a chart and its sub-charts are called in messages.
@@ -84,8 +61,8 @@ func metadataOf(c *chart.Chart) helm.Metadata {
 	return helm.Metadata{Name: c.Name(), Version: c.Metadata.Version, AppVersion: c.Metadata.AppVersion}
 }
 
-// values returns those of the request. Numbers are floats, as in values that Helm reads from files. Each call returns others, for the
-// library changes what it is given.
+// values returns those of the request. Numbers are floats, as in values that Helm reads from files. Each call
+// returns others, for the library changes what it is given.
 func (o *operation) values() (map[string]any, error) {
 	values := map[string]any{}
 	if len(o.req.Values) == 0 {
@@ -93,7 +70,7 @@ func (o *operation) values() (map[string]any, error) {
 	}
 	if err := json.Unmarshal(o.req.Values, &values); err != nil {
 		// What encoding/json says of the syntax holds a character at most, and types of Go otherwise.
-		return nil, &helm.Error{Kind: helm.ValuesInvalid, Message: "the values are no JSON object: " + err.Error()}
+		return nil, failure(helm.ValuesInvalid, "the values are no JSON object: %v", err)
 	}
 	if values == nil {
 		values = map[string]any{}
@@ -107,17 +84,17 @@ func (o *operation) combine(c *chart.Chart) (values map[string]any, given map[st
 		return nil, nil, err
 	}
 	if err := chartutil.ProcessDependenciesWithMerge(c, given); err != nil {
-		return nil, nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf("chart %s: read its dependencies: %s", nameOf(c), tidy(err.Error()))}
+		return nil, nil, failure(helm.ChartInvalid, "chart %s: read its dependencies: %v", nameOf(c), err)
 	}
 	values, err = chartutil.CoalesceValues(c, given)
 	if err != nil {
-		return nil, nil, &helm.Error{Kind: helm.ValuesInvalid, Message: fmt.Sprintf("chart %s: combine the values: %s", nameOf(c), tidy(err.Error()))}
+		return nil, nil, failure(helm.ValuesInvalid, "chart %s: combine the values: %v", nameOf(c), err)
 	}
 	return values, given, nil
 }
 
-// validate checks the values with the schemas of a chart that may be changed. Helm's own check follows references to files and to the
-// network, and quotes values, so it is switched off everywhere.
+// validate checks the values with the schemas of a chart that may be changed. Helm's own check in its operations is
+// switched off: it follows references to files and to the network.
 func (o *operation) validate(c *chart.Chart) error {
 	if o.req.Options.SkipSchemaValidation {
 		return nil
@@ -126,13 +103,58 @@ func (o *operation) validate(c *chart.Chart) error {
 	if err != nil {
 		return err
 	}
-	return checkSchemas(c, values)
+	if err := checkReferences(c); err != nil {
+		return err
+	}
+	if err := chartutil.ValidateAgainstSchema(c, values); err != nil {
+		return failure(helm.ValuesInvalid, "the values do not fit the schema of the chart: %v", err)
+	}
+	return nil
+}
+
+// checkReferences refuses schemas, of a chart and its sub-charts, that refer to other documents.
+func checkReferences(c *chart.Chart) error {
+	if c.Schema != nil {
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(c.Schema))
+		compiler := jsonschema.NewCompiler()
+		compiler.UseLoader(noLoader{})
+		if err == nil {
+			err = compiler.AddResource(schemaURL, document)
+		}
+		if err == nil {
+			_, err = compiler.Compile(schemaURL)
+		}
+		if err != nil {
+			return failure(helm.ChartInvalid,
+				"chart %s: values.schema.json cannot be used: %v; skipSchemaValidation does without it", c.ChartFullPath(), err)
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		if err := checkReferences(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schemaURL is what Helm calls the schema of a chart, against which relative references are resolved.
+const schemaURL = "file:///values.schema.json"
+
+// noLoader refuses references out of a schema: with them a chart could read files and reach servers. Helm takes an
+// URN that it does not know for a schema that allows everything.
+type noLoader struct{}
+
+// Load is called for each document that is referred to.
+func (noLoader) Load(reference string) (any, error) {
+	if u, err := url.Parse(reference); err == nil && u.Scheme == "urn" {
+		return true, nil
+	}
+	return nil, fmt.Errorf("it refers to %s, and references to other documents are not followed", reference)
 }
 
 // combineValues is the action Values.
 func (o *operation) combineValues() (*helm.Result, error) {
-	o.clock.start()
-	defer o.clock.stop()
+	o.enter(loading)
 	_, c, err := o.loadChart()
 	if err != nil {
 		return nil, err
@@ -144,7 +166,7 @@ func (o *operation) combineValues() (*helm.Result, error) {
 	}
 	content, err := json.Marshal(values)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.ValuesInvalid, Message: fmt.Sprintf("chart %s: its values are no JSON: %s", nameOf(c), err)}
+		return nil, failure(helm.ValuesInvalid, "chart %s: its values are no JSON: %s", nameOf(c), err)
 	}
 	if int64(len(content)) > o.req.Limits.RenderedBytes {
 		return nil, o.tooLarge("the values")
@@ -153,5 +175,5 @@ func (o *operation) combineValues() (*helm.Result, error) {
 }
 
 func (o *operation) tooLarge(what string) error {
-	return &helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf("%s take more than %d bytes", what, o.req.Limits.RenderedBytes)}
+	return failure(helm.LimitExceeded, "%s take more than %d bytes", what, o.req.Limits.RenderedBytes)
 }

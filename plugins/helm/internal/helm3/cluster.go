@@ -2,42 +2,31 @@ package helm3
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-const (
-	userAgent = "pergola-helm"
-	// mostRequests is how many requests are under way at once. Helm would send those for all objects of a kind together.
-	mostRequests = 20
-)
-
-// cluster is the access to the target, made from nothing but the kubeconfig of the request. It is what Helm gets its clients from.
+// cluster is the access to the target, which Helm gets its clients from.
 type cluster struct {
 	namespace string
-	transport *http.Transport
-	// work ends with the context of the request, and books a little later.
-	work, books *rest.Config
-	discovery   *discoverer
-	mapper      *restmapper.DeferredDiscoveryRESTMapper
+	// work ends with the context of the request, and cleanup a little later.
+	work, cleanup *rest.Config
+	discovery     *discoverer
+	mapper        *restmapper.DeferredDiscoveryRESTMapper
 }
 
 var (
@@ -45,74 +34,43 @@ var (
 	_ meta.ResettableRESTMapper          = (*restmapper.DeferredDiscoveryRESTMapper)(nil)
 )
 
-// newCluster does not talk to the cluster.
-func newCluster(o *operation) (*cluster, error) {
-	config, err := readKubeconfig(o.req.Kubeconfig)
+// newCluster does not talk to the cluster. The host has checked what the kubeconfig says; errors about it do not
+// quote it.
+func newCluster(o *operation, c *Client) (*cluster, error) {
+	invalid := failure(helm.Rejected, "%v", target.ErrKubeconfig)
+	config, err := clientcmd.RESTConfigFromKubeConfig(o.req.Kubeconfig)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.Rejected, Message: err.Error()}
+		return nil, invalid
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.Rejected, Message: errKubeconfig.Error()}
+		return nil, invalid
 	}
-	tlsConfig, err := rest.TLSConfigFor(config)
+	for _, wrap := range c.wrap {
+		config.Wrap(wrap)
+	}
+	authenticated, err := rest.TransportFor(config)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.Rejected, Message: errKubeconfig.Error()}
+		return nil, invalid
 	}
-	c := &cluster{namespace: o.req.Release.Namespace, transport: utilnet.SetTransportDefaults(&http.Transport{
-		TLSClientConfig: tlsConfig, Proxy: config.Proxy, MaxIdleConnsPerHost: mostRequests,
-	})}
-	tripper, err := rest.HTTPWrappersForConfig(config, o.client.wrap(c.transport))
-	if err != nil {
-		return nil, &helm.Error{Kind: helm.Rejected, Message: errKubeconfig.Error()}
-	}
-	slots := make(chan struct{}, mostRequests)
 	through := func(ctx context.Context) *rest.Config {
 		return &rest.Config{
-			// The credentials are in the transport, so that Helm does not get them.
-			Host: server.String(), UserAgent: userAgent, QPS: -1,
-			Transport:      &gate{ctx: ctx, server: server, next: tripper, slots: slots, note: o.note},
-			WarningHandler: warnings{o.journal},
+			Host: server.String(), UserAgent: "pergola-helm", WarningHandler: warnings{o},
+			QPS:       -1, // the API server limits
+			Transport: &transport{ctx: ctx, server: server, next: authenticated, refusal: &o.refusal},
 		}
 	}
-	c.work, c.books = through(o.ctx), through(o.books)
-	client, err := discovery.NewDiscoveryClientForConfig(c.work)
+	work := through(o.ctx)
+	client, err := discovery.NewDiscoveryClientForConfig(work)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the target cluster: %w", err)
 	}
-	c.discovery = &discoverer{CachedDiscoveryInterface: memory.NewMemCacheClient(client), asked: o.clock.start}
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
-	return c, nil
+	known := &discoverer{CachedDiscoveryInterface: memory.NewMemCacheClient(client), o: o}
+	return &cluster{
+		namespace: o.req.Release.Namespace, work: work, cleanup: through(o.cleanup),
+		discovery: known, mapper: restmapper.NewDeferredDiscoveryRESTMapper(known),
+	}, nil
 }
-
-// errKubeconfig does not say more: the reasons quote the kubeconfig.
-var errKubeconfig = errors.New("the kubeconfig of the target cannot be read")
-
-// readKubeconfig refuses one that has this process read files or start programs.
-func readKubeconfig(content []byte) (*rest.Config, error) {
-	kubeconfig, err := clientcmd.Load(content)
-	if err != nil {
-		return nil, errKubeconfig
-	}
-	for _, user := range kubeconfig.AuthInfos {
-		if user.Exec != nil || user.AuthProvider != nil || user.TokenFile != "" || user.ClientCertificate != "" || user.ClientKey != "" {
-			return nil, errors.New("the kubeconfig of the target refers to programs or files, and must hold the credentials itself")
-		}
-	}
-	for _, server := range kubeconfig.Clusters {
-		if server.CertificateAuthority != "" {
-			return nil, errors.New("the kubeconfig of the target refers to a file of certificates, and must hold them itself")
-		}
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, errKubeconfig
-	}
-	return config, nil
-}
-
-// close gives the connections back.
-func (c *cluster) close() { c.transport.CloseIdleConnections() }
 
 // ToRESTConfig returns a config whose requests end with the request.
 func (c *cluster) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(c.work), nil }
@@ -130,15 +88,6 @@ func (c *cluster) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{
 		Context: clientcmdapi.Context{Namespace: c.namespace},
 	})
-}
-
-// core returns a client for the books.
-func (c *cluster) core() (corev1client.CoreV1Interface, error) {
-	client, err := corev1client.NewForConfig(c.books)
-	if err != nil {
-		return nil, fmt.Errorf("make a client of the target cluster: %w", err)
-	}
-	return client, nil
 }
 
 // GetClientFor finds what a template looks up, without the discovery that Helm does each time.
@@ -159,8 +108,7 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 type discoverer struct {
 	discovery.CachedDiscoveryInterface
 
-	asked func()
-	mu    sync.Mutex
+	o     *operation
 	known *version.Info
 }
 
@@ -170,13 +118,11 @@ func (d *discoverer) ServerVersion() (*version.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.asked()
+	d.o.enter(rendering)
 	return known, nil
 }
 
 func (d *discoverer) version() (*version.Info, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.known == nil {
 		known, err := d.CachedDiscoveryInterface.ServerVersion()
 		if err != nil {
@@ -188,12 +134,12 @@ func (d *discoverer) version() (*version.Info, error) {
 }
 
 // warnings writes those of the API server to the log, such as those about fields that it does not know.
-type warnings struct{ journal *journal }
+type warnings struct{ o *operation }
 
 // HandleWarningHeader is called for each warning of an answer.
 func (w warnings) HandleWarningHeader(code int, _, text string) {
 	const miscellaneous = 299 // the only code that API servers use
 	if code == miscellaneous {
-		w.journal.add("warning: " + text)
+		w.o.log("warning: %s", text)
 	}
 }

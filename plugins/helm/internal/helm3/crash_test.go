@@ -11,7 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
-// crashAt runs a request in a process that ends at the n-th write of revisions, before it is performed or after, and tells whether that was reached.
+// crashAt runs a request in a process that ends at the n-th write of revisions, before it is performed or after,
+// and tells whether that was reached.
 func (w *world) crashAt(n int, performed bool, r *helm.Request) bool {
 	w.Helper()
 	w.Requests.Strike(n, plugintest.Fault{Path: "/secrets", Killed: true, Done: performed})
@@ -21,28 +22,6 @@ func (w *world) crashAt(n int, performed bool, r *helm.Request) bool {
 		w.Errorf("write %d: a request that does not know whether it was done must fail", n)
 	}
 	return struck
-}
-
-// TestUninstallAfterCrash uninstalls without deploying again, whatever is left of an upgrade.
-func TestUninstallAfterCrash(t *testing.T) {
-	t.Parallel()
-	for n := 1; ; n++ {
-		w := newWorld(t)
-		w.mustRun(w.request(plain, nil))
-		if !w.crashAt(n, true, w.request(plain, nil)) {
-			break
-		}
-		r := w.request(plain, nil)
-		r.Action = helm.Uninstall
-		for _, rel := range w.releases() {
-			if rel.Info.Status.IsPending() {
-				w.mustFail(r, helm.Pending, "in progress")
-				r.Interrupted = append(r.Interrupted, rel.Version)
-			}
-		}
-		w.mustRun(r)
-		w.mustHave()
-	}
 }
 
 // TestLastWriteFails has the API server fail when Helm notes that a revision is deployed, which Helm only logs.
@@ -80,7 +59,11 @@ func TestPending(t *testing.T) {
 		t.Fatal("expected a second write")
 	}
 	w.mustHave("1:pending-install")
-	w.mustFail(w.request(plain, nil), helm.Pending, "revision 1")
+	for _, action := range []helm.Action{helm.Install, helm.Uninstall} {
+		r := w.request(plain, nil)
+		r.Action = action
+		w.mustFail(r, helm.Pending, "revision 1")
+	}
 	w.mustHave("1:pending-install")
 }
 
@@ -104,20 +87,4 @@ func TestFinishedMeanwhile(t *testing.T) {
 	r.Interrupted = []int{1}
 	w.mustFail(r, helm.Pending, "revision 1")
 	w.mustHave("1:deployed")
-}
-
-// TestSeveralDeployed repairs what several operations at once have left.
-func TestSeveralDeployed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for range 3 {
-		w.mustRun(w.request(plain, nil))
-	}
-	w.store(func(all []*release.Release) *release.Release {
-		all[0].Info.Status = release.StatusDeployed
-		return all[0]
-	})
-	w.mustHave("1:deployed", "2:superseded", "3:deployed")
-	w.mustRun(w.request(plain, nil))
-	w.mustHave("1:superseded", "2:superseded", "3:superseded", "4:deployed")
 }

@@ -2,137 +2,123 @@ package helm3
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
 // connect makes the clients that Helm needs. It sends no request.
-func (o *operation) connect() error {
-	c, err := newCluster(o)
+func (o *operation) connect(c *Client) (err error) {
+	if o.cluster, err = newCluster(o, c); err != nil {
+		return err
+	}
+	core, err := corev1client.NewForConfig(o.cluster.cleanup)
 	if err != nil {
-		return err
+		return fmt.Errorf("make a client of the target cluster: %w", err)
 	}
-	o.mu.Lock()
-	o.cluster = c
-	o.mu.Unlock()
-	core, err := c.core()
-	if err != nil {
-		return err
-	}
-	h := newHistory(o, core)
-	if err := o.store(h); err != nil {
-		return err
-	}
-	if o.objects, err = newObjectClient(o, c); err != nil {
-		return err
-	}
-	releases := storage.Init(h)
-	releases.MaxHistory = o.req.MaxHistory
-	releases.Log = o.journal.printf
+	o.history = newHistory(o, core)
+	o.objects = newObjectClient(o)
+	releases := storage.Init(o.history)
+	releases.MaxHistory, releases.Log = o.req.MaxHistory, o.logSteps
 	o.config = &action.Configuration{
-		RESTClientGetter: c, Releases: releases, KubeClient: o.objects, Log: o.journal.printf,
+		RESTClientGetter: o.cluster, Releases: releases, KubeClient: o.objects, Log: o.logSteps,
 	}
 	return nil
 }
 
-// deploy is the actions Install and Upgrade. Which of both it is depends on what there is: it may have changed since the caller has looked.
+// deploy is the actions Install and Upgrade. Which of both it is depends on what there is: it may have changed
+// since the caller has looked.
 func (o *operation) deploy() (*helm.Result, error) {
 	c, err := o.prepare()
 	if err != nil {
 		return nil, err
 	}
-	if err := o.connect(); err != nil {
+	revisions, unreadable, err := o.history.revisions(o.req.Interrupted)
+	switch {
+	case err != nil:
 		return nil, err
+	case len(unreadable) > 0:
+		return nil, failure(helm.ClusterFailed, "these Secrets in namespace %s are revisions of the release, but cannot be "+
+			"read: %s; delete those that are of no use", o.req.Release.Namespace, strings.Join(unreadable, ", "))
 	}
-	revisions, err := o.revisions()
+	installs, err := o.installs(revisions)
 	if err != nil {
 		return nil, err
 	}
-	metadata := metadataOf(c)
-	definitions, err := definitionsOf(c)
-	if err != nil {
+	result := &helm.Result{Chart: metadataOf(c)}
+	if result.Definitions, err = definitionsOf(c); err != nil {
 		return nil, err
 	}
-	if err := o.checkCluster(c); err != nil {
+	if _, err := o.checkCluster(c); err != nil {
 		return nil, err
 	}
 	values, err := o.values()
 	if err != nil {
 		return nil, err
 	}
-	o.progress("Render", "Rendering chart "+nameOf(c))
+	o.progress("Render", "Rendering chart %s", nameOf(c))
 	var rel *release.Release
-	if o.installs(revisions) {
+	if installs {
 		rel, err = o.newInstall(len(revisions) > 0).Run(c, values)
 	} else {
 		rel, err = o.newUpgrade().Run(o.req.Release.Name, c, values)
 	}
+	if err == nil && o.objects.before != "" && o.objects.applied == nil {
+		_, err = o.objects.Update(nil, nil, false) // Helm does not for a chart without objects
+	}
 	if err != nil {
 		return nil, err
 	}
-	return o.result(rel, metadata, definitions)
-}
-
-// prepare loads the chart and checks the values. It needs no cluster.
-func (o *operation) prepare() (*chart.Chart, error) {
-	o.clock.start()
-	defer o.clock.stop()
-	s, c, err := o.loadChart()
-	if err != nil {
+	result.Revision = rel.Version
+	if result.Objects, err = objectsOf("", rel.Manifest); err != nil {
 		return nil, err
 	}
-	o.secrecy.Publish(c.Name(), c.Metadata.Version, c.Metadata.AppVersion)
-	o.secrecy.Publish(pathsOf(c)...)
-	other, err := s.load()
-	if err != nil {
-		return nil, err
-	}
-	return c, o.validate(other)
+	result.Hooks, err = o.hooksOf(rel.Hooks)
+	return result, err
 }
 
-// revisions returns all of them, oldest first, after those that were interrupted are marked. Nobody works on the newest one.
-func (o *operation) revisions() ([]*release.Release, error) {
-	if err := o.history.recover(o.req.Interrupted); err != nil {
-		return nil, err
+// installs tells whether an installation is to be made. There may be one that has failed in its place: Helm can
+// replace that, but calls the failed revision superseded, as if it had been deployed, and leaves what it had and
+// the new one has not. A release that was deployed before is upgraded, whatever the caller has thought.
+func (o *operation) installs(revisions []*release.Release) (bool, error) {
+	if len(revisions) == 0 {
+		return true, nil
 	}
-	all, err := o.history.revisions()
-	if err != nil {
-		return nil, fmt.Errorf("read the release: %w", err)
+	last := revisions[len(revisions)-1]
+	switch status := last.Info.Status; {
+	case status.IsPending():
+		return false, o.pending(last.Version)
+	case status == release.StatusUninstalling:
+		return false, failure(helm.Pending, "the release is being uninstalled by somebody else")
+	case status == release.StatusUninstalled:
+		return true, nil
+	case status != release.StatusFailed || slices.ContainsFunc(revisions, wasDeployed):
+		return false, nil
+	default:
+		o.history.failed = last.Version
+		for _, r := range slices.Backward(revisions) {
+			o.objects.before += "---\n" + r.Manifest + "\n"
+		}
+		return true, nil
 	}
-	if names := o.history.unreadable(all); len(names) > 0 {
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: fmt.Sprintf(
-			"these Secrets in namespace %s are revisions of the release, but cannot be read: %s; delete those that are of no use",
-			o.req.Release.Namespace, strings.Join(names, ", "))}
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	last := all[len(all)-1]
-	if last.Info.Status.IsPending() {
-		return nil, o.pending(last.Version)
-	}
-	if last.Info.Status == release.StatusUninstalling {
-		return nil, &helm.Error{Kind: helm.Pending, Message: "the release is being uninstalled by somebody else"}
-	}
-	return all, nil
 }
 
-func (o *operation) checkCluster(c *chart.Chart) error {
-	version, err := o.cluster.discovery.version()
-	if err != nil {
-		return fmt.Errorf("ask the target cluster for its version: %w", err)
-	}
-	return checkVersion(c, version.GitVersion)
+func wasDeployed(r *release.Release) bool {
+	return r.Info.Status == release.StatusDeployed || r.Info.Status == release.StatusSuperseded
 }
 
-// newInstall returns the first revision's operation, or with replace the one after a release that was uninstalled with its history kept, or
-// whose installation has failed.
+// newInstall returns the first revision's operation, or with replace the one after a release that was uninstalled
+// with its history kept, or whose installation has failed.
 func (o *operation) newInstall(replace bool) *action.Install {
 	in := action.NewInstall(o.config)
 	in.ReleaseName, in.Namespace = o.req.Release.Name, o.req.Release.Namespace
@@ -159,16 +145,63 @@ func (o *operation) newUpgrade() *action.Upgrade {
 	return up
 }
 
-func (o *operation) result(rel *release.Release, metadata helm.Metadata, definitions []helm.Object) (*helm.Result, error) {
-	documents, err := parseManifest(rel.Manifest)
+// uninstall is the action Uninstall.
+func (o *operation) uninstall() (*helm.Result, error) {
+	o.enter(changing)
+	revisions, unreadable, err := o.history.revisions(o.req.Interrupted)
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := hooksOf(rel.Hooks)
+	for _, name := range unreadable {
+		o.log("Secret %s of the release cannot be read and is deleted", name)
+		if err := o.history.secrets.Delete(o.ctx, name, metav1.DeleteOptions{}); err != nil {
+			return nil, fmt.Errorf("delete Secret %s: %w", name, err)
+		}
+	}
+	if len(revisions) == 0 {
+		return &helm.Result{}, nil
+	}
+	last := revisions[len(revisions)-1]
+	if last.Info.Status.IsPending() {
+		return nil, o.pending(last.Version)
+	}
+	o.history.running, o.history.what = last, "delete" // Helm notes it after the first hooks
+	un := action.NewUninstall(o.config)
+	un.Wait, un.Timeout = o.req.Options.Wait, o.req.Options.Timeout
+	response, err := un.Run(o.req.Release.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &helm.Result{
-		Revision: rel.Version, Chart: metadata, Definitions: definitions, Objects: objectsOf(documents), Hooks: hooks,
-	}, nil
+	_, kept, _ := strings.Cut(strings.TrimSpace(response.Info), "\n") // the first line says that these are kept
+	return &helm.Result{Revision: last.Version, Kept: strings.ReplaceAll(kept, "\n", ", ")}, nil
+}
+
+// prepare loads the chart and checks the values. It needs no cluster.
+func (o *operation) prepare() (*chart.Chart, error) {
+	o.enter(loading)
+	defer o.enter(asking)
+	files, c, err := o.loadChart()
+	if err != nil {
+		return nil, err
+	}
+	o.secrecy.Publish(c.Name(), c.Metadata.Version, c.Metadata.AppVersion)
+	o.secrecy.Publish(pathsOf(c)...)
+	other, err := load(files)
+	if err != nil {
+		return nil, err
+	}
+	return c, o.validate(other)
+}
+
+// checkCluster refuses a chart that is not made for the cluster's version.
+func (o *operation) checkCluster(c *chart.Chart) (*version.Info, error) {
+	found, err := o.cluster.discovery.version()
+	if err != nil {
+		return nil, fmt.Errorf("ask the target cluster for its version: %w", err)
+	}
+	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, found.GitVersion) {
+		return nil, failure(helm.ChartInvalid,
+			"chart %s is made for the Kubernetes versions %s, but the cluster has %s", nameOf(c), wanted, found.GitVersion)
+	}
+	return found, nil
 }

@@ -135,17 +135,6 @@ func TestActionGoesByWhatThereIs(t *testing.T) {
 	w.mustHave("1:superseded", "2:deployed")
 }
 
-func TestHistoryIsBounded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.request(plain, nil)
-	r.MaxHistory = 2
-	for range 4 {
-		w.mustRun(r)
-	}
-	w.mustHave("3:superseded", "4:deployed")
-}
-
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -247,76 +236,6 @@ func TestDefinitions(t *testing.T) {
 	w.mustRun(w.request(charts.Pack("definitions"), nil))
 	if got := w.Get(gadgets, "shop-definitions").Object["spec"].(fields)["size"]; got == int64(99) {
 		t.Error("an upgrade must repair what somebody has changed, in custom resources as well")
-	}
-}
-
-func TestOwnership(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Create(configMaps, fields{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": "shop-plain-greeting"}, "data": fields{"greeting": "mine"},
-	})
-	w.mustFail(w.request(plain, nil), helm.OwnedByOthers, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
-	w.mustHave()
-	r := w.request(plain, nil)
-	r.Options.TakeOwnership = true
-	w.mustRun(r)
-	w.mustHave("1:deployed")
-	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["greeting"]; got != "hello" {
-		t.Errorf("expected the chart's greeting, but found %v", got)
-	}
-}
-
-func TestForce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mustRun(w.request(plain, nil))
-	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"other":"x"}}`)
-	w.mustRun(w.request(plain, nil))
-	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != "x" {
-		t.Errorf("fields of others stay, but found %v", got)
-	}
-	r := w.request(plain, nil)
-	r.Options.Force = true
-	w.mustRun(r)
-	if got := w.Get(configMaps, "shop-plain-greeting").Object["data"].(fields)["other"]; got != nil {
-		t.Errorf("expected that the object is replaced, but found %v", got)
-	}
-}
-
-func TestHooks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	chart := charts.Pack("hooks")
-	result := w.mustRun(w.request(chart, nil))
-	if len(result.Objects) != 1 || len(result.Hooks) < 6 {
-		t.Errorf("expected one object and the hooks, but found %+v", result)
-	}
-	want := []string{
-		"LoadChart: Loading the chart",
-		"Render: Rendering chart hooks 1.0.0",
-		`RunHook: pre-install hook ConfigMap "shop-hooks-prepare" of hooks/templates/hooks.yaml`,
-		`RunHook: pre-install hook ConfigMap "shop-hooks-migrate" of hooks/templates/hooks.yaml`,
-		"CreateObjects: Creating ConfigMap shop-hooks",
-		`RunHook: post-install hook ConfigMap "shop-hooks-announce" of hooks/templates/hooks.yaml`,
-	}
-	if diff := cmp.Diff(want, w.audience.steps()); diff != "" {
-		t.Errorf("progress: -want +got:\n%s", diff)
-	}
-	if w.Get(configMaps, "shop-hooks-migrate") != nil || w.Get(configMaps, "shop-hooks-announce") == nil {
-		t.Error("expected what the delete policies say")
-	}
-	w.mustRun(w.request(chart, nil))
-	steps := strings.Join(w.audience.steps(), "\n")
-	if !strings.Contains(steps, `post-upgrade hook ConfigMap "shop-hooks-refresh"`) || strings.Contains(steps, "announce") {
-		t.Errorf("expected the hooks of an upgrade, but found:\n%s", steps)
-	}
-	r := w.request(chart, nil)
-	r.Action = helm.Uninstall
-	w.mustRun(r)
-	steps = strings.Join(w.audience.steps(), "\n")
-	if !strings.Contains(steps, `pre-delete hook ConfigMap "shop-hooks-drain"`) || !strings.Contains(steps, `post-delete hook ConfigMap "shop-hooks-farewell"`) {
-		t.Errorf("expected the hooks of an uninstall, but found:\n%s", steps)
 	}
 }
 

@@ -1,149 +1,103 @@
 package helm3
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
+	"net/url"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// explain makes the error of package helm of an error. What has happened is known from errors of this package, from answers of the API
-// server, or else from what Helm says of templates.
+// explain makes the error of package helm of an error. Its text is that of Helm. Its kind goes by the first step
+// that has failed, and not by what an atomic operation does after that.
 func (o *operation) explain(err error) error {
-	e := o.describe(err)
-	e.Message = shorten(o.secrecy.Hide(tidy(e.Message)), longestMessage)
-	e.Log = o.journal.tail(e.Message)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	cause, otherwise := o.cause, helm.ClusterFailed
+	if cause == nil {
+		cause = err
+		switch o.step {
+		case rendering:
+			otherwise = helm.RenderFailed
+		case checking: // Helm says in no other way that an object belongs to others
+			otherwise = helm.OwnedByOthers
+		default:
+		}
+	}
+	e := &helm.Error{Kind: kindOf(cause, otherwise)}
+	text := err.Error()
+	if !strings.Contains(text, cause.Error()) { // Helm does not say why it cannot uninstall
+		text += ": " + cause.Error()
+	}
+	text += o.advice(e.Kind, cause)
+	if o.step > rendering {
+		text = fmt.Sprintf("%s release %s: %s", o.req.Action, o.req.Release.Name, text)
+	}
+	e.Message = o.text(text, maxMessage)
+	for _, line := range o.lines {
+		if !strings.Contains(e.Message, line) {
+			e.Log = append(e.Log, line)
+		}
+	}
 	return e
 }
 
-func (o *operation) describe(err error) *helm.Error {
-	var known *helm.Error
-	behind := o.behind(err)
-	// What has failed first is the cause, and what an atomic operation does after that is not.
-	for _, cause := range slices.Concat(behind, []error{err}) {
-		if errors.As(cause, &known) {
-			e := *known
-			e.Message = o.inContext(e.Kind, e.Message) + o.afterwards(behind)
-			return &e
-		}
-	}
-	text := tidy(err.Error())
-	if place, ok := findTemplate(text); ok {
-		e := &helm.Error{Kind: helm.RenderFailed, Template: place.template, Line: place.line, Message: o.inContext(helm.RenderFailed, place.text)}
-		// A template that looks something up fails as the cluster does, and may succeed the next time.
-		if len(behind) > 0 {
-			e.Kind = kindOf(behind[0])
-		}
-		return e
-	}
-	kind := kindOf(err)
-	if len(behind) > 0 && kind == helm.ClusterFailed {
-		kind = kindOf(behind[0])
-	}
-	if isOwnedByOthers(text) {
-		kind = helm.OwnedByOthers
-		text += "; delete it, or set takeOwnership to take it over"
-	}
-	text += o.namespaceHint(text)
-	template := o.templateOf(text)
-	if template != "" {
-		text += "; it is from template " + template
-	}
-	return &helm.Error{Kind: kind, Template: template, Message: o.inContext(kind, text) + o.afterwards(behind)}
+// failure is an error that is known for what it is.
+func failure(kind helm.Kind, format string, args ...any) error {
+	return &helm.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// isOwnedByOthers goes by Helm's text, because it says it in no other way.
-func isOwnedByOthers(text string) bool {
-	return strings.Contains(text, "exists and cannot be imported into the current release: invalid ownership metadata")
-}
-
-var missingNamespace = regexp.MustCompile(`namespaces "([^"]+)" not found`)
-
-// namespaceHint says what to do about a namespace that does not exist. Only that of the release can be created by an option.
-func (o *operation) namespaceHint(text string) string {
-	m := missingNamespace.FindStringSubmatch(text)
-	switch {
-	case m == nil:
-		return ""
-	case m[1] == o.req.Release.Namespace && !o.req.CreateNamespace:
-		return "; set createNamespace, or create the namespace"
-	default:
-		return "; create the namespace"
-	}
-}
-
-// kindOf tells what an answer of the API server means, as package target does.
-func kindOf(err error) helm.Kind {
-	var known *helm.Error
-	reason := apierrors.ReasonForError(err)
+// kindOf returns what an error is about. The API server's answers mean the same as in package target.
+func kindOf(err error, otherwise helm.Kind) helm.Kind {
+	known := &helm.Error{}
 	switch {
 	case errors.As(err, &known):
 		return known.Kind
-	case reason == metav1.StatusReasonUnauthorized:
-		return helm.Unauthorized
-	case reason == metav1.StatusReasonInvalid, reason == metav1.StatusReasonBadRequest:
-		return helm.Rejected
-	case reason == metav1.StatusReasonAlreadyExists:
-		return helm.OwnedByOthers
-	case errors.Is(err, context.DeadlineExceeded):
+	case wait.Interrupted(err):
 		return helm.TimedOut
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return otherwise
+	}
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnauthorized:
+		return helm.Unauthorized
+	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest:
+		return helm.Rejected
+	case metav1.StatusReasonAlreadyExists:
+		return helm.OwnedByOthers
 	default:
+	}
+	if errors.As(err, new(apierrors.APIStatus)) || errors.As(err, new(*url.Error)) {
 		return helm.ClusterFailed
 	}
+	return otherwise
 }
 
-// inContext says what an error is about.
-func (o *operation) inContext(kind helm.Kind, text string) string {
-	switch kind {
-	case helm.ChartInvalid, helm.ValuesInvalid, helm.RenderFailed, helm.LimitExceeded, helm.Refused:
-		return text
-	default:
+// advice says where the object of an error comes from, and what to do about it if options of the deploy item can
+// help.
+func (o *operation) advice(kind helm.Kind, err error) string {
+	if kind == helm.OwnedByOthers {
+		return "; delete it, or set takeOwnership to take it over"
 	}
-	name := o.req.Release.Name
-	switch o.req.Action {
-	case helm.Install, helm.Upgrade:
-		return fmt.Sprintf("deploy release %s: %s", name, text)
-	case helm.Uninstall:
-		return fmt.Sprintf("uninstall release %s: %s", name, text)
-	case helm.Render, helm.Values:
-		return text
-	default:
-		return text
-	}
-}
-
-// afterwards says what an atomic operation has done after its failure.
-func (o *operation) afterwards(behind []error) string {
-	h := o.stored()
-	if !o.req.Options.Atomic || h == nil || o.req.Action == helm.Uninstall {
+	status := &apierrors.StatusError{}
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
 		return ""
 	}
-	second := ""
-	if len(behind) > 1 {
-		second = ": " + behind[len(behind)-1].Error()
-	}
-	running, what := h.current()
-	all, err := h.revisions()
-	switch {
-	case err != nil || running == nil:
+	details := status.ErrStatus.Details
+	switch template := o.templates[details.Kind+"/"+details.Name]; {
+	case template != "":
+		return "; it is from template " + template
+	case !apierrors.IsNotFound(err) || details.Kind != "namespaces":
 		return ""
-	case len(all) == 0:
-		return "; what was installed has been uninstalled, because atomic is set"
-	case what == "delete":
-		return "; to uninstall what was installed has failed as well" + second
-	case !strings.HasPrefix(running.Info.Description, "Rollback to "):
-		return "; there is no revision to roll back to, although atomic is set"
-	case all[len(all)-1].Info.Status == release.StatusDeployed:
-		return "; the release has been rolled back, because atomic is set"
+	case details.Name == o.req.Release.Namespace && !o.req.CreateNamespace:
+		return "; set createNamespace, or create the namespace"
 	default:
-		return "; the rollback has failed as well" + second
+		return "; create the namespace"
 	}
 }

@@ -1,23 +1,26 @@
-// Package helm3 does what package helm asks for with version 3 of the Helm library. No other package knows the library.
+// Package helm3 does what package helm asks for with version 3 of the Helm library. No other package knows the
+// library.
 //
 // # What it adds to Helm
 //
-// Helm's operations know no cancelling: they poll and watch for themselves, and leave goroutines behind. Here they run to their end in
-// every case, but everything they wait for ends with the context: requests to the cluster fail, and waits are those of this package. What
-// is left of the time is for the release: the revision that was in the making is noted as failed. See operation and history.
+// Helm's operations cannot be cancelled. When the context ends, all requests to the cluster fail and no wait goes
+// on, so that an operation comes to its end soon. The time that is left is for the release: the revision in
+// progress is marked as failed. See operation and history.
 //
-// Only rendering cannot be ended: a template that runs for ever keeps its goroutine, from which nothing comes any more when Run has
-// returned. To get rid of it the process must be ended, and so it must when a template uses up the memory or the stack. That is what
-// package worker is for.
+// Goroutines may be left behind, in a wait of Helm's or in a template that never ends. They send no requests and
+// call no observer when Run has returned; only the end of the process ends them. It also ends a template that uses
+// up the memory or the stack, see package worker.
 //
 // # What is stored when
 //
-// A revision is a Secret with a status. An install writes pending-install and then deployed or failed. An upgrade writes pending-upgrade,
-// then the revision before as superseded, then deployed; in the end there may be a time without any deployed revision. A rollback, which
-// is part of a failed atomic upgrade, writes pending-rollback as a revision of its own, then superseded, then deployed. An uninstall writes
-// uninstalling and deletes the revisions, the newest last. Hooks write the same status again. When all this ends halfway, the newest
-// revision is pending or uninstalling. Once it is marked as failed, see Request.Interrupted, the next upgrade goes on from the last deployed
-// revision, or from the failed one if none is deployed, and takes over the objects that were made already. See TestCrash.
+// A revision is a Secret with a status. An install writes pending-install and then deployed or failed. An upgrade
+// writes pending-upgrade, then the revision before as superseded, then deployed; in the end there may be a time
+// without any deployed revision. A rollback, which is part of a failed atomic upgrade, writes pending-rollback as a
+// revision of its own, then superseded, then deployed. An uninstall writes uninstalling and deletes the revisions,
+// the newest last. Hooks write the same status again. When all this ends halfway, the newest revision is pending or
+// uninstalling. Once it is marked as failed, see Request.Interrupted, the next upgrade goes on from the last
+// deployed revision, or from the failed one if none is deployed, and takes over the objects that were made already.
+// See TestCrashAtEachStep of the deployer.
 package helm3
 
 import (
@@ -26,7 +29,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"runtime"
 	"sync"
 	"time"
 
@@ -36,42 +38,31 @@ import (
 )
 
 const (
-	// orderly is how long Helm may take to come to an end after the context has ended, and bookkeeping how long the release may be
-	// written to after that. Together they are less than the two seconds that a caller allows.
-	orderly     = time.Second
-	bookkeeping = 700 * time.Millisecond
+	// gracePeriod is how long Helm may take to come to an end after the context has ended, and cleanupTime how long the
+	// release may be written to after that. Together they are less than the two seconds that a caller allows.
+	gracePeriod = time.Second
+	cleanupTime = 700 * time.Millisecond
 )
 
 // Client carries requests out with the Helm library.
 type Client struct {
-	wrap func(http.RoundTripper) http.RoundTripper
+	wrap []func(http.RoundTripper) http.RoundTripper
 }
 
 var _ helm.Helm = (*Client)(nil)
 
-// Option sets up a Client.
-type Option func(*Client)
+// setup sets up what the library keeps for the whole process.
+var setup sync.Once
 
-// WrapTransport puts a round tripper around the transport of all requests to clusters.
-func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
-	return func(c *Client) { c.wrap = wrap }
-}
-
-// settleIn sets up what the library keeps for the whole process.
-var settleIn sync.Once
-
-// New returns a client. It takes the standard logger away from the process: Helm writes values to it.
-func New(opts ...Option) *Client {
-	settleIn.Do(func() {
+// New returns a client that puts round trippers around the transport of all requests to clusters. It takes the
+// standard logger away from the process: Helm writes values to it.
+func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
+	setup.Do(func() {
 		log.SetOutput(io.Discard)
 		// The name that the command line uses: whoever goes on with the other of both owns the same fields.
 		kube.ManagedFieldsManager = "helm"
 	})
-	c := &Client{wrap: func(next http.RoundTripper) http.RoundTripper { return next }}
-	for _, opt := range opts {
-		opt(c)
-	}
-	return c
+	return &Client{wrap: wrap}
 }
 
 // outcome is what an operation has come to.
@@ -80,60 +71,42 @@ type outcome struct {
 	err    error
 }
 
-// Run carries a request out. When ctx ends, it returns within two seconds. No request is sent to the cluster, and the observer is not
-// called, after it has returned.
+// Run carries a request out. When ctx ends, it returns within two seconds. No request is sent to the cluster, and
+// the observer is not called, after it has returned.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
-	o := newOperation(ctx, c, req, observer)
+	o, err := newOperation(ctx, c, req, observer)
+	if err != nil {
+		return nil, err
+	}
 	defer o.close()
 	done := make(chan outcome, 1)
-	go func() { done <- o.run() }()
-	select {
-	case out := <-done:
-		return o.conclude(out)
-	case <-o.clock.expired:
-		o.abandon()
-		return o.conclude(outcome{err: &helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf(
-			"loading and rendering takes more than %s; look for templates that recurse or loop without an end", req.Limits.RenderTime)}})
-	case <-ctx.Done():
-	}
-	select {
-	case out := <-done:
-		return o.conclude(out)
-	case <-time.After(orderly):
-		// Helm is busy with something that is no request.
-		o.abandon()
-		return o.conclude(outcome{err: ctx.Err()})
-	}
-}
-
-// run calls perform and survives it.
-func (o *operation) run() (out outcome) {
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
-		}
-		// The text of other panics may hold values.
-		text := fmt.Sprintf("a panic with a %T", r)
-		if err, ok := r.(runtime.Error); ok {
-			text = err.Error()
-		}
-		out = outcome{err: &helm.Error{Kind: helm.Crashed, Message: "the Helm library has failed: " + text}}
+	go func() {
+		result, err := o.perform()
+		done <- outcome{result, err}
 	}()
-	result, err := o.perform()
-	return outcome{result, err}
-}
-
-// conclude brings the release to a state from which the next request can go on, and the error to the form of package helm.
-func (o *operation) conclude(out outcome) (*helm.Result, error) {
-	unsettled := o.settle(out.err == nil)
+	var out outcome
+	select {
+	case out = <-done:
+	case <-o.ctx.Done():
+		select {
+		case out = <-done:
+		case <-time.After(gracePeriod):
+			// Helm is busy with something that is no request, such as a template.
+			out.err = o.ctx.Err()
+		}
+	}
+	if o.history != nil {
+		if err := o.history.finish(out.err == nil); err != nil && out.err == nil {
+			out.err = fmt.Errorf("note that the release is deployed: %w", err)
+		}
+	}
 	switch {
-	case out.err == nil && unsettled != nil:
-		return nil, o.explain(fmt.Errorf("note that the release is deployed: %w", unsettled))
 	case out.err == nil:
 		return out.result, nil
-	case o.caller.Err() != nil:
-		return nil, o.caller.Err()
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case o.ctx.Err() != nil:
+		return nil, o.over()
 	default:
 		return nil, o.explain(out.err)
 	}
@@ -151,6 +124,6 @@ func (o *operation) perform() (*helm.Result, error) {
 	case helm.Uninstall:
 		return o.uninstall()
 	default:
-		return nil, &helm.Error{Kind: helm.Rejected, Message: fmt.Sprintf("there is no action %q", o.req.Action)}
+		return nil, failure(helm.Rejected, "there is no action %q", o.req.Action)
 	}
 }

@@ -2,12 +2,10 @@ package helm3
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -15,12 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -28,44 +23,37 @@ import (
 
 // objectClient is Helm's client for objects, with these differences:
 //
-//   - It waits itself, see wait.go, and tells what is being done.
-//   - It does not download schemas to check objects with them. API servers have done that for years, and Helm's own check does nothing
-//     with those either.
-//   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds, and for others only when
-//     it takes them over, so that a change that somebody has made to a custom resource stays for ever.
-//   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more are gone: they hold up nothing.
+//   - It reports what is being done, and waits no longer than the operation lasts.
+//   - It does not download schemas to check objects with them. API servers have done that for years, and Helm's
+//     own check does nothing with those either.
+//   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds,
+//     and for others only when it takes them over, so that a change that somebody has made to a custom resource
+//     stays for ever.
+//   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more hold up nothing.
 //   - Logs of hooks are not fetched, since nobody knows what they hold.
 type objectClient struct {
-	*waiter
-
 	o     *operation
 	inner *kube.Client
-	// hooks are those that objects were built from.
-	hooks map[string]*release.Hook
-	// applied is the revision whose objects were applied already, so that the hooks that run are those that come after.
+	// hooks are those that lists were built from, by the first object.
+	hooks map[*resource.Info]*release.Hook
+	// applied is the revision whose objects were applied already, so that the hooks that run are those that come
+	// after.
 	applied *release.Release
-	// before is the failed installation that is being repeated; nil for none.
-	before *release.Release
+	// before are the manifests of failed installations of which one is being made again, the last one first; empty
+	// for none.
+	before string
 }
 
 var (
-	_ kube.Interface                    = (*objectClient)(nil)
-	_ kube.InterfaceExt                 = (*objectClient)(nil)
-	_ kube.InterfaceThreeWayMerge       = (*objectClient)(nil)
-	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
+	_ kube.Interface              = (*objectClient)(nil)
+	_ kube.InterfaceExt           = (*objectClient)(nil)
+	_ kube.InterfaceThreeWayMerge = (*objectClient)(nil)
 )
 
-func newObjectClient(o *operation, c *cluster) (*objectClient, error) {
-	clientSet, err := kubernetes.NewForConfig(c.work)
-	if err != nil {
-		return nil, fmt.Errorf("make a client of the target cluster: %w", err)
-	}
-	inner := kube.New(c)
-	inner.Namespace = c.namespace
-	inner.Log = o.journal.printf
-	return &objectClient{
-		waiter: newWaiter(o.ctx, clientSet, o.journal.printf), o: o, inner: inner, hooks: map[string]*release.Hook{},
-	}, nil
+func newObjectClient(o *operation) *objectClient {
+	inner := kube.New(o.cluster)
+	inner.Namespace, inner.Log = o.req.Release.Namespace, o.log
+	return &objectClient{o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}}
 }
 
 // IsReachable sends no request: those that come next will tell.
@@ -78,70 +66,38 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	list, err := k.inner.Build(bytes.NewReader(content), false)
-	// Helm asks for strictness where objects are going to be created. A rollback does not, but must not leave objects out.
+	// Helm asks for strictness where objects are going to be created. A rollback does not, but must not leave
+	// objects out.
 	running, what := k.o.history.current()
-	if err != nil && !strict && what != "rollback" && meta.IsNoMatchError(err) {
+	if !strict && what != "rollback" && meta.IsNoMatchError(err) {
 		list, err = k.buildServed(string(content))
 	}
 	if err != nil {
-		k.o.note(err)
-		return nil, err
+		return nil, k.o.failed(err)
 	}
-	k.recognise(running, string(content), list)
+	if running != nil && len(list) > 0 {
+		for _, h := range running.Hooks {
+			if h.Manifest == string(content) {
+				k.hooks[list[0]] = h
+			}
+		}
+	}
 	return list, nil
 }
 
-// recognise notes of which hook a list is.
-func (k *objectClient) recognise(running *release.Release, manifest string, list kube.ResourceList) {
-	if running == nil || len(list) == 0 {
-		return
-	}
-	for _, h := range running.Hooks {
-		if h.Manifest == manifest {
-			k.hooks[identity(list)] = h
-			return
-		}
-	}
-	delete(k.hooks, identity(list))
-}
-
-// identity tells lists of the same objects.
-func identity(list kube.ResourceList) string {
-	var b strings.Builder
-	for _, info := range list {
-		b.WriteString(info.ObjectName() + "/" + info.Namespace + " ")
-	}
-	return b.String()
-}
-
-// buildServed is Build without the objects whose kinds are not served. Those that are served in another version only are taken in that.
+// buildServed is Build without the objects whose kinds are not served.
 func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
-	documents, err := parseManifest(manifest)
+	objects, err := objectsOf("", manifest)
 	if err != nil {
 		return nil, err
 	}
 	var list kube.ResourceList
-	for _, o := range objectsOf(documents) {
-		content := unstructured.Unstructured{}
-		if err := json.Unmarshal(o.JSON, &content.Object); err != nil {
-			return nil, fmt.Errorf("read an object: %w", err)
-		}
-		kind := content.GroupVersionKind()
-		served, err := k.served(kind)
+	for _, o := range objects {
+		infos, err := k.inner.Build(bytes.NewReader(o.JSON), false)
 		if meta.IsNoMatchError(err) {
-			k.o.journal.printf("%s %q of the release is left alone: the cluster does not serve the kind %s any more",
-				kind.Kind, content.GetName(), kind.GroupVersion())
+			k.o.log("an object of the release is left alone, since its kind is not served any more: %v", err)
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		content.SetGroupVersionKind(served)
-		text, err := yaml.Marshal(content.Object)
-		if err != nil {
-			return nil, fmt.Errorf("write an object: %w", err)
-		}
-		infos, err := k.inner.Build(bytes.NewReader(text), false)
 		if err != nil {
 			return nil, err
 		}
@@ -150,33 +106,37 @@ func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 	return list, nil
 }
 
-func (k *objectClient) served(kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
-	mapper := k.o.cluster.mapper
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = mapper.RESTMapping(kind.GroupKind())
+// hookOf returns the hook that a list is of; nil for other objects.
+func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
+	if len(resources) == 0 {
+		return nil
 	}
-	if err != nil {
-		return kind, err
-	}
-	return mapping.GroupVersionKind, nil
+	return k.hooks[resources[0]]
 }
 
 // Create creates objects: those of the release, of a hook, or definitions of kinds.
 func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	running, _ := k.o.history.current()
 	if running == nil {
-		k.o.progress("InstallDefinitions", "Installing definitions of the folder crds: "+enumerate(resources))
-		return k.inner.Create(resources)
+		k.o.progress("InstallDefinitions", "Installing definitions of the folder crds: %s", enumerate(resources))
+		result, err := k.inner.Create(resources)
+		if apierrors.IsAlreadyExists(err) { // Helm leaves it alone
+			return result, err
+		}
+		return result, k.o.failed(err)
 	}
-	if h := k.hooks[identity(resources)]; h != nil {
-		k.o.progress("RunHook", k.describe(h))
+	if h := k.hookOf(resources); h != nil {
+		k.o.progress("RunHook", "%s", k.describe(h))
 		result, err := k.inner.Create(resources)
 		return result, k.hookFailed(h, err)
 	}
-	k.o.progress("CreateObjects", "Creating "+enumerate(resources))
+	if k.before != "" {
+		return k.Update(nil, resources, false)
+	}
+	k.o.progress("CreateObjects", "Creating %s", enumerate(resources))
 	k.applied = running
-	return k.inner.Create(resources)
+	result, err := k.inner.Create(resources)
+	return result, k.o.failed(err)
 }
 
 // Update brings objects to the target, and deletes those that are not in it.
@@ -188,42 +148,68 @@ func (k *objectClient) Update(original, target kube.ResourceList, force bool) (*
 func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	k.applied, _ = k.o.history.current()
 	target = k.withoutGone(target)
-	k.o.progress("UpdateObjects", "Updating "+enumerate(target))
-	original, err := k.asBefore(original)
-	if err != nil {
-		return &kube.Result{}, err
+	k.o.progress("UpdateObjects", "Updating %s", enumerate(target))
+	if k.before != "" {
+		var err error
+		if original, err = k.asBefore(original, target); err != nil {
+			return &kube.Result{}, k.o.failed(err)
+		}
 	}
 	for _, info := range target {
 		// A merge refuses to change the version, which is not part of what is stored.
-		before := original.Get(info)
-		if before == nil || before == info {
-			continue
-		}
-		if old, ok := before.Object.(*unstructured.Unstructured); ok {
-			old.SetAPIVersion(info.Mapping.GroupVersionKind.GroupVersion().String())
+		if before := original.Get(info); before != nil && before != info {
+			if old, ok := before.Object.(*unstructured.Unstructured); ok {
+				old.SetAPIVersion(info.Mapping.GroupVersionKind.GroupVersion().String())
+			}
 		}
 	}
+	k.o.refusal.Store(nil)
 	result, err := k.inner.UpdateThreeWayMerge(original, target, force)
+	if refusal := k.o.refusal.Load(); err != nil && refusal != nil {
+		_ = k.o.failed(refusal) // Helm makes a text of it
+	}
 	if result == nil {
 		result = &kube.Result{} // Helm reads it even after an error
 	}
-	return result, err
+	return result, k.o.failed(err)
 }
 
-// Delete deletes objects.
-func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
-	return k.DeleteWithPropagationPolicy(resources, metav1.DeletePropagationBackground)
-}
-
-// DeleteWithPropagationPolicy deletes objects. Those of hooks are deleted as part of running them.
-func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	if k.hooks[identity(resources)] == nil && len(resources) > 0 {
-		k.applied, _ = k.o.history.current()
-		k.o.progress("DeleteObjects", "Deleting "+enumerate(resources))
+// asBefore returns objects as failed installations had them, so that what only those had is removed: Helm compares
+// with what is being installed. existing are objects that exist and are to be installed.
+func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.ResourceList, error) {
+	before, err := k.buildServed(k.before)
+	if err != nil {
+		return nil, fmt.Errorf("read what failed installations have made: %w", err)
 	}
-	result, errs := k.inner.DeleteWithPropagationPolicy(resources, policy)
+	original := append(before.Intersect(existing), existing.Difference(before)...)
+	for _, info := range before.Difference(target) {
+		err := info.Get()
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what failed installations have made: %w", err)
+		}
+		// It may be another release's that a failed installation has not made.
+		of, err := meta.NewAccessor().Annotations(info.Object)
+		is := helm.Release{Namespace: of["meta.helm.sh/release-namespace"], Name: of["meta.helm.sh/release-name"]}
+		if err == nil && is == k.o.req.Release {
+			original = append(original, info)
+		}
+	}
+	return original, nil
+}
+
+// Delete deletes objects, and what depends on them in the background. Those of hooks are deleted as part of running
+// them.
+func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+	if k.hookOf(resources) == nil && len(resources) > 0 {
+		k.applied, _ = k.o.history.current()
+		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
+	}
+	result, errs := k.inner.Delete(resources)
 	for _, err := range errs {
-		k.o.note(err)
+		_ = k.o.failed(err) // Helm makes a text of them
 	}
 	return result, errs
 }
@@ -231,7 +217,8 @@ func (k *objectClient) DeleteWithPropagationPolicy(resources kube.ResourceList, 
 // withoutGone leaves out what has done its work and is gone.
 func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceList {
 	return resources.Filter(func(info *resource.Info) bool {
-		key := object.Key{Group: info.Mapping.GroupVersionKind.Group, Kind: info.Mapping.GroupVersionKind.Kind, Name: info.Name}
+		kind := info.Mapping.GroupVersionKind
+		key := object.Key{Group: kind.Group, Kind: kind.Kind, Name: info.Name}
 		if info.Namespaced() {
 			key.Namespace = info.Namespace
 		}
@@ -241,30 +228,58 @@ func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceLis
 
 // Wait waits until objects are ready.
 func (k *objectClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	resources = k.withoutGone(resources)
-	k.o.progress("WaitForObjects", "Waiting until these are ready: "+enumerate(resources))
-	return k.noted(k.waitReady(resources, k.within(timeout), false))
+	return k.wait("WaitForObjects", "ready", k.withoutGone(resources), timeout, k.inner.Wait)
 }
 
 // WaitWithJobs waits until objects are ready and Jobs are complete.
 func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Duration) error {
-	resources = k.withoutGone(resources)
-	k.o.progress("WaitForObjects", "Waiting until these are ready: "+enumerate(resources))
-	return k.noted(k.waitReady(resources, k.within(timeout), true))
+	return k.wait("WaitForObjects", "ready", k.withoutGone(resources), timeout, k.inner.WaitWithJobs)
 }
 
 // WaitForDelete waits until objects are gone.
 func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	if k.hooks[identity(resources)] == nil && len(resources) > 0 {
-		k.o.progress("WaitForDeletion", "Waiting until these are gone: "+enumerate(resources))
+	step := "WaitForDeletion"
+	if len(resources) == 0 || k.hookOf(resources) != nil {
+		step = ""
 	}
-	return k.noted(k.waitGone(resources, k.within(timeout)))
+	return k.wait(step, "gone", resources, timeout, k.inner.WaitForDelete)
 }
 
 // WatchUntilReady waits until the objects of a hook are complete.
 func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	h := k.hooks[identity(resources)]
-	return k.hookFailed(h, k.waitComplete(resources, k.within(timeout)))
+	timeout = k.within(timeout)
+	err := k.untilOver(func() error { return k.inner.WatchUntilReady(resources, timeout) })
+	if wait.Interrupted(err) {
+		err = fmt.Errorf("not complete within %s: %w", timeout, err)
+	}
+	return k.hookFailed(k.hookOf(resources), err)
+}
+
+// wait waits until objects are in a state, and reports that as a step unless it has no name.
+func (k *objectClient) wait(
+	step, state string, resources kube.ResourceList, timeout time.Duration,
+	wait func(kube.ResourceList, time.Duration) error,
+) error {
+	if step != "" {
+		k.o.progress(step, "Waiting until these are %s: %s", state, enumerate(resources))
+	}
+	timeout = k.within(timeout)
+	if err := k.untilOver(func() error { return wait(resources, timeout) }); err != nil {
+		return k.o.failed(fmt.Errorf("not %s within %s: %s: %w", state, timeout, enumerate(resources), err))
+	}
+	return nil
+}
+
+// untilOver leaves a wait of Helm when the operation is over.
+func (k *objectClient) untilOver(wait func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	select {
+	case err := <-done:
+		return err
+	case <-k.o.ctx.Done():
+		return k.o.ctx.Err()
+	}
 }
 
 // WaitAndGetCompletedPodPhase is for tests of charts, which are not run.
@@ -282,30 +297,16 @@ func (k *objectClient) within(timeout time.Duration) time.Duration {
 	return timeout.Round(time.Millisecond)
 }
 
-func (k *objectClient) noted(err error) error {
-	if err != nil {
-		k.o.note(err)
-	}
-	return err
-}
-
 // hookFailed says which hook it is that has failed.
 func (k *objectClient) hookFailed(h *release.Hook, err error) error {
 	if err == nil {
 		return nil
 	}
-	if h == nil {
-		return k.noted(err)
+	kind := helm.HookFailed
+	if errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err) || wait.Interrupted(err) {
+		kind = kindOf(err, helm.ClusterFailed)
 	}
-	failure := &helm.Error{Kind: helm.HookFailed, Template: h.Path, Message: fmt.Sprintf("%s has failed: %s", k.describe(h), tidy(err.Error()))}
-	var timeout *helm.Error
-	switch {
-	case errors.As(err, &timeout):
-		failure.Kind, failure.Message = timeout.Kind, fmt.Sprintf("%s: %s", k.describe(h), timeout.Message)
-	case errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err):
-		failure.Kind = kindOf(err)
-	}
-	return k.noted(failure)
+	return k.o.failed(failure(kind, "%s has failed: %v", k.describe(h), err))
 }
 
 // describe names a hook, and when it runs.
@@ -320,13 +321,9 @@ func (k *objectClient) describe(h *release.Hook) string {
 
 // enumerate names some of the objects.
 func enumerate(resources kube.ResourceList) string {
-	const most = 5
 	var names []string
-	for _, info := range resources[:min(most, len(resources))] {
+	for _, info := range resources {
 		names = append(names, info.Mapping.GroupVersionKind.Kind+" "+info.Name)
 	}
-	if more := len(resources) - most; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
+	return object.Enumerate(names, ", ", 5)
 }

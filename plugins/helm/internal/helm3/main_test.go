@@ -44,7 +44,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: plugintest.New(t), audience: &audience{}}
-	w.client, w.kubeconfig = helm3.New(helm3.WrapTransport(w.Requests.Wrap)), w.Kubeconfig(plugintest.Config())
+	w.client, w.kubeconfig = helm3.New(w.Requests.Wrap), w.Kubeconfig(plugintest.Config())
 	return w
 }
 
@@ -141,7 +141,8 @@ func asError(t testing.TB, err error) *helm.Error {
 	return known
 }
 
-// history returns the statuses of the release's revisions, oldest first, such as "1:superseded", as the ordinary library reads them.
+// history returns the statuses of the release's revisions, oldest first, such as "1:superseded", as the ordinary
+// library reads them.
 func (w *world) history() []string {
 	w.Helper()
 	var all []string

@@ -3,233 +3,189 @@ package helm3
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 )
 
+// step is how far an operation has come.
+type step int
+
+const (
+	// asking: the target, for its version, its kinds and the release.
+	asking step = iota
+	// loading and rendering are work for the chart alone, but for what templates look up; their time is limited.
+	loading
+	rendering
+	// checking: whether the objects belong to others.
+	checking
+	// changing: a revision is stored, so that objects can be created.
+	changing
+)
+
 // operation is one request that is carried out.
 type operation struct {
-	// caller is the context of the call, and ctx ends with it or when the operation is given up.
-	caller   context.Context
-	ctx      context.Context
-	giveUp   context.CancelFunc
-	client   *Client
 	req      *helm.Request
-	audience *audience
-	journal  *journal
+	listener *listener
 	secrecy  *secrecy.Secrecy
-	clock    *clock
+	// ctx ends with the call, or when it takes too long to render. Its cause says which.
+	ctx   context.Context
+	stop  context.CancelCauseFunc
+	timer *time.Timer
+	// cleanup ends later than ctx, so that a release can be written to when everything else has ended.
+	cleanup    context.Context
+	endCleanup context.CancelFunc
 
-	// books ends later than ctx, so that a release can be written to when everything else has ended.
-	books    context.Context
-	endBooks context.CancelFunc
-
-	mu        sync.Mutex
-	abandoned bool
-	causes    []cause
-	// rendered are the objects of the chart, once Helm has rendered it.
-	rendered []rendered
-
-	// These are set by connect, before Helm begins.
+	// These are nil without a kubeconfig.
 	cluster *cluster
 	history *history
 	objects *objectClient
 	config  *action.Configuration
+	// refusal is what the API server has refused first since an update began.
+	refusal atomic.Pointer[apierrors.StatusError]
+
+	mu   sync.Mutex
+	step step
+	// cause is the first error of a step of Helm, which passes on no more than the text of it.
+	cause error
+	// lines are the last ones of Helm's log since the step began that has failed.
+	lines []string
+	// templates are where objects come from, by kind and name.
+	templates map[string]string
 }
 
-// cause is an error that was met on the way. Helm makes texts of errors, in which they are found again.
-type cause struct {
-	text string
-	err  error
-}
-
-func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) *operation {
-	o := &operation{caller: ctx, client: c, req: req, secrecy: secrecy.New(req.Values)}
+// newOperation makes the clients that Helm needs as well. It sends no request.
+func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
+	o := &operation{req: req, listener: &listener{observer: observer}, secrecy: secrecy.New(req.Values)}
 	o.secrecy.Publish(req.Release.Name, req.Release.Namespace)
-	o.ctx, o.giveUp = context.WithCancel(ctx)
-	o.audience = newAudience(observer)
-	o.journal = &journal{audience: o.audience, secrecy: o.secrecy}
-	o.clock = newClock(req.Limits.RenderTime)
-	var cancel context.CancelFunc
-	o.books, cancel = context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(orderly+bookkeeping, cancel)
-		context.AfterFunc(o.books, func() { timer.Stop() })
+	ended, stop := context.WithCancelCause(ctx)
+	o.ctx, o.stop = ended, stop
+	o.timer = time.AfterFunc(req.Limits.RenderTime, func() {
+		o.stop(failure(helm.LimitExceeded, "loading and rendering takes more than %s; "+
+			"look for templates that recurse or loop without an end", req.Limits.RenderTime))
 	})
-	o.endBooks = func() { stop(); cancel() }
-	return o
-}
-
-// stored returns the history, if it has come to that.
-func (o *operation) stored() *history {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.history
-}
-
-// abandon keeps Helm, which is still busy, from doing anything that can be seen.
-func (o *operation) abandon() {
-	o.mu.Lock()
-	o.abandoned = true
-	h := o.history
-	o.mu.Unlock()
-	o.giveUp()
-	if h != nil {
-		h.seal()
+	o.timer.Stop()
+	var cancel context.CancelFunc
+	o.cleanup, cancel = context.WithCancel(context.WithoutCancel(ctx))
+	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
+	o.endCleanup = func() { dismiss(); cancel() }
+	if len(req.Kubeconfig) == 0 {
+		return o, nil
 	}
-}
-
-// store sets the history. It fails if Helm was abandoned, which a history that comes after that would not know.
-func (o *operation) store(h *history) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.abandoned {
-		return errOver
+	if err := o.connect(c); err != nil {
+		o.close()
+		return nil, err
 	}
-	o.history = h
-	return nil
-}
-
-// settle calls that of the history, if it has come to that.
-func (o *operation) settle(succeeded bool) error {
-	if h := o.stored(); h != nil {
-		return h.settle(succeeded)
-	}
-	return nil
+	return o, nil
 }
 
 func (o *operation) close() {
-	o.clock.stop()
-	o.giveUp()
-	o.endBooks()
+	o.timer.Stop()
+	o.stop(errors.New("the request is over"))
+	o.endCleanup()
+	o.listener.close()
+}
+
+// over returns why the operation must end before it is done.
+func (o *operation) over() error { return context.Cause(o.ctx) }
+
+// enter notes that a step begins.
+func (o *operation) enter(s step) {
 	o.mu.Lock()
-	c := o.cluster
+	defer o.mu.Unlock()
+	o.step = s
+	if s == loading || s == rendering {
+		o.timer.Reset(o.req.Limits.RenderTime)
+		return
+	}
+	o.timer.Stop()
+}
+
+// failed keeps why a step of Helm has failed, if it has and is the first one.
+func (o *operation) failed(err error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cause == nil {
+		o.cause = err
+	}
+	return err
+}
+
+// progress reports what is being done from now on.
+func (o *operation) progress(step, format string, args ...any) {
+	o.mu.Lock()
+	if o.cause == nil {
+		o.lines = nil
+	}
 	o.mu.Unlock()
-	if c != nil {
-		c.close()
-	}
-	o.audience.close()
+	message := o.secrecy.Hide(fmt.Sprintf(format, args...))
+	o.listener.call(func(observer helm.Observer) { observer.Progress(step, message) })
 }
 
-// progress tells the observer what is being done.
-func (o *operation) progress(step, message string) {
-	o.audience.progress(step, o.secrecy.Hide(message))
-}
+const (
+	// maxLines is how many lines of the log go with an error.
+	maxLines = 5
+	// maxLine and maxMessage bound texts, in bytes.
+	maxLine    = 500
+	maxMessage = 4000
+)
 
-// note keeps an error that Helm will make a text of.
-func (o *operation) note(err error) {
+// log is Helm's log about objects. The last lines go with an error.
+func (o *operation) log(format string, args ...any) {
+	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	const most = 100
-	if len(o.causes) < most {
-		o.causes = append(o.causes, cause{text: err.Error(), err: err})
+	known := slices.Contains(o.lines, line) // it is repeated while Helm waits
+	if !known && o.cause == nil {
+		o.lines = append(o.lines[max(0, len(o.lines)-maxLines+1):], line)
+	}
+	o.mu.Unlock()
+	if !known {
+		o.listener.call(func(observer helm.Observer) { observer.Log(line) })
 	}
 }
 
-// behind returns the errors that were noted and that err tells about, in the order in which they have happened.
-func (o *operation) behind(err error) []error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	text := err.Error()
-	var found []error
-	for _, c := range o.causes {
-		if strings.Contains(text, c.text) {
-			found = append(found, c.err)
-		}
+// logSteps is Helm's log about its own steps and records, which explains no error.
+func (o *operation) logSteps(format string, args ...any) {
+	line := o.text(fmt.Sprintf(format, args...), maxLine)
+	o.listener.call(func(observer helm.Observer) { observer.Log(line) })
+}
+
+// text makes one line without values of a text.
+func (o *operation) text(text string, most int) string {
+	text = o.secrecy.Hide(strings.Join(strings.Fields(text), " "))
+	if len(text) <= most {
+		return text
 	}
-	return found
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// templateOf returns the template of the object that a text is about; empty if that is not known.
-func (o *operation) templateOf(text string) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return findRendered(o.rendered, text)
-}
-
-// clock ends what takes too long. It can be started again after it was stopped; what was used up before does not count.
-type clock struct {
-	limit   time.Duration
-	expired chan struct{}
-
-	mu    sync.Mutex
-	timer *time.Timer
-	once  sync.Once
-}
-
-func newClock(limit time.Duration) *clock { return &clock{limit: limit, expired: make(chan struct{})} }
-
-func (c *clock) start() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.timer = time.AfterFunc(c.limit, func() { c.once.Do(func() { close(c.expired) }) })
-}
-
-func (c *clock) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-}
-
-var errOver = errors.New("the request is over")
-
-// audience calls the observer, one call at a time and none after the end.
-type audience struct {
+// listener calls the observer, one call at a time and none after the end.
+type listener struct {
 	observer helm.Observer
-	turn     chan struct{}
-	over     chan struct{}
+
+	mu   sync.Mutex
+	over bool
 }
 
-func newAudience(observer helm.Observer) *audience {
-	return &audience{observer: observer, turn: make(chan struct{}, 1), over: make(chan struct{})}
-}
-
-// call waits for its turn and returns false if there is none any more.
-func (a *audience) call(do func()) bool {
-	select {
-	case <-a.over:
-		return false
-	case a.turn <- struct{}{}:
-	}
-	defer func() { <-a.turn }()
-	select {
-	case <-a.over:
-		return false
-	default:
-		do()
-		return true
+func (l *listener) call(do func(helm.Observer)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		do(l.observer)
 	}
 }
 
-func (a *audience) progress(step, message string) {
-	a.call(func() { a.observer.Progress(step, message) })
-}
-
-func (a *audience) log(line string) { a.call(func() { a.observer.Log(line) }) }
-
-func (a *audience) rendered(ctx context.Context, objects []helm.Object) (replaced []helm.Object, err error) {
-	if !a.call(func() { replaced, err = a.observer.Rendered(ctx, objects) }) {
-		return nil, errOver
-	}
-	return replaced, err
-}
-
-// close waits for a call that is being made, unless it takes long: then the observer does not heed its context.
-func (a *audience) close() {
-	close(a.over)
-	select {
-	case a.turn <- struct{}{}:
-	case <-time.After(100 * time.Millisecond):
-	}
+func (l *listener) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
 }

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,16 +21,12 @@ import (
 // Helm bounds each archive by itself; contents bounds a chart with all of its sub-charts.
 func init() { loader.MaxDecompressedChartSize = math.MaxInt64 }
 
-// source is a chart that was read but not prepared: preparing changes it.
-type source struct {
-	files []*loader.BufferedFile
-}
-
 // readChart reads the archive of the request.
-func (o *operation) readChart() (*source, error) {
+func (o *operation) readChart() ([]*loader.BufferedFile, error) {
 	archive, err := os.ReadFile(o.req.Chart.Path)
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: reason(err)} // a disk may do better the next time
+		// A disk may do better the next time. The path is of no use to anybody but this process.
+		return nil, failure(helm.ClusterFailed, "%s", strings.ReplaceAll(err.Error(), o.req.Chart.Path, "the chart"))
 	}
 	c := contents{limits: o.req.Limits}
 	if err := c.check(bytes.NewReader(archive), ""); err != nil {
@@ -39,18 +34,9 @@ func (o *operation) readChart() (*source, error) {
 	}
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
 	if err != nil {
-		return nil, &helm.Error{Kind: helm.ChartInvalid, Message: fmt.Sprintf(
-			"the chart archive cannot be read: %s; pack the chart with `helm package`", tidy(err.Error()))}
+		return nil, failure(helm.ChartInvalid, "the chart archive cannot be read: %s; pack the chart with `helm package`", err)
 	}
-	return &source{files: files}, nil
-}
-
-// reason returns what an error of the file says without its path, which is of no use to anybody but this process.
-func reason(err error) string {
-	if of, ok := errors.AsType[*os.PathError](err); ok {
-		return of.Op + " the chart: " + of.Err.Error()
-	}
-	return "read the chart: " + err.Error()
+	return files, nil
 }
 
 // maxName is how long a path may be on Linux.
@@ -63,8 +49,8 @@ type contents struct {
 	files  int
 }
 
-// check refuses what Helm's loader does not: names that lead out of the chart, links and other entries (it makes empty
-// files of them), and more than the limits allow. An archive that cannot be read is left to the loader.
+// check refuses what Helm's loader does not: names that lead out of the chart, links and other entries (it makes
+// empty files of them), and more than the limits allow. An archive that cannot be read is left to the loader.
 func (c *contents) check(archive io.Reader, parent string) error {
 	unzipped, err := gzip.NewReader(archive)
 	if err != nil {
@@ -126,15 +112,14 @@ func refused(kind helm.Kind, name, format string, args ...any) error {
 	if len(name) > enough {
 		name = "..." + name[len(name)-enough:]
 	}
-	message := fmt.Sprintf("the file %q of the chart ", name) + fmt.Sprintf(format, args...)
-	return &helm.Error{Kind: kind, Message: message}
+	return failure(kind, "the file %q of the chart %s", name, fmt.Sprintf(format, args...))
 }
 
-// load has the library read the files.
-func (s *source) load() (*chart.Chart, error) {
-	loaded, err := loader.LoadFiles(s.files)
+// load makes a chart of its files. Each call returns another one: the library changes what it is given.
+func load(files []*loader.BufferedFile) (*chart.Chart, error) {
+	loaded, err := loader.LoadFiles(files)
 	if err != nil {
-		return nil, unreadable(loaded, err)
+		return nil, failure(helm.ChartInvalid, "the chart cannot be loaded: %v", err)
 	}
 	return loaded, nil
 }

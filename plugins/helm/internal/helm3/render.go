@@ -1,7 +1,6 @@
 package helm3
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -12,7 +11,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
-	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/yaml"
@@ -20,95 +18,62 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// renderOnly is the action Render.
+// renderOnly is the action Render. It does what Helm does when it makes the revision.
 func (o *operation) renderOnly() (*helm.Result, error) {
 	c, err := o.prepare()
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := definitionsOf(c)
+	result := &helm.Result{Chart: metadataOf(c)}
+	if result.Definitions, err = definitionsOf(c); err != nil {
+		return nil, err
+	}
+	capabilities, err := o.capabilities(c)
 	if err != nil {
 		return nil, err
 	}
-	if len(o.req.Kubeconfig) > 0 {
-		if err := o.connect(); err != nil {
-			return nil, err
-		}
-		if err := o.checkCluster(c); err != nil {
-			return nil, err
-		}
-	}
-	metadata := metadataOf(c)
-	o.progress("Render", "Rendering chart "+nameOf(c))
-	manifest, hooks, ignored, err := o.render(c)
+	o.progress("Render", "Rendering chart %s", nameOf(c))
+	o.enter(rendering)
+	files, err := o.render(c, capabilities)
 	if err != nil {
 		return nil, err
-	}
-	written, err := hooksOf(hooks)
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range written {
-		o.secrecy.LearnObject(h.JSON)
-	}
-	documents, err := parseManifest(manifest)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := o.show(objectsOf(documents))
-	if err != nil {
-		return nil, err
-	}
-	return &helm.Result{Chart: metadata, Definitions: definitions, Objects: objects, Hooks: written, Ignored: ignored}, nil
-}
-
-// render renders the chart as Helm does when it makes the revision. ignored is as in helm.Result.
-func (o *operation) render(c *chart.Chart) (manifest string, hooks []*release.Hook, ignored []string, err error) {
-	capabilities, err := o.capabilities()
-	if err != nil {
-		return "", nil, nil, err
-	}
-	o.clock.start()
-	defer o.clock.stop()
-	_, given, err := o.combine(c)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	upgrade := o.req.Revision > 1
-	options := chartutil.ReleaseOptions{
-		Name: o.req.Release.Name, Namespace: o.req.Release.Namespace, Revision: o.req.Revision, IsUpgrade: upgrade, IsInstall: !upgrade,
-	}
-	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, options, capabilities, true) // see validate
-	if err != nil {
-		return "", nil, nil, err
-	}
-	var files map[string]string
-	if o.cluster != nil {
-		files, err = engine.RenderWithClientProvider(c, values, o.cluster)
-	} else {
-		files, err = engine.Render(c, values)
-	}
-	if err != nil {
-		return "", nil, nil, err
 	}
 	if o.req.Revision == 0 {
-		ignored = ignore(files)
+		result.Ignored = ignore(files)
 	}
-	manifest, hooks, err = o.sort(files)
-	return manifest, hooks, ignored, err
+	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, err
+	}
+	if result.Hooks, err = o.hooksOf(hooks); err != nil {
+		return nil, err
+	}
+	var objects []helm.Object
+	for _, m := range manifests {
+		found, err := objectsOf(m.Name, m.Content)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, found...)
+	}
+	o.enter(asking)
+	result.Objects, err = o.show(objects)
+	return result, err
 }
 
 // capabilities are those of the cluster, or those that Helm assumes without one.
-func (o *operation) capabilities() (*chartutil.Capabilities, error) {
+func (o *operation) capabilities(c *chart.Chart) (*chartutil.Capabilities, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	if o.cluster == nil {
 		return capabilities, nil
 	}
-	version, err := o.cluster.discovery.version()
+	version, err := o.checkCluster(c)
 	if err != nil {
-		return nil, fmt.Errorf("ask the target cluster for its version: %w", err)
+		return nil, err
 	}
-	capabilities.KubeVersion = chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor}
+	capabilities.KubeVersion = chartutil.KubeVersion{
+		Version: version.GitVersion, Major: version.Major, Minor: version.Minor,
+	}
 	capabilities.APIVersions, err = action.GetVersionSet(o.cluster.discovery)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the target cluster for its kinds: %w", err)
@@ -116,11 +81,44 @@ func (o *operation) capabilities() (*chartutil.Capabilities, error) {
 	return capabilities, nil
 }
 
-// ignore takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the templates that have rendered it.
+// render returns what the templates are rendered to, without notes.
+func (o *operation) render(c *chart.Chart, capabilities *chartutil.Capabilities) (files map[string]string, err error) {
+	_, given, err := o.combine(c)
+	if err != nil {
+		return nil, err
+	}
+	upgrade := o.req.Revision > 1
+	options := chartutil.ReleaseOptions{
+		Name: o.req.Release.Name, Namespace: o.req.Release.Namespace, Revision: o.req.Revision,
+		IsUpgrade: upgrade, IsInstall: !upgrade,
+	}
+	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, options, capabilities, true) // see validate
+	if err != nil {
+		return nil, err
+	}
+	if o.cluster != nil {
+		files, err = engine.RenderWithClientProvider(c, values, o.cluster)
+	} else {
+		files, err = engine.Render(c, values)
+	}
+	size := 0
+	for name, content := range files {
+		if size += len(content); strings.HasSuffix(name, "NOTES.txt") {
+			delete(files, name)
+		}
+	}
+	if int64(size) > o.req.Limits.RenderedBytes {
+		return nil, o.tooLarge("the rendered templates")
+	}
+	return files, err
+}
+
+// ignore takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the
+// templates that have rendered it.
 func ignore(files map[string]string) []string {
 	var ignored []string
 	for name, content := range files {
-		if strings.HasPrefix(path.Base(name), "_") || strings.HasSuffix(name, "NOTES.txt") { // Helm leaves them out
+		if strings.HasPrefix(path.Base(name), "_") { // Helm leaves them out
 			continue
 		}
 		parts := releaseutil.SplitManifests(content)
@@ -139,41 +137,16 @@ func ignore(files map[string]string) []string {
 	return ignored
 }
 
-// isNoObject tells whether a template renders something that was never meant as an object: a text, a list, or fields without apiVersion and
-// kind. What is no YAML in a file that should be is a mistake.
+// isNoObject tells whether a template renders something that was never meant as an object: a text, a list, or
+// fields without apiVersion and kind. What is no YAML in a file that should be is a mistake.
 func isNoObject(template, text string) bool {
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		return !slices.Contains([]string{".yaml", ".yml", ".json", ".tpl"}, path.Ext(template))
 	}
-	var fields map[string]json.RawMessage
+	var fields map[string]any
 	if json.Unmarshal(content, &fields) != nil {
 		return true
 	}
-	_, isKind := fields["kind"]
-	_, isVersioned := fields["apiVersion"]
-	return fields != nil && !isKind && !isVersioned
-}
-
-// sort tells hooks from other objects and leaves out notes.
-func (o *operation) sort(files map[string]string) (manifest string, hooks []*release.Hook, err error) {
-	size := 0
-	for name, content := range files {
-		size += len(content)
-		if strings.HasSuffix(name, "NOTES.txt") {
-			delete(files, name)
-		}
-	}
-	if int64(size) > o.req.Limits.RenderedBytes {
-		return "", nil, o.tooLarge("the rendered templates")
-	}
-	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
-	if err != nil {
-		return "", nil, err
-	}
-	b := &bytes.Buffer{}
-	for _, m := range manifests {
-		fmt.Fprintf(b, "---\n%s%s\n%s\n", sourceComment, m.Name, m.Content)
-	}
-	return b.String(), hooks, nil
+	return fields != nil && fields["kind"] == nil && fields["apiVersion"] == nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,21 +14,21 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// secrets are those of one release. They are listed once, and after that this process knows what it has written itself: Helm lists and
-// reads them again and again. If somebody else works on the release at the same time, the creation of the next revision fails.
+// secrets are those of one release. They are listed once, and after that it is known what was written: Helm lists
+// and reads them again and again. None is replaced that somebody else has written meanwhile, and the creation of
+// the next revision fails if he has made one.
 type secrets struct {
 	corev1client.SecretInterface
 
 	selector string
 
-	mu     sync.Mutex
-	listed bool
-	known  map[string]*corev1.Secret
+	mu    sync.Mutex
+	known map[string]corev1.Secret // nil until they are listed
 }
 
 func newSecrets(client corev1client.SecretInterface, release string) *secrets {
 	selector := labels.Set{"name": release, "owner": "helm"}.AsSelector().String()
-	return &secrets{SecretInterface: client, selector: selector, known: map[string]*corev1.Secret{}}
+	return &secrets{SecretInterface: client, selector: selector}
 }
 
 // List returns those that are known, after it was called first.
@@ -40,65 +39,71 @@ func (s *secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Se
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.listed {
+	if s.known == nil {
 		list, err := s.SecretInterface.List(ctx, metav1.ListOptions{LabelSelector: s.selector})
 		if err != nil {
 			return nil, err
 		}
-		for i := range list.Items {
-			s.known[list.Items[i].Name] = &list.Items[i]
+		s.known = map[string]corev1.Secret{}
+		for _, secret := range list.Items {
+			s.known[secret.Name] = secret
 		}
-		s.listed = true
 	}
 	found := &corev1.SecretList{}
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		if secret := s.known[name]; selector.Matches(labels.Set(secret.Labels)) {
-			found.Items = append(found.Items, *copyOf(secret))
+			secret.Labels = maps.Clone(secret.Labels) // Helm hands them out
+			found.Items = append(found.Items, secret)
 		}
 	}
 	return found, nil
 }
 
 // Get returns one that is known.
-func (s *secrets) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Secret, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.listed {
-		return s.SecretInterface.Get(ctx, name, opts)
+func (s *secrets) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
+	all, err := s.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
-	if secret, ok := s.known[name]; ok {
-		return copyOf(secret), nil
+	for i := range all.Items {
+		if all.Items[i].Name == name {
+			return &all.Items[i], nil
+		}
 	}
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
 
-// copyOf leaves the content alone, which nobody changes and which may be large.
-func copyOf(secret *corev1.Secret) *corev1.Secret {
-	c := *secret
-	c.Labels = maps.Clone(secret.Labels)
-	return &c
-}
-
 // Create creates one.
-func (s *secrets) Create(ctx context.Context, secret *corev1.Secret, opts metav1.CreateOptions) (*corev1.Secret, error) {
+func (s *secrets) Create(
+	ctx context.Context, secret *corev1.Secret, opts metav1.CreateOptions,
+) (*corev1.Secret, error) {
 	created, err := s.SecretInterface.Create(ctx, secret, opts)
-	return s.keep(created, err)
+	s.keep(created, err)
+	return created, err
 }
 
 // Update replaces one.
-func (s *secrets) Update(ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions) (*corev1.Secret, error) {
+func (s *secrets) Update(
+	ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions,
+) (*corev1.Secret, error) {
+	s.mu.Lock()
+	secret.ResourceVersion = s.known[secret.Name].ResourceVersion
+	s.mu.Unlock()
 	updated, err := s.SecretInterface.Update(ctx, secret, opts)
-	return s.keep(updated, err)
+	s.keep(updated, err)
+	return updated, err
 }
 
-func (s *secrets) keep(secret *corev1.Secret, err error) (*corev1.Secret, error) {
-	if err != nil {
-		return nil, err
-	}
+// keep notes what was written. After a failure nobody knows, and they are listed again.
+func (s *secrets) keep(secret *corev1.Secret, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known[secret.Name] = secret
-	return secret, nil
+	switch {
+	case err != nil:
+		s.known = nil
+	case s.known != nil:
+		s.known[secret.Name] = *secret
+	}
 }
 
 // Delete deletes one. It may be gone already.
@@ -110,36 +115,4 @@ func (s *secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOpt
 	defer s.mu.Unlock()
 	delete(s.known, name)
 	return nil
-}
-
-// version returns the resource version of one that is known.
-func (s *secrets) version(name string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if secret, ok := s.known[name]; ok {
-		return secret.ResourceVersion
-	}
-	return ""
-}
-
-// without returns the names of those that are known and whose revisions are not among those given.
-func (s *secrets) without(revisions map[string]struct{}) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var names []string
-	for name, secret := range s.known {
-		if _, ok := revisions[secret.Labels["version"]]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, strings.Compare)
-	return names
-}
-
-// forget has them listed again.
-func (s *secrets) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listed = false
-	s.known = map[string]*corev1.Secret{}
 }

@@ -15,8 +15,8 @@ type Action string
 const (
 	// Nothing: the release is as it should be.
 	Nothing Action = "Nothing"
-	// Install makes the first revision, or one in the place of revisions of which none was ever deployed, or the first after the release was
-	// uninstalled and its history kept.
+	// Install makes the first revision, or one in the place of revisions of which none was ever deployed, or the
+	// first after the release was uninstalled and its history kept.
 	Install Action = "Install"
 	// Upgrade makes another revision.
 	Upgrade Action = "Upgrade"
@@ -36,8 +36,8 @@ type Want struct {
 	Item string
 	// Input is the digest of what the release is to be made from.
 	Input string
-	// Children is the digest of the objects that take the place of those that the chart is rendered to; empty for none. With AnyChildren it
-	// does not matter which they are.
+	// Children is the digest of the objects that take the place of those that the chart is rendered to; empty for
+	// none. With AnyChildren it does not matter which they are.
 	Children    string
 	AnyChildren bool
 	// TakeOwnership says that the release may belong to another deploy item so far. For Decide only.
@@ -46,10 +46,11 @@ type Want struct {
 	Force bool
 	// Drifted says that the objects of the release are not as it has made them.
 	Drifted bool
-	// Claimed says that the deploy item has deployed the release by its own account. Then it is the item's as long as no label says
-	// otherwise. For DecideRemoval only.
+	// Claimed says that the deploy item has deployed the release by its own account. Then it is the item's as long
+	// as no label says otherwise. For DecideRemoval only.
 	Claimed bool
-	// Now is the time, and Grace how long a revision that somebody else has in progress may stay unchanged before it counts as interrupted.
+	// Now is the time, and Grace how long a revision that somebody else has in progress may stay unchanged before
+	// it counts as interrupted.
 	Now   time.Time
 	Grace time.Duration
 }
@@ -59,7 +60,8 @@ type Decision struct {
 	Action Action
 	// Newest is the newest revision that there is; zero if there is none.
 	Newest int
-	// Revision is the one that Install or Upgrade makes, for Labels; with Nothing it is the one that is as it should be. Zero otherwise.
+	// Revision is the one that Install or Upgrade makes, for Labels; with Nothing it is the one that is as it
+	// should be. Zero otherwise.
 	Revision int
 	// TakenFrom is the deploy item that the release has belonged to; empty for none. For Install and Upgrade.
 	TakenFrom string
@@ -67,8 +69,8 @@ type Decision struct {
 	Interrupted []int
 	// Until is when the wait is over, if nothing happens until then. For Wait only.
 	Until time.Time
-	// Why is for people. With Wait it says what is waited for, as in "waiting for …", with Conflict and Leave also what can be done; with
-	// other actions it is a clause.
+	// Why is for people. With Wait it says what is waited for, as in "waiting for …", with Conflict and Leave also
+	// what can be done; with other actions it is a clause.
 	Why string
 }
 
@@ -80,11 +82,14 @@ func Decide(history []Revision, want Want) Decision {
 	newest := history[len(history)-1]
 	taken := newest.Status != StatusUninstalled && newest.isOfAnother(want.Item)
 	if taken && !want.TakeOwnership {
-		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf("it belongs to the deploy item %q: delete that deploy item, or choose another "+
-			"name for the release; if there is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over",
+		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf(
+			"it belongs to the deploy item %q: delete that deploy item, or choose another name for the release; if there "+
+				"is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over",
 			newest.Item)}
 	}
-	d := Decision{Action: Upgrade, Newest: newest.Version, Revision: newest.Version + 1, Interrupted: interrupted(history)}
+	d := Decision{
+		Action: Upgrade, Newest: newest.Version, Revision: newest.Version + 1, Interrupted: interrupted(history),
+	}
 	if taken {
 		d.TakenFrom = newest.Item
 	}
@@ -115,13 +120,16 @@ func Decide(history []Revision, want Want) Decision {
 	case want.Drifted:
 		d.Why = fmt.Sprintf("objects of revision %d have changed", newest.Version)
 	default:
-		return Decision{Action: Nothing, Newest: newest.Version, Revision: newest.Version, Why: fmt.Sprintf("revision %d is deployed", newest.Version)}
+		return Decision{
+			Action: Nothing, Newest: newest.Version, Revision: newest.Version,
+			Why: fmt.Sprintf("revision %d is deployed", newest.Version),
+		}
 	}
 	return d
 }
 
-// RenderedAs returns the revision that templates are told of when the objects of the decision's revision are rendered: an installation is the
-// first one for them, whatever was there before.
+// RenderedAs returns the revision that templates are told of when the objects of the decision's revision are
+// rendered: an installation is the first one for them, whatever was there before.
 func (d Decision) RenderedAs() int {
 	switch d.Action {
 	case Install:
@@ -133,14 +141,16 @@ func (d Decision) RenderedAs() int {
 	}
 }
 
-// DecideRemoval says what removes a release with its deploy item; see the package comment. history is in ascending order. Of what is wanted,
-// the input does not matter.
+// DecideRemoval says what removes a release with its deploy item; see the package comment. history is in ascending
+// order. Of what is wanted, the input does not matter.
 func DecideRemoval(history []Revision, want Want) Decision {
 	if len(history) == 0 {
 		return Decision{Action: Nothing, Why: "there is no release"}
 	}
 	newest := history[len(history)-1]
-	d := Decision{Action: Uninstall, Newest: newest.Version, Why: fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)}
+	d := Decision{
+		Action: Uninstall, Newest: newest.Version, Why: fmt.Sprintf("revision %d is %s", newest.Version, newest.Status),
+	}
 	switch {
 	case newest.isOfAnother(want.Item):
 		d.Action, d.Why = Leave, fmt.Sprintf("it belongs to the deploy item %q, and goes with that", newest.Item)
@@ -173,12 +183,16 @@ func Of(history []Revision, item string) owner.Relation {
 	}
 }
 
-// neverDeployed tells whether the first installation has not come to its end yet. Only what was deployed is superseded.
+// neverDeployed tells whether the first installation has not come to its end yet. Only what was deployed is
+// superseded.
 func neverDeployed(history []Revision) bool {
-	return !slices.ContainsFunc(history, func(r Revision) bool { return r.Status == StatusDeployed || r.Status == StatusSuperseded })
+	return !slices.ContainsFunc(history, func(r Revision) bool {
+		return r.Status == StatusDeployed || r.Status == StatusSuperseded
+	})
 }
 
-// interrupted returns the revisions on which nobody works although they say so; that is not asked about the newest one any more.
+// interrupted returns the revisions on which nobody works although they say so; that is not asked about the newest
+// one any more.
 func interrupted(history []Revision) []int {
 	var versions []int
 	for _, r := range history {
@@ -201,6 +215,7 @@ func (r Revision) mayChange(want Want) bool { return want.Now.Before(r.ModifiedA
 func (r Revision) waitFor(want Want) Decision {
 	until := r.ModifiedAt.Add(want.Grace)
 	return Decision{Action: Wait, Newest: r.Version, Until: until, Why: fmt.Sprintf(
-		"somebody else's operation on the release, whose revision %d is %s; it counts as interrupted at %s if nothing happens until then",
+		"somebody else's operation on the release, whose revision %d is %s; "+
+			"it counts as interrupted at %s if nothing happens until then",
 		r.Version, r.Status, until.UTC().Format(time.RFC3339))}
 }

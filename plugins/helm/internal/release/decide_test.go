@@ -2,12 +2,12 @@ package release
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
@@ -33,197 +33,138 @@ func old(r Revision) Revision {
 
 func wanted() Want { return Want{Item: us, Input: input, Now: now, Grace: grace} }
 
+// revisions reads a history: version, status, deploy item and input of each revision, "-" for none, and whether it
+// is old.
+func revisions(t *testing.T, text string) []Revision {
+	t.Helper()
+	var all []Revision
+	for one := range strings.SplitSeq(text, "; ") {
+		fields := strings.Fields(one)
+		if len(fields) < 4 {
+			continue
+		}
+		version, err := strconv.Atoi(fields[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]string{"-": "", "us": us, "another": another, "input": input, "rolledback": RolledBack}
+		value := func(i int) string {
+			if known, ok := values[fields[i]]; ok {
+				return known
+			}
+			return fields[i]
+		}
+		r := revision(version, Status(fields[1]), value(2), value(3))
+		if len(fields) > 4 {
+			r = old(r)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	until := now.Add(4 * time.Minute)
-	for name, c := range map[string]struct {
-		reason  string
-		history []Revision
-		change  func(*Want)
-		want    Decision
-		why     string
+	forced, drifted := func(w *Want) { w.Force = true }, func(w *Want) { w.Drifted = true }
+	takenOver := func(w *Want) { w.TakeOwnership = true }
+	for _, c := range []struct {
+		reason, history string
+		change          func(*Want)
+		// want is the action, the newest revision, the one that is made or as it should be, and those that are
+		// interrupted.
+		want, why string
 	}{
-		"none": {reason: "there is nothing", want: Decision{Action: Install, Revision: 1}, why: "there is no release"},
-		"deployed": {
-			reason: "it is as it should be", history: []Revision{revision(3, StatusDeployed, us, input)},
-			want: Decision{Action: Nothing, Newest: 3, Revision: 3}, why: "revision 3 is deployed",
-		},
-		"forced": {
-			reason: "the user asks for it", history: []Revision{revision(3, StatusDeployed, us, input)}, change: func(w *Want) { w.Force = true },
-			want: Decision{Action: Upgrade, Newest: 3, Revision: 4}, why: "it is forced",
-		},
-		"drifted": {
-			reason: "an upgrade repairs it", history: []Revision{revision(3, StatusDeployed, us, input)}, change: func(w *Want) { w.Drifted = true },
-			want: Decision{Action: Upgrade, Newest: 3, Revision: 4}, why: "objects of revision 3 have changed",
-		},
-		"other input": {
-			reason: "something else is wanted", history: []Revision{revision(3, StatusDeployed, us, "fedcba9876543210")},
-			want: Decision{Action: Upgrade, Newest: 3, Revision: 4}, why: "revision 3 was made from another chart, or with other values",
-		},
-		"hooked": {
-			reason: "an HTTP hook changes what it did not change before", history: []Revision{revision(3, StatusDeployed, us, input)},
-			change: func(w *Want) { w.Children = "abc" },
-			want:   Decision{Action: Upgrade, Newest: 3, Revision: 4}, why: "revision 3 has objects that an HTTP hook has changed in another way",
-		},
-		"hooked, whatever it says": {
-			reason: "the hook is not asked now", history: []Revision{revision(3, StatusDeployed, us, input)},
-			change: func(w *Want) { w.Children, w.AnyChildren = "abc", true },
-			want:   Decision{Action: Nothing, Newest: 3, Revision: 3}, why: "revision 3 is deployed",
-		},
-		"deployed by others": {
-			reason: "nobody else has a claim to it: it is adopted", history: []Revision{revision(1, StatusDeployed, "", "")},
-			want: Decision{Action: Upgrade, Newest: 1, Revision: 2}, why: "revision 1 belongs to no deploy item yet",
-		},
-		"item label removed": {
-			reason: "it was made for somebody, but is nobody's", history: []Revision{revision(1, StatusDeployed, "", input)},
-			want: Decision{Action: Upgrade, Newest: 1, Revision: 2}, why: "revision 1 belongs to no deploy item yet",
-		},
-		"upgraded or rolled back by others": {
-			reason: "Helm has copied the labels", history: []Revision{revision(1, StatusSuperseded, us, input), revision(2, StatusDeployed, us, "")},
-			want: Decision{Action: Upgrade, Newest: 2, Revision: 3}, why: "revision 2 was made by somebody else",
-		},
-		"rolled back by us": {
-			reason: "the upgrade is tried again", history: []Revision{revision(2, StatusFailed, us, input), revision(3, StatusDeployed, us, RolledBack)},
-			want: Decision{Action: Upgrade, Newest: 3, Revision: 4}, why: "with revision 3 a failed upgrade was rolled back",
-		},
-		"interrupted rollback": {
-			reason: "nobody works on it", history: []Revision{revision(1, StatusSuperseded, us, input), revision(2, StatusFailed, us, input), revision(3, StatusPendingRollback, us, RolledBack)},
-			want: Decision{Action: Upgrade, Newest: 3, Revision: 4, Interrupted: []int{3}}, why: "revision 3 is pending-rollback",
-		},
-		"several deployed": {
-			reason: "the newest counts", history: []Revision{revision(1, StatusDeployed, us, "other"), revision(2, StatusDeployed, us, input)},
-			want: Decision{Action: Nothing, Newest: 2, Revision: 2}, why: "revision 2 is deployed",
-		},
-		"failed": {
-			reason: "the one before does not count, because its objects may be half-changed",
-			history: []Revision{
-				revision(1, StatusDeployed, us, input), revision(2, StatusFailed, us, "other"),
-			},
-			want: Decision{Action: Upgrade, Newest: 2, Revision: 3}, why: "revision 2 is failed",
-		},
-		"only failed": {
-			reason: "what the hooks for the installation do was not done", history: []Revision{revision(1, StatusFailed, us, input)},
-			want: Decision{Action: Install, Newest: 1, Revision: 2}, why: "revision 1 is failed",
-		},
-		"failed of nobody": {
-			reason: "it is adopted like any other", history: []Revision{revision(1, StatusFailed, "", "")},
-			want: Decision{Action: Install, Newest: 1, Revision: 2}, why: "revision 1 is failed",
-		},
-		"several failed": {
-			reason: "each attempt stays in the history", history: []Revision{revision(1, StatusFailed, us, input), revision(2, StatusFailed, us, input)},
-			want: Decision{Action: Install, Newest: 2, Revision: 3}, why: "revision 2 is failed, and none was ever deployed",
-		},
-		"failed since": {
-			reason: "the hooks for the installation are done", history: []Revision{revision(1, StatusFailed, us, input), revision(2, StatusSuperseded, us, input), revision(3, StatusFailed, us, input)},
-			want: Decision{Action: Upgrade, Newest: 3, Revision: 4}, why: "revision 3 is failed",
-		},
-		"only superseded": {
-			reason: "the newest one was deleted", history: []Revision{revision(1, StatusSuperseded, us, input)},
-			want: Decision{Action: Upgrade, Newest: 1, Revision: 2}, why: "revision 1 is superseded",
-		},
-		"interrupted": {
-			reason: "nobody works on it", history: []Revision{revision(1, StatusDeployed, us, input), revision(2, StatusPendingUpgrade, us, "other")},
-			want: Decision{Action: Upgrade, Newest: 2, Revision: 3, Interrupted: []int{2}}, why: "revision 2 is pending-upgrade",
-		},
-		"interrupted installation": {
-			reason: "there was no revision before", history: []Revision{revision(1, StatusPendingInstall, us, input)},
-			want: Decision{Action: Install, Newest: 1, Revision: 2, Interrupted: []int{1}}, why: "revision 1 is pending-install",
-		},
-		"interrupted removal": {
-			reason: "of a failed atomic installation", history: []Revision{revision(1, StatusUninstalling, us, input)},
-			want: Decision{Action: Install, Newest: 1, Revision: 2, Interrupted: []int{1}}, why: "revision 1 is uninstalling",
-		},
-		"in progress": {
-			reason: "somebody may be working on it", history: []Revision{revision(1, StatusPendingInstall, "", "")},
-			want: Decision{Action: Wait, Newest: 1, Until: until},
-			why:  "somebody else's operation on the release, whose revision 1 is pending-install; it counts as interrupted at 2026-01-02T03:08:05Z if nothing happens until then",
-		},
-		"rollback in progress": {
-			reason: "Helm has copied the labels", history: []Revision{revision(1, StatusSuperseded, us, input), revision(2, StatusPendingRollback, us, "")},
-			want: Decision{Action: Wait, Newest: 2, Until: until}, why: "somebody else's operation",
-		},
-		"removal in progress": {
-			reason: "by somebody else", history: []Revision{revision(1, StatusUninstalling, "", "")}, want: Decision{Action: Wait, Newest: 1, Until: until}, why: "somebody else's operation",
-		},
-		"forced while in progress": {
-			reason: "Helm would refuse it", history: []Revision{revision(1, StatusPendingInstall, "", "")}, change: func(w *Want) { w.Force = true },
-			want: Decision{Action: Wait, Newest: 1, Until: until}, why: "somebody else's operation",
-		},
-		"grace is over": {
-			reason: "nobody works on it any more", history: []Revision{old(revision(1, StatusPendingInstall, "", ""))},
-			want: Decision{Action: Install, Newest: 1, Revision: 2, Interrupted: []int{1}}, why: "revision 1 is pending-install",
-		},
-		"almost over": {
-			reason: "the last moment counts", history: []Revision{revision(1, StatusPendingInstall, "", "")}, change: func(w *Want) { w.Now = until.Add(-1) },
-			want: Decision{Action: Wait, Newest: 1, Until: until}, why: "somebody else's operation",
-		},
-		"stuck before": {
-			reason:  "somebody has gone on from it, so it is marked at the next opportunity",
-			history: []Revision{revision(1, StatusPendingInstall, "", ""), revision(2, StatusUnknown, "", ""), revision(3, StatusDeployed, us, "other")},
-			want:    Decision{Action: Upgrade, Newest: 3, Revision: 4, Interrupted: []int{1, 2}}, why: "revision 3 was made from another chart",
-		},
-		"stuck before what is deployed": {
-			reason:  "that is no reason for an upgrade",
-			history: []Revision{revision(1, StatusPendingInstall, "", ""), revision(2, StatusDeployed, us, input)},
-			want:    Decision{Action: Nothing, Newest: 2, Revision: 2}, why: "revision 2 is deployed",
-		},
-		"unknown": {
-			reason: "nobody knows what it means", history: []Revision{revision(1, "paused", "", "")}, want: Decision{Action: Wait, Newest: 1, Until: until}, why: "is paused",
-		},
-		"unknown, old": {
-			reason: "nobody cares any more", history: []Revision{old(revision(1, "paused", "", ""))},
-			want: Decision{Action: Install, Newest: 1, Revision: 2, Interrupted: []int{1}}, why: "revision 1 is paused",
-		},
-		"of another": {
-			reason: "two deploy items must not fight over it", history: []Revision{revision(1, StatusSuperseded, us, input), revision(7, StatusDeployed, another, input)},
-			change: func(w *Want) { w.Force = true }, want: Decision{Action: Conflict, Newest: 7},
-			why: `it belongs to the deploy item "ns.another": delete that deploy item, or choose another name for the release; if there is no such deploy item ` +
-				`any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over`,
-		},
-		"of another, failed": {
-			reason: "it is still that item's to mend", history: []Revision{revision(1, StatusFailed, another, input)}, want: Decision{Action: Conflict, Newest: 1}, why: "belongs to",
-		},
-		"of another, in progress": {
-			reason: "waiting would not help", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Decision{Action: Conflict, Newest: 1}, why: "belongs to",
-		},
-		"of another, taken over": {
-			reason: "the user says that the other item is gone", history: []Revision{revision(7, StatusDeployed, another, input)},
-			change: func(w *Want) { w.TakeOwnership = true },
-			want:   Decision{Action: Upgrade, Newest: 7, Revision: 8, TakenFrom: another}, why: `revision 7 belongs to the deploy item "ns.another"`,
-		},
-		"of another, in progress, taken over": {
-			reason: "whoever works on it is let alone", history: []Revision{revision(1, StatusPendingInstall, another, input)},
-			change: func(w *Want) { w.TakeOwnership = true }, want: Decision{Action: Wait, Newest: 1, Until: until}, why: "somebody else's operation",
-		},
-		"of us, taken over": {
-			reason: "there is nothing to take", history: []Revision{revision(3, StatusDeployed, us, input)},
-			change: func(w *Want) { w.TakeOwnership = true }, want: Decision{Action: Nothing, Newest: 3, Revision: 3}, why: "revision 3 is deployed",
-		},
-		"of another before": {
-			reason: "the newest counts", history: []Revision{revision(1, StatusSuperseded, another, input), revision(2, StatusDeployed, us, input)},
-			want: Decision{Action: Nothing, Newest: 2, Revision: 2}, why: "revision 2 is deployed",
-		},
-		"uninstalled": {
-			reason: "its name is free", history: []Revision{revision(1, StatusSuperseded, us, ""), revision(2, StatusUninstalled, us, input)},
-			want: Decision{Action: Install, Newest: 2, Revision: 3}, why: "revision 2 was uninstalled",
-		},
-		"uninstalled by another": {
-			reason: "whoever has kept its history", history: []Revision{old(revision(1, StatusPendingInstall, another, "")), revision(2, StatusUninstalled, another, input)},
-			want: Decision{Action: Install, Newest: 2, Revision: 3, Interrupted: []int{1}}, why: "revision 2 was uninstalled",
-		},
+		{"there is nothing", "", nil, "Install 0 1 []", "there is no release"},
+		{"it is as it should be", "3 deployed us input", nil, "Nothing 3 3 []", "revision 3 is deployed"},
+		{"the user asks for it", "3 deployed us input", forced, "Upgrade 3 4 []", "it is forced"},
+		{"an upgrade repairs it", "3 deployed us input", drifted,
+			"Upgrade 3 4 []", "objects of revision 3 have changed"},
+		{"something else is wanted", "3 deployed us fedcba9876543210", nil,
+			"Upgrade 3 4 []", "revision 3 was made from another chart, or with other values"},
+		{"an HTTP hook changes what it did not change before", "3 deployed us input", func(w *Want) { w.Children = "abc" },
+			"Upgrade 3 4 []", "revision 3 has objects that an HTTP hook has changed in another way"},
+		{"the hook is not asked now", "3 deployed us input", func(w *Want) { w.Children, w.AnyChildren = "abc", true },
+			"Nothing 3 3 []", "revision 3 is deployed"},
+		{"nobody else has a claim to it: it is adopted", "1 deployed - -", nil,
+			"Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
+		{"it was made for somebody, but is nobody's", "1 deployed - input", nil,
+			"Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
+		{"Helm has copied the labels", "1 superseded us input; 2 deployed us -", nil,
+			"Upgrade 2 3 []", "revision 2 was made by somebody else"},
+		{"the upgrade is tried again", "2 failed us input; 3 deployed us rolledback", nil,
+			"Upgrade 3 4 []", "with revision 3 a failed upgrade was rolled back"},
+		{"nobody works on it", "1 superseded us input; 2 failed us input; 3 pending-rollback us rolledback", nil,
+			"Upgrade 3 4 [3]", "revision 3 is pending-rollback"},
+		{"the newest counts", "1 deployed us other; 2 deployed us input", nil,
+			"Nothing 2 2 []", "revision 2 is deployed"},
+		{"the one before does not count, because its objects may be half-changed",
+			"1 deployed us input; 2 failed us other", nil,
+			"Upgrade 2 3 []", "revision 2 is failed"},
+		{"what the hooks for the installation do was not done", "1 failed us input", nil,
+			"Install 1 2 []", "revision 1 is failed"},
+		{"it is adopted like any other", "1 failed - -", nil, "Install 1 2 []", "revision 1 is failed"},
+		{"each attempt stays in the history", "1 failed us input; 2 failed us input", nil,
+			"Install 2 3 []", "revision 2 is failed, and none was ever deployed"},
+		{"the hooks for the installation are done", "1 failed us input; 2 superseded us input; 3 failed us input", nil,
+			"Upgrade 3 4 []", "revision 3 is failed"},
+		{"the newest one was deleted", "1 superseded us input", nil, "Upgrade 1 2 []", "revision 1 is superseded"},
+		{"nobody works on it", "1 deployed us input; 2 pending-upgrade us other", nil,
+			"Upgrade 2 3 [2]", "revision 2 is pending-upgrade"},
+		{"there was no revision before", "1 pending-install us input", nil,
+			"Install 1 2 [1]", "revision 1 is pending-install"},
+		{"of a failed atomic installation", "1 uninstalling us input", nil,
+			"Install 1 2 [1]", "revision 1 is uninstalling"},
+		{"somebody may be working on it", "1 pending-install - -", nil,
+			"Wait 1 0 []",
+			"somebody else's operation on the release, whose revision 1 is pending-install; " +
+				"it counts as interrupted at 2026-01-02T03:08:05Z if nothing happens until then"},
+		{"Helm has copied the labels", "1 superseded us input; 2 pending-rollback us -", nil,
+			"Wait 2 0 []", "somebody else's operation"},
+		{"by somebody else", "1 uninstalling - -", nil, "Wait 1 0 []", "somebody else's operation"},
+		{"Helm would refuse it", "1 pending-install - -", forced, "Wait 1 0 []", "somebody else's operation"},
+		{"nobody works on it any more", "1 pending-install - - old", nil,
+			"Install 1 2 [1]", "revision 1 is pending-install"},
+		{"the last moment counts", "1 pending-install - -", func(w *Want) { w.Now = until.Add(-1) },
+			"Wait 1 0 []", "somebody else's operation"},
+		{"somebody has gone on from it, so it is marked at the next opportunity",
+			"1 pending-install - -; 2 unknown - -; 3 deployed us other", nil,
+			"Upgrade 3 4 [1 2]", "revision 3 was made from another chart"},
+		{"that is no reason for an upgrade", "1 pending-install - -; 2 deployed us input", nil,
+			"Nothing 2 2 []", "revision 2 is deployed"},
+		{"nobody knows what it means", "1 paused - -", nil, "Wait 1 0 []", "is paused"},
+		{"nobody cares any more", "1 paused - - old", nil, "Install 1 2 [1]", "revision 1 is paused"},
+		{"two deploy items must not fight over it", "1 superseded us input; 7 deployed another input", forced,
+			"Conflict 7 0 []",
+			`it belongs to the deploy item "ns.another": delete that deploy item, or choose another name for the release; ` +
+				`if there is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over`},
+		{"it is still that item's to mend", "1 failed another input", nil, "Conflict 1 0 []", "belongs to"},
+		{"waiting would not help", "1 pending-install another input old", nil, "Conflict 1 0 []", "belongs to"},
+		{"the user says that the other item is gone", "7 deployed another input", takenOver,
+			"Upgrade 7 8 [] taken", `revision 7 belongs to the deploy item "ns.another"`},
+		{"whoever works on it is let alone", "1 pending-install another input", takenOver,
+			"Wait 1 0 []", "somebody else's operation"},
+		{"there is nothing to take", "3 deployed us input", takenOver, "Nothing 3 3 []", "revision 3 is deployed"},
+		{"the newest counts", "1 superseded another input; 2 deployed us input", nil,
+			"Nothing 2 2 []", "revision 2 is deployed"},
+		{"its name is free", "1 superseded us -; 2 uninstalled us input", nil,
+			"Install 2 3 []", "revision 2 was uninstalled"},
+		{"whoever has kept its history", "1 pending-install another - old; 2 uninstalled another input", nil,
+			"Install 2 3 [1]", "revision 2 was uninstalled"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
 			want := wanted()
 			if c.change != nil {
 				c.change(&want)
 			}
-			got := Decide(c.history, want)
-			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(Decision{}, "Why")); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
+			got := Decide(revisions(t, c.history), want)
+			found := fmt.Sprint(got.Action, " ", got.Newest, " ", got.Revision, " ", got.Interrupted)
+			if got.TakenFrom == another {
+				found += " taken"
 			}
-			if !strings.Contains(got.Why, c.why) {
-				t.Errorf("%s: expected %q, but found %q", c.reason, c.why, got.Why)
+			if found != c.want || !strings.Contains(got.Why, c.why) || (got.Action == Wait) != got.Until.Equal(until) {
+				t.Errorf("expected %s because %q, but found %s: %+v", c.want, c.why, found, got)
 			}
 		})
 	}

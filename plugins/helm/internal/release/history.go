@@ -18,11 +18,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// pageSize is how many revisions a list has at most. Helm keeps ten unless it is told otherwise.
-const pageSize = 500
-
 // secrets is where every API server has Secrets.
-var secrets = target.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true}
+var secrets = target.Mapping{
+	Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true,
+}
 
 // Status is what a revision says of itself.
 type Status string
@@ -54,7 +53,8 @@ type Revision struct {
 	ModifiedAt time.Time
 	// Item is the deploy item that the release belongs to, see Labels; empty for none.
 	Item string
-	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has made.
+	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has
+	// made.
 	Input string
 	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty
 	// for none.
@@ -64,20 +64,16 @@ type Revision struct {
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its
 // namespace does not exist. What cannot be a revision is passed over. Errors are explained ones, see target.
 func History(ctx context.Context, client *target.Client, name helm.Release) ([]Revision, error) {
-	options := metav1.ListOptions{LabelSelector: labels.Set{"owner": "helm", "name": name.Name}.String(), Limit: pageSize}
+	selector := labels.Set{"owner": "helm", "name": name.Name}.String()
+	all, err := client.Metadata(secrets, name.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		err = fmt.Errorf("list the revisions of %s: %w", describe(name), err)
+		return nil, target.Explain(client.Host, notPermitted(name, err))
+	}
 	var history []Revision
-	for {
-		page, err := client.Metadata(secrets, name.Namespace).List(ctx, options)
-		if err != nil {
-			return nil, target.Explain(client.Host, notPermitted(name, fmt.Errorf("list the revisions of %s: %w", describe(name), err)))
-		}
-		for i := range page.Items {
-			if r, ok := revisionOf(&page.Items[i], name.Name); ok {
-				history = append(history, r)
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			break
+	for i := range all.Items {
+		if r, ok := revisionOf(&all.Items[i], name.Name); ok {
+			history = append(history, r)
 		}
 	}
 	slices.SortFunc(history, func(a, b Revision) int { return cmp.Compare(a.Version, b.Version) })
@@ -89,8 +85,8 @@ func notPermitted(name helm.Release, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w; Helm keeps releases in Secrets: let the credentials of the Target get, list, create, update and delete Secrets in namespace %s",
-		err, name.Namespace)
+	return fmt.Errorf("%w; Helm keeps releases in Secrets: let the credentials of the Target "+
+		"get, list, create, update and delete Secrets in namespace %s", err, name.Namespace)
 }
 
 func describe(name helm.Release) string {
@@ -120,8 +116,8 @@ func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bo
 	}, true
 }
 
-// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by the
-// clock of whoever has written it, and Helm writes the old one again in many cases.
+// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by
+// the clock of whoever has written it, and Helm writes the old one again in many cases.
 func modifiedAt(secret *metav1.PartialObjectMetadata) time.Time {
 	latest := secret.CreationTimestamp.Time
 	for _, entry := range secret.ManagedFields {

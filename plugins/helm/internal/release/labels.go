@@ -11,20 +11,23 @@ import (
 )
 
 const (
-	// ItemLabel says to which deploy item a release belongs. Its value is that of the label on the objects of the item.
+	// ItemLabel says to which deploy item a release belongs. Its value is that of the label on the objects of the
+	// item.
 	ItemLabel = owner.Label
 	// InputLabel says what a revision was made from: "<revision>-<digest>".
 	InputLabel = "pergola.dev/input"
-	// ChildrenLabel says, in the same form, which objects have taken the place of those that the chart was rendered to.
+	// ChildrenLabel says, in the same form, which objects have taken the place of those that the chart was rendered
+	// to.
 	ChildrenLabel = "pergola.dev/children"
 )
 
-// RolledBack stands for the digest in the Labels of the revision that a failed atomic upgrade is rolled back with, the one after the upgrade's.
-// It is the digest of no input. Without such labels, which Helm does not put there by itself, the rollback would seem to be somebody else's.
+// RolledBack stands for the digest in the Labels of the revision that a failed atomic upgrade is rolled back with,
+// the one after the upgrade's. It is the digest of no input. Without such labels, which Helm does not put there by
+// itself, the rollback would seem to be somebody else's.
 const RolledBack = "rolledback"
 
-// Input returns the digest of what decides on a revision: two lists of parts have the same one only if they are the same. It is short enough
-// for Labels.
+// Input returns the digest of what decides on a revision: two lists of parts have the same one only if they are the
+// same. It is short enough for Labels.
 func Input(parts ...[]byte) string {
 	all := sha256.New()
 	for _, part := range parts {
@@ -36,8 +39,8 @@ func Input(parts ...[]byte) string {
 	return hex.EncodeToString(all.Sum(nil)[:16])
 }
 
-// Labels returns the labels of a revision that is about to be made for a deploy item, which is named by the value of the label on its
-// objects; see Decision.Revision.
+// Labels returns the labels of a revision that is about to be made for a deploy item, which is named by the value
+// of the label on its objects; see Decision.Revision.
 func Labels(item string, revision int, digest string) map[string]string {
 	return map[string]string{ItemLabel: item, InputLabel: strconv.Itoa(revision) + "-" + digest}
 }
@@ -51,7 +54,8 @@ func (w Want) Labels(revision int) map[string]string {
 	return labels
 }
 
-// digestOf returns the digest in a label of a revision; empty if there is none, or it was copied from another revision.
+// digestOf returns the digest in a label of a revision; empty if there is none, or it was copied from another
+// revision.
 func digestOf(labels map[string]string, label string, revision int) string {
 	digest, ok := strings.CutPrefix(labels[label], strconv.Itoa(revision)+"-")
 	if !ok {

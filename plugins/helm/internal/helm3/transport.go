@@ -1,0 +1,140 @@
+package helm3
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+)
+
+// transport sends requests to the server as long as its context lasts, and ends those that are under way with it:
+// Helm's have no context.
+type transport struct {
+	ctx     context.Context // that of an operation
+	server  *url.URL
+	next    http.RoundTripper
+	refusal *atomic.Pointer[apierrors.StatusError]
+}
+
+// RoundTrip sends a request.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // Helm's requests do not inherit it
+	release := sync.OnceFunc(func() { stop(); cancel() })
+	res, err := t.send(r.WithContext(ctx))
+	if err != nil {
+		release()
+		if t.ctx.Err() != nil {
+			return nil, t.ctx.Err()
+		}
+		return nil, err
+	}
+	res.Body = &body{ReadCloser: res.Body, release: release}
+	return res, nil
+}
+
+func (t *transport) send(r *http.Request) (*http.Response, error) {
+	err := t.ctx.Err()
+	if err == nil {
+		err = target.CheckServer(r, t.server)
+	}
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // nothing was sent; the error of that is returned
+		}
+		return nil, err
+	}
+	res, err := t.next.RoundTrip(r)
+	if err != nil || res.StatusCode < http.StatusBadRequest {
+		return res, err
+	}
+	return res, t.readRefusal(r, res)
+}
+
+// readRefusal reads an answer that is an error, and makes one of it that names the object and holds no values of
+// Secrets.
+func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
+	const longest = 1 << 20
+	content, err := io.ReadAll(io.LimitReader(res.Body, longest))
+	_ = res.Body.Close() // it was read
+	if err != nil {
+		return fmt.Errorf("read the answer of the target cluster: %w", err)
+	}
+	status := metav1.Status{}
+	if json.Unmarshal(content, &status) == nil && status.Status == metav1.StatusFailure {
+		switch name := subject(r); {
+		case strings.Contains(r.URL.Path+"/", "/secrets/") && mayQuote(&status):
+			status.Message = fmt.Sprintf("the API server cannot accept Secret %q; what it says is left out, because it may "+
+				"quote values: all of data must be base64 and all of stringData text, "+
+				"so that numbers and booleans need quotes", name)
+			status.Details = nil
+		case status.Reason == metav1.StatusReasonBadRequest && !strings.Contains(status.Message, strconv.Quote(name)):
+			status.Message = fmt.Sprintf("%q: %s", name, status.Message)
+		}
+		if content, err = json.Marshal(status); err != nil {
+			return fmt.Errorf("write the answer of the target cluster: %w", err)
+		}
+		if r.Method != http.MethodGet { // Helm asks for objects to see whether they exist
+			t.refusal.CompareAndSwap(nil, &apierrors.StatusError{ErrStatus: status})
+		}
+	}
+	res.ContentLength = int64(len(content))
+	res.Header.Set("Content-Length", strconv.Itoa(len(content)))
+	res.Body = io.NopCloser(bytes.NewReader(content))
+	return nil
+}
+
+// mayQuote tells whether an error about a Secret may repeat what was sent. Errors that are not about the content do
+// not, and neither do the findings of a validation: they have the kind, while an error about reading the request
+// has not.
+func mayQuote(s *metav1.Status) bool {
+	if s.Reason == metav1.StatusReasonInvalid {
+		return s.Details == nil || s.Details.Kind != "Secret"
+	}
+	return s.Reason != metav1.StatusReasonServerTimeout && !slices.Contains([]int32{
+		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusGone,
+		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout,
+	}, s.Code)
+}
+
+// subject is the name of the object that a request is about: at the end of the path, or for a new one in what is
+// sent.
+func subject(r *http.Request) string {
+	var sent metav1.PartialObjectMetadata
+	if r.Method == http.MethodPost && r.GetBody != nil {
+		if content, err := r.GetBody(); err == nil {
+			_ = json.NewDecoder(content).Decode(&sent) // without a name the error is the server's own
+			_ = content.Close()                        // it is in memory
+		}
+	}
+	return cmp.Or(sent.Name, path.Base(r.URL.Path))
+}
+
+// body ends the context of a request when its answer is read.
+type body struct {
+	io.ReadCloser
+
+	release func()
+}
+
+// Close closes the answer.
+func (b *body) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
+}
