@@ -274,7 +274,7 @@ func TestRegistryManifests(t *testing.T) {
 		text   string
 	}{
 		"image":      {chartsource.ReasonArchiveInvalid, problem, "a container image"},
-		"strange":    {chartsource.ReasonArchiveInvalid, problem, "no layer with an archive"},
+		"strange":    {chartsource.ReasonArchiveInvalid, problem, "0 layers with an archive"},
 		"page":       {chartsource.ReasonArchiveInvalid, problem, "found text/html"},
 		"with-two":   {chartsource.ReasonArchiveInvalid, problem, "2 are charts"},
 		"without":    {chartsource.ReasonArchiveInvalid, problem, "0 are charts"},

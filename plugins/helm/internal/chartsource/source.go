@@ -12,14 +12,11 @@ import (
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/download"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/index"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/keyring"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// mostOfText bounds addresses, references and names.
-const mostOfText = 2048
+// maxText bounds addresses, references and names.
+const maxText = 2048
 
 // Source is where a chart comes from. The zero Source is none. Its text is for people.
 type Source struct {
@@ -43,7 +40,7 @@ type (
 	repositoryOrigin struct {
 		url           *url.URL
 		name, version string
-		wanted        *index.Wanted
+		wanted        *wanted
 	}
 	// resolverOrigin is one that a resolver knows.
 	resolverOrigin struct {
@@ -70,14 +67,14 @@ func (s Source) NeedsResolver() chart.Field {
 }
 
 func (o rawOrigin) String() string      { return "the archive in the provider configuration" }
-func (o remoteOrigin) String() string   { return "archive " + download.Display(o.url) }
+func (o remoteOrigin) String() string   { return "archive " + display(o.url) }
 func (o registryOrigin) String() string { return "chart " + o.ref.String() }
 func (o repositoryOrigin) String() string {
 	version := o.version
 	if version != "" {
 		version = " " + version
 	}
-	return fmt.Sprintf("chart %s%s of repository %s", o.name, version, download.Display(o.url))
+	return fmt.Sprintf("chart %s%s of repository %s", o.name, version, display(o.url))
 }
 func (o resolverOrigin) String() string { return fmt.Sprintf("the chart of chart.%s", o.field) }
 
@@ -163,17 +160,17 @@ func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 	}
 	u, err := url.Parse(text)
 	switch {
-	case len(text) > mostOfText:
-		return nil, field.TooLong(path, omitted, mostOfText)
+	case len(text) > maxText:
+		return nil, field.TooLong(path, omitted, maxText)
 	case err != nil:
 		return nil, field.Invalid(path, omitted, "expected an address with http:// or https://, but found something that is none")
 	case u.User != nil:
-		return nil, field.Invalid(path, download.Display(u),
+		return nil, field.Invalid(path, display(u),
 			"expected an address without a user, but found one; put the credentials in the Context's helmChartRepoCredentials")
 	case u.Scheme == "oci":
-		return nil, field.Invalid(path, download.Display(u), "expected http:// or https://; for a chart in an OCI registry set chart.ref")
+		return nil, field.Invalid(path, display(u), "expected http:// or https://; for a chart in an OCI registry set chart.ref")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return nil, field.Invalid(path, download.Display(u), "expected an address with http:// or https:// and a host")
+		return nil, field.Invalid(path, display(u), "expected an address with http:// or https:// and a host")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if u.Path == "" {
@@ -185,8 +182,8 @@ func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 // parseRef reads a reference. As Helm does, it takes a version with a "+" for the tag with a "_" instead, because no tag has a "+".
 func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 	const example = "such as registry.example.org/charts/shop:1.2.3 or registry.example.org/charts/shop@sha256:…"
-	if len(text) > mostOfText {
-		return nil, field.ErrorList{field.TooLong(path, omitted, mostOfText)}
+	if len(text) > maxText {
+		return nil, field.ErrorList{field.TooLong(path, omitted, maxText)}
 	}
 	shown := text
 	if strings.Contains(strings.SplitN(strings.TrimPrefix(text, "oci://"), "/", 2)[0], "@") {
@@ -202,7 +199,7 @@ func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 	case ref.Reference == "":
 		return nil, field.ErrorList{field.Invalid(path, text, "the reference has neither a tag nor a digest; add one, "+example)}
 	}
-	ref.Registry = keyring.NormalizeHost(ref.Registry)
+	ref.Registry = normalizeHost(ref.Registry)
 	return registryOrigin{ref: ref}, nil
 }
 
@@ -216,12 +213,12 @@ func parseRepository(r helmv1alpha1.HelmChartRepo, path *field.Path) (origin, fi
 	switch {
 	case r.HelmChartName == "":
 		errs = append(errs, field.Required(name, "expected the name of the chart in the repository"))
-	case len(r.HelmChartName) > mostOfText:
-		errs = append(errs, field.TooLong(name, omitted, mostOfText))
+	case len(r.HelmChartName) > maxText:
+		errs = append(errs, field.TooLong(name, omitted, maxText))
 	case strings.ContainsFunc(r.HelmChartName, func(c rune) bool { return c <= ' ' || c == 0x7f || strings.ContainsRune(`/\"'`, c) }):
 		errs = append(errs, field.Invalid(name, r.HelmChartName, "expected the name of a chart, but found characters that no name has"))
 	}
-	wanted, parseErr := index.ParseWanted(r.HelmChartVersion)
+	wanted, parseErr := parseWanted(r.HelmChartVersion)
 	if parseErr != nil {
 		errs = append(errs, field.Invalid(path.Child("helmChartVersion"), r.HelmChartVersion, parseErr.Error()))
 	}
