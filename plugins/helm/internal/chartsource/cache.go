@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// cache keeps files by their digest, in a directory of its own that ends with it, within bounds of size and age. What is
-// in use stays, and is not counted out, so the size can be above its bound.
+// cache keeps files by their digest, in a directory of its own that ends with it, within bounds of size and age. What
+// is in use stays, and is not counted out, so the size can be above its bound.
 type cache struct {
 	dir      string
 	maxBytes int64
@@ -52,7 +52,9 @@ func newCache(config Config) (*cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make chart cache %s: %w; the plugin needs a directory that it can write to", config.Dir, err)
 	}
-	return &cache{dir: dir, maxBytes: config.MaxBytes, maxAge: config.MaxAge, clock: config.Clock, files: map[string]*file{}}, nil
+	return &cache{
+		dir: dir, maxBytes: config.MaxBytes, maxAge: config.MaxAge, clock: config.Clock, files: map[string]*file{},
+	}, nil
 }
 
 // close removes all files, also those in use.
@@ -85,8 +87,8 @@ const algorithm = "sha256:"
 // check looks at a file before it is one of the cache, at its digest and its first bytes.
 type check func(digest string, begin []byte) error
 
-// store reads a file into the cache and returns it, to be released. Nobody sees it before it is complete. Errors of the
-// reader and of checks are returned as they are if they are faults.
+// store reads a file into the cache and returns it, to be released. Nobody sees it before it is complete. Errors of
+// the reader and of checks are returned as they are if they are faults.
 func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, error) {
 	w, err := os.CreateTemp(c.dir, "new-*")
 	if err != nil {
@@ -175,8 +177,8 @@ func (c *cache) remove(f *file) {
 	_ = os.Remove(f.path) // see above
 }
 
-// failed explains an error of the disk. When that is full, everything goes that nobody uses, so that the next try finds
-// room.
+// failed explains an error of the disk. When that is full, everything goes that nobody uses, so that the next try
+// finds room.
 func (c *cache) failed(operation string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		c.mu.Lock()
@@ -188,6 +190,6 @@ func (c *cache) failed(operation string, err error) error {
 }
 
 func tooLarge(limit int64) error {
-	return faultf(ReasonTooLarge, "it is larger than the %d bytes allowed; use a smaller one, or have the operator of the "+
-		"helm deployer allow more", limit)
+	return faultf(ReasonTooLarge, "it is larger than the %d bytes allowed; use a smaller one, or have the operator of "+
+		"the helm deployer allow more", limit)
 }

@@ -69,18 +69,15 @@ func (c *stallConn) Write(p []byte) (int, error) {
 
 var errCAData = errors.New("expected certificates in PEM as CA data, but found none that can be read")
 
-// withAuthorities returns a transport for a server whose certificate must be from certain authorities in PEM. With none
-// any certificate is taken.
+// withAuthorities returns a transport for a server whose certificate must be from certain authorities in PEM. With
+// none any certificate is taken.
 func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, error) {
 	t := usual.Clone()
 	t.ForceAttemptHTTP2 = true // net/http leaves it off with a TLS configuration of one's own
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(caData) == 0 {
-		t.TLSClientConfig.InsecureSkipVerify = true // the operator has said so for this server
-		return t, nil
-	}
-	t.TLSClientConfig.RootCAs = x509.NewCertPool()
-	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(caData) {
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	// The operator has said so for this server.
+	t.TLSClientConfig.InsecureSkipVerify = len(caData) == 0
+	if len(caData) > 0 && !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(caData) {
 		return nil, errCAData
 	}
 	return t, nil
@@ -107,14 +104,11 @@ func (r router) client() *http.Client {
 	return &http.Client{Transport: r, CheckRedirect: checkRedirect}
 }
 
-// trusting returns a router that also knows servers by the authorities of a Context, but for those of which the authorities
-// cannot be read. Of several for the same server the last count, but for own, which always do; it is nil for none.
-func (r router) trusting(own *sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials) router {
+// trusting returns a router that also knows servers by the authorities of a Context, but for those of which the
+// authorities cannot be read. Of several for the same server own counts, and otherwise the last.
+func (r router) trusting(own sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials) router {
 	special := maps.Clone(r.special)
-	if own != nil {
-		all = append(slices.Clone(all), *own)
-	}
-	for _, c := range all {
+	for _, c := range append(slices.Clone(all), own) {
 		u, err := url.Parse(c.URL)
 		if err != nil || len(c.CAData) == 0 {
 			continue
@@ -135,9 +129,10 @@ func (r router) close() {
 	}
 }
 
-// checkRedirect refuses a redirect from https to http, and too many of them. The header Authorization goes to the server
-// of the first request only: not after a redirect to another scheme, host or port, and also not when redirects come back.
-// The address that a redirect came from is never told to the next server, because it may have a token in it.
+// checkRedirect refuses a redirect from https to http, and too many of them. The header Authorization goes to the
+// server of the first request only: not after a redirect to another scheme, host or port, and also not when redirects
+// come back. The address that a redirect came from is never told to the next server, because it may have a token in
+// it.
 //
 // It is called with the headers of the first request, which net/http begins from at each redirect.
 func checkRedirect(req *http.Request, via []*http.Request) error {

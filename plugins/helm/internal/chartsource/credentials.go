@@ -20,9 +20,9 @@ import (
 // logins are the credentials that a Context has for one repository of a registry.
 //
 // Docker configurations are matched as the kubelet does it. An entry is for a host, with a port unless it is the usual
-// one, and may name a path, which it is then for with all below it; "*" stands for a part of the host's name, such as in
-// "*.example.org". A scheme in front and "/v1/" or "/v2/" behind mean nothing, and all names of Docker Hub are the same.
-// Other than with the kubelet a path ends at a slash: "host/charts" is not for "host/charts-of-others".
+// one, and may name a path, which it is then for with all below it; "*" stands for a part of the host's name, such as
+// in "*.example.org". A scheme in front and "/v1/" or "/v2/" behind mean nothing, and all names of Docker Hub are the
+// same. Other than with the kubelet a path ends at a slash: "host/charts" is not for "host/charts-of-others".
 type logins struct {
 	// usable ones, the most specific first: a host by its full name before one with a "*", then the longer path, then
 	// the Secret that the Context names first.
@@ -92,15 +92,16 @@ func parseDockerConfig(document []byte) ([]dockerEntry, error) {
 		} `json:"auths"`
 	}
 	if err := json.Unmarshal(document, &config); err != nil {
-		return nil, errors.New(`expected a docker configuration, JSON such as {"auths": {"registry.example.org": {"auth": …}}}, ` +
-			"but found something else")
+		return nil, errors.New("expected a docker configuration, JSON such as " +
+			`{"auths": {"registry.example.org": {"auth": …}}}, but found something else`)
 	}
 	var entries []dockerEntry
 	for _, name := range slices.Sorted(maps.Keys(config.Auths)) {
 		found := config.Auths[name]
 		e := newDockerEntry(name)
 		e.login = auth.Credential{
-			Username: found.Username, Password: found.Password, RefreshToken: found.IdentityToken, AccessToken: found.RegistryToken,
+			Username: found.Username, Password: found.Password,
+			RefreshToken: found.IdentityToken, AccessToken: found.RegistryToken,
 		}
 		if found.Auth != "" {
 			var ok bool
@@ -177,8 +178,8 @@ func originOf(u *url.URL) string {
 	return scheme + "://" + strings.ToLower(u.Hostname()) + " " + port
 }
 
-// credentialsFor returns the credentials for an address, which are those for the same scheme, host and port, and for its
-// path or one above; the longest path wins. It returns nil if there are none. They may have a Problem.
+// credentialsFor returns the credentials for an address, which are those for the same scheme, host and port, and for
+// its path or one above; the longest path wins. It returns nil if there are none. They may have a Problem.
 func credentialsFor(all []sdk.ChartRepositoryCredentials, address *url.URL) *sdk.ChartRepositoryCredentials {
 	// Without "..", so that no path leaves the one that it begins with.
 	clean := func(u *url.URL) string { return strings.Trim(path.Clean("/"+u.Path), "/") }

@@ -1,7 +1,6 @@
 package chartsource
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -96,8 +95,8 @@ func about(what string, err error) error {
 	}
 }
 
-// connectionError returns an error of net/http without the address, which may have a secret in it. An error that is not
-// about the connection is replaced: it quotes what the server has sent, and that must not get into the status of a
+// connectionError returns an error of net/http without the address, which may have a secret in it. An error that is
+// not about the connection is replaced: it quotes what the server has sent, and that must not get into the status of a
 // deploy item, because its author may not be able to reach the server.
 func connectionError(err error) error {
 	var request *url.Error
@@ -108,17 +107,15 @@ func connectionError(err error) error {
 		found       *fault
 		network     net.Error
 		certificate *tls.CertificateVerificationError
-		alert       tls.AlertError
-		record      tls.RecordHeaderError
 	)
 	switch {
 	case errors.As(err, &found):
 		return found
 	case errors.As(err, &certificate):
-		return fmt.Errorf("the certificate of the server is not trusted: %w; if it is from a private authority, add that to the "+
-			"credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
-	case errors.As(err, &network), errors.As(err, &alert), errors.As(err, &record),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("the certificate of the server is not trusted: %w; if it is from a private authority, add that "+
+			"to the credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, http.ErrSchemeMismatch):
 		return err
 	default:
 		return errors.New("the server does not answer as one of HTTP does")
@@ -161,15 +158,12 @@ type access struct {
 func (a access) refused() error {
 	problems := strings.Join(a.problems, "; ")
 	switch {
-	case a.tried && problems != "":
-		return faultf(ReasonCredentialsInvalid, "%s does not accept the credentials of the Context's %s, "+
+	case problems != "":
+		return faultf(ReasonCredentialsInvalid, "%s needs other credentials than the Context's %s has, "+
 			"some of which cannot be used: %s", a.server, a.field, problems)
 	case a.tried:
-		return faultf(ReasonUnauthorized, "%s does not accept the credentials of the Context's %s, or does not allow them to "+
-			"read the chart; check user and password there, and that the address is right", a.server, a.field)
-	case problems != "":
-		return faultf(ReasonCredentialsInvalid, "%s needs credentials, but those of the Context's %s cannot be used: %s",
-			a.server, a.field, problems)
+		return faultf(ReasonUnauthorized, "%s does not accept the credentials of the Context's %s, or does not allow them "+
+			"to read the chart; check user and password there, and that the address is right", a.server, a.field)
 	default:
 		return faultf(ReasonCredentialsMissing, "%s wants credentials, and the Context has none for it; "+
 			"add some to the Context's %s, and check that the address is right", a.server, a.field)
@@ -179,12 +173,4 @@ func (a access) refused() error {
 // isRefusal says whether a status is about credentials.
 func isRefusal(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
-}
-
-// ended returns the cause if a call's context has ended, which says more than what came of it.
-func ended(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
-	}
-	return err
 }

@@ -1,6 +1,7 @@
 package chartsource
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -100,16 +101,14 @@ type Fetcher struct {
 
 // New makes the cache's directory and returns a Fetcher, to be closed.
 func New(config Config) (*Fetcher, error) {
-	setDefault(&config.MaxBytes, DefaultMaxBytes)
-	setDefault(&config.MaxAge, DefaultMaxAge)
-	setDefault(&config.ArchiveBytes, DefaultArchiveBytes)
-	setDefault(&config.IndexBytes, DefaultIndexBytes)
-	setDefault(&config.FreshFor, DefaultFreshFor)
-	setDefault(&config.StallAfter, DefaultStallAfter)
-	setDefault(&config.UserAgent, "pergola-helm-deployer")
-	if config.Clock == nil {
-		config.Clock = clock.RealClock{}
-	}
+	config.MaxBytes = cmp.Or(config.MaxBytes, DefaultMaxBytes)
+	config.MaxAge = cmp.Or(config.MaxAge, DefaultMaxAge)
+	config.ArchiveBytes = cmp.Or(config.ArchiveBytes, DefaultArchiveBytes)
+	config.IndexBytes = cmp.Or(config.IndexBytes, DefaultIndexBytes)
+	config.FreshFor = cmp.Or(config.FreshFor, DefaultFreshFor)
+	config.StallAfter = cmp.Or(config.StallAfter, DefaultStallAfter)
+	config.UserAgent = cmp.Or(config.UserAgent, "pergola-helm-deployer")
+	config.Clock = cmp.Or[clock.PassiveClock](config.Clock, clock.RealClock{})
 	f := &Fetcher{
 		config: config, plainHTTP: map[string]bool{}, waiting: map[string]int{}, parsing: make(chan struct{}, maxParsing),
 		memos: lru.New(maxMemos), parsed: lru.New(maxParsed),
@@ -145,13 +144,6 @@ func (f *Fetcher) addRegistry(r Registry) error {
 	}
 	f.router.special[originOf(&url.URL{Scheme: "https", Host: host})] = t
 	return nil
-}
-
-func setDefault[T comparable](value *T, otherwise T) {
-	var none T
-	if *value == none {
-		*value = otherwise
-	}
 }
 
 // Close removes the cache, also archives in use.
@@ -199,8 +191,11 @@ func (f *Fetcher) Fetch(ctx context.Context, req *Request) (*Archive, error) {
 	if err == nil && found == nil {
 		found, err = f.fetch(ctx, source, credentials)
 	}
-	if err != nil {
-		return nil, ended(ctx, about(source.String(), err))
+	switch cause := context.Cause(ctx); {
+	case err != nil && cause != nil:
+		return nil, cause // says more than what came of it
+	case err != nil:
+		return nil, about(source.String(), err)
 	}
 	release := sync.OnceFunc(func() { f.cache.release(found, 1) })
 	return &Archive{Path: found.path, Digest: found.digest, release: release}, nil
@@ -213,7 +208,7 @@ func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Cre
 		return f.fromRaw(o)
 	case remoteOrigin:
 		all := credentials.ChartRepositories
-		return f.fileAt(ctx, f.archiveAt(o.String(), o.url, credentialsFor(all, o.url), all, ""))
+		return f.fileAt(ctx, place{what: o.String(), url: o.url, own: credentialsFor(all, o.url), all: all})
 	case registryOrigin:
 		return f.fromRegistry(ctx, o, credentials)
 	case repositoryOrigin:
@@ -239,8 +234,8 @@ type memo struct {
 // has that still.
 type lookUp func(ctx context.Context, known memo) (memo, *file, error)
 
-// file returns the file of a source, to be released. Those that want the same at the same time share it. Whoever leaves
-// because ctx has ended does so alone; the download goes on for the others, and for those who come later.
+// file returns the file of a source, to be released. Those that want the same at the same time share it. Whoever
+// leaves because ctx has ended does so alone; the download goes on for the others, and for those who come later.
 func (f *Fetcher) file(ctx context.Context, key string, find lookUp) (*file, error) {
 	f.mu.Lock()
 	f.waiting[key]++
@@ -273,8 +268,8 @@ func (f *Fetcher) file(ctx context.Context, key string, find lookUp) (*file, err
 	}
 }
 
-// current returns the file of a source: the one that is here if it need not be looked up, or what is found. A panic is an
-// error for those who wait, because it would end the process otherwise.
+// current returns the file of a source: the one that is here if it need not be looked up, or what is found. A panic is
+// an error for those who wait, because it would end the process otherwise.
 func (f *Fetcher) current(ctx context.Context, key string, find lookUp) (found *file, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // The index of a repository comes from a server that nobody vouches for. Helm's own reader takes a gigabyte for one of
-// 50 MB, and any amount for one of 1 MB that refers to a long text often. So the text of the versions of the wanted chart
-// is cut out of the index first, and only those are parsed, one by one.
+// 50 MB, and any amount for one of 1 MB that refers to a long text often. So the text of the versions of the wanted
+// chart is cut out of the index first, and only those are parsed, one by one.
 const (
 	// maxOdd is how large an index may be that is laid out in a way that nothing can be cut out of.
 	maxOdd = 2 << 20
@@ -23,14 +23,15 @@ const (
 	maxVersions = 4 << 20
 	// maxAddresses bounds the addresses of one version.
 	maxAddresses = 20
-	// maxWanted bounds the text of a range of versions.
-	maxWanted = 256
+	// maxConstraint bounds the text of a range of versions.
+	maxConstraint = 256
 )
 
 var (
-	errNoIndex = errors.New("expected the index of a chart repository, YAML with a field entries, but found something else")
-	errOdd     = fmt.Errorf(`the index is not laid out as "helm repo index" does it, and with more than %d bytes too large for that`,
-		maxOdd)
+	errNoIndex = errors.New("expected the index of a chart repository, YAML with a field entries, " +
+		"but found something else")
+	errOdd = fmt.Errorf(`the index is not laid out as "helm repo index" does it, and with more than %d bytes `+
+		"too large for that", maxOdd)
 	errTooMuch = fmt.Errorf("expected not more than %d bytes about the versions of a chart, but found more", maxVersions)
 )
 
@@ -136,10 +137,10 @@ func parseYAML(document []byte, chart string) (versions, error) {
 	return found, nil
 }
 
-// cutVersions returns the list of the versions of a chart from an index that is laid out as "helm repo index" and its like
-// do it: the field entries at the left, below it the names of the charts, all indented the same, and below each its
-// versions, each beginning with a dash. Everything that belongs to something is indented more than it, so nothing has to
-// be understood that is not about the chart.
+// cutVersions returns the list of the versions of a chart from an index that is laid out as "helm repo index" and its
+// like do it: the field entries at the left, below it the names of the charts, all indented the same, and below each
+// its versions, each beginning with a dash. Everything that belongs to something is indented more than it, so nothing
+// has to be understood that is not about the chart.
 func cutVersions(document []byte, chart string) (list []byte, usual bool) {
 	names := -1 // how far they are indented; -1 if not known yet
 	begin, end := -1, 0
@@ -203,31 +204,25 @@ func splitKey(text []byte) (key, value string, ok bool) {
 		ok && !strings.ContainsRune("{[?&*!|>%@`<", rune(text[0]))
 }
 
-// wanted is which version is wanted.
-type wanted struct {
-	text       string
-	constraint *semver.Constraints
-}
-
-// parseWanted reads a version or a range of versions, such as "1.2.3", "^1.2" or ">=1.2.0 <2.0.0"; empty for the newest
-// that is no prerelease.
-func parseWanted(text string) (*wanted, error) {
-	if len(text) > maxWanted {
-		return nil, fmt.Errorf("expected not more than %d characters, but found %d", maxWanted, len(text))
+// parseConstraint reads a version or a range of versions, such as "1.2.3", "^1.2" or ">=1.2.0 <2.0.0"; empty for the
+// newest that is no prerelease.
+func parseConstraint(text string) (*semver.Constraints, error) {
+	if len(text) > maxConstraint {
+		return nil, fmt.Errorf("expected not more than %d characters, but found %d", maxConstraint, len(text))
 	}
 	constraint, err := semver.NewConstraint(cmp.Or(text, "*"))
 	if err != nil {
 		return nil, fmt.Errorf("expected a version such as 1.2.3 or a range of versions such as ^1.2: %w", err)
 	}
-	return &wanted{text: text, constraint: constraint}, nil
+	return constraint, nil
 }
 
-// pick returns the version that is wanted, as Helm does it: the one that is called exactly so, or the newest of the range;
-// nil if there is none. A prerelease is in a range only if that names one.
-func (vs versions) pick(w *wanted) *version {
-	i := slices.IndexFunc(vs, func(v *version) bool { return v.Version == w.text })
+// pick returns the version that is wanted, as Helm does it: the one that is called exactly so, or the newest of the
+// range; nil if there is none. A prerelease is in a range only if that names one.
+func (vs versions) pick(wanted string, constraint *semver.Constraints) *version {
+	i := slices.IndexFunc(vs, func(v *version) bool { return v.Version == wanted })
 	if i < 0 {
-		i = slices.IndexFunc(vs, func(v *version) bool { return w.constraint.Check(v.parsed) })
+		i = slices.IndexFunc(vs, func(v *version) bool { return constraint.Check(v.parsed) })
 	}
 	if i < 0 {
 		return nil

@@ -114,9 +114,15 @@ func TestParseIndex(t *testing.T) {
 		"TooMany":      {reason: "too many versions", document: "entries:\n  shop:\n" + strings.Repeat("  - version: 1.0.0\n", 300_000), err: errTooMuch},
 		"TooLong":      {reason: "a version that is too large", document: "entries:\n  shop:\n  - x: " + strings.Repeat("x", 4<<20), err: errTooMuch},
 		"TooLongJSON":  {reason: "a version that is too large", document: `{"entries": {"shop": [{"x": "` + strings.Repeat("x", 4<<20) + `"}]}}`, err: errTooMuch},
-		"Deep":         {reason: "a version that is nested too deep", document: "entries:\n  shop:\n  - x: " + strings.Repeat("[", 900_000) + "\n", err: errNoIndex},
-		"DeepJSON":     {reason: "nothing that matters is nested", document: `{"x": ` + strings.Repeat("[", 2_500_000), err: errOdd},
-		"CutJSON":      {reason: "the end is missing", document: `{"entries": {"shop": [{"version": "1.0.0"}`, err: errNoIndex},
+		"Repeats": {
+			reason: "a long text that is referred to often costs nothing",
+			document: "apiVersion: v1\nentries:\n  shop:\n  - version: 1.0.0\n    description: &a " + strings.Repeat("x", 1<<20) +
+				"\n    keywords:\n" + strings.Repeat("    - *a\n", 100_000),
+			want: []string{"1.0.0"},
+		},
+		"Deep":     {reason: "a version that is nested too deep", document: "entries:\n  shop:\n  - x: " + strings.Repeat("[", 900_000) + "\n", err: errNoIndex},
+		"DeepJSON": {reason: "nothing that matters is nested", document: `{"x": ` + strings.Repeat("[", 2_500_000), err: errOdd},
+		"CutJSON":  {reason: "the end is missing", document: `{"entries": {"shop": [{"version": "1.0.0"}`, err: errNoIndex},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -126,19 +132,6 @@ func TestParseIndex(t *testing.T) {
 				t.Errorf("%s: expected the error %v, but found %v; -want +got:\n%s", test.reason, test.err, err, diff)
 			}
 		})
-	}
-}
-
-func TestFields(t *testing.T) {
-	t.Parallel()
-	got, err := parseIndex([]byte(usual), "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	oldest := got[len(got)-1]
-	want := []string{"shop-1.0.0.tgz", "https://example.org/shop-1.0.0.tgz"}
-	if diff := cmp.Diff(want, oldest.URLs); diff != "" || oldest.Digest != "abc" {
-		t.Errorf("expected all of %+v; -want +got:\n%s", oldest, diff)
 	}
 }
 
@@ -152,12 +145,12 @@ func TestPick(t *testing.T) {
 		"": "1.10.0", "*": "1.10.0", "1.0.0": "1.0.0", "v1.0.0": "1.0.0", "^1.0": "1.10.0", "~1.9": "1.9.0", ">1.0.0 <1.10.0": "1.9.0", "1.9.x": "1.9.0",
 		">0-0": "2.0.0-rc.1", "2.0.0-rc.1": "2.0.0-rc.1", ">=2": "", "3": "", "<1 || 1.9.0": "1.9.0",
 	} {
-		w, err := parseWanted(wanted)
+		w, err := parseConstraint(wanted)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got string
-		if v := vs.pick(w); v != nil {
+		if v := vs.pick(wanted, w); v != nil {
 			got = v.Version
 		}
 		if got != want {
@@ -165,7 +158,7 @@ func TestPick(t *testing.T) {
 		}
 	}
 	for _, wanted := range []string{"one", "1..", "latest", strings.Repeat("1 || ", 100) + "1"} {
-		if w, err := parseWanted(wanted); err == nil {
+		if w, err := parseConstraint(wanted); err == nil {
 			t.Errorf("%q: expected an error, but found %v", wanted, w)
 		}
 	}
@@ -222,12 +215,12 @@ func TestAgreesWithHelm(t *testing.T) {
 				t.Fatalf("chart %q: Helm finds %d versions, we find %v in\n%s", name, len(helms.Entries[name]), versionsOf(ours), content)
 			}
 			for _, wanted := range []string{"", "1.0.0", "^1", ">=0-0", "2.x"} {
-				w, err := parseWanted(wanted)
+				w, err := parseConstraint(wanted)
 				if err != nil {
 					t.Fatal(err)
 				}
 				helm, _ := helms.Get(name, wanted)
-				our := ours.pick(w)
+				our := ours.pick(wanted, w)
 				if (helm == nil) != (our == nil) || helm != nil && !sameVersion(helm.Version, our.Version) {
 					t.Fatalf("chart %q %q: Helm picks %+v, we pick %+v", name, wanted, helm, our)
 				}

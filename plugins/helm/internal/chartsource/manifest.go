@@ -52,15 +52,17 @@ func (p *pull) chartLayer(ctx context.Context, document []byte) (layer ocispec.D
 	}
 }
 
-// onlyChart returns the only manifest of an index that is one of a chart: a chart is for all platforms, and the others are
-// of something else, such as an image or a signature.
+// onlyChart returns the only manifest of an index that is one of a chart: a chart is for all platforms, and the others
+// are of something else, such as an image or a signature.
 func (p *pull) onlyChart(ctx context.Context, candidates []ocispec.Descriptor) (*manifest, error) {
 	// Older tools do not say of each manifest what it is.
-	if charts := selectBy(candidates, func(m ocispec.Descriptor) bool { return m.ArtifactType == helmConfig }); len(charts) > 0 {
-		candidates = charts
+	isChart := func(m ocispec.Descriptor) bool { return m.ArtifactType == helmConfig }
+	if named := selectBy(candidates, isChart); len(named) > 0 {
+		candidates = named
 	}
 	if len(candidates) > maxManifests {
-		return nil, noChart("what is there is an index of %d manifests, of which nothing says which one is the chart", len(candidates))
+		return nil, noChart("what is there is an index of %d manifests, of which nothing says which one is the chart",
+			len(candidates))
 	}
 	var charts []*manifest
 	for _, candidate := range candidates {

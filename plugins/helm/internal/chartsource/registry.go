@@ -23,7 +23,8 @@ const fieldOfRegistries = "registryPullSecrets"
 func (f *Fetcher) fromRegistry(ctx context.Context, o registryOrigin, credentials *sdk.Credentials) (*file, error) {
 	found := loginsFor(credentials.Registries, o.ref.Registry, o.ref.Repository)
 	a := access{
-		field: fieldOfRegistries, server: "registry " + o.ref.Registry, tried: len(found.usable) > 0, problems: found.problems,
+		field: fieldOfRegistries, server: "registry " + o.ref.Registry,
+		tried: len(found.usable) > 0, problems: found.problems,
 	}
 	logins := found.usable
 	if !a.tried {
@@ -32,9 +33,10 @@ func (f *Fetcher) fromRegistry(ctx context.Context, o registryOrigin, credential
 	key := keyOf("registry", o.ref.String(), found.usable)
 	archive, err := f.file(ctx, key, func(ctx context.Context, known memo) (memo, *file, error) {
 		for _, login := range logins {
-			found, archive, err := f.newPull(o, login).run(ctx, known)
-			if err == nil || !isLoginRefused(err, login) {
-				return found, archive, explainPull(err)
+			p := f.newPull(o, login)
+			found, archive, err := p.run(ctx, known)
+			if err = p.explain(err); !errors.Is(err, errRefused) {
+				return found, archive, err
 			}
 		}
 		return memo{}, nil, a.refused()
@@ -49,12 +51,13 @@ func (f *Fetcher) fromRegistry(ctx context.Context, o registryOrigin, credential
 type pull struct {
 	fetcher    *Fetcher
 	origin     registryOrigin
+	login      auth.Credential
 	repository *remote.Repository
 }
 
 func (f *Fetcher) newPull(o registryOrigin, login auth.Credential) *pull {
 	host := o.ref.Host()
-	return &pull{fetcher: f, origin: o, repository: &remote.Repository{
+	return &pull{fetcher: f, origin: o, login: login, repository: &remote.Repository{
 		Reference: o.ref,
 		PlainHTTP: f.plainHTTP[o.ref.Registry],
 		Client: &auth.Client{
@@ -123,44 +126,39 @@ func (p *pull) archive(ctx context.Context, layer ocispec.Descriptor) (*file, er
 	}
 	defer answer.Close() //nolint:errcheck // it was read to its end, or is not wanted
 	verified := content.NewVerifyReader(answer, layer)
-	verify := func(string, []byte) error { return explainPull(verified.Verify()) }
+	verify := func(string, []byte) error { return p.explain(verified.Verify()) }
 	return p.fetcher.cache.store(bodyOf(verified), limit, verify, isArchive)
 }
 
-// isLoginRefused says whether it was for the login that a pull has failed.
-func isLoginRefused(err error, login auth.Credential) bool {
-	var answer *errcode.ErrorResponse
-	switch {
-	case errors.As(err, &answer):
-		// A token server refuses with 400, too, as OAuth2 has it.
-		return isRefusal(answer.StatusCode) || answer.Method == http.MethodPost && answer.StatusCode == http.StatusBadRequest
-	case errors.As(err, new(*fault)), errors.As(err, new(*url.Error)), errors.Is(err, errdef.ErrNotFound):
-		return false
-	default:
-		// oras has no type for a login without a password when the registry has asked for one.
-		return errors.Is(err, auth.ErrBasicCredentialNotFound) ||
-			login != auth.EmptyCredential && (login.Username == "" || login.Password == "")
-	}
-}
+// errRefused says that it was for the login that a pull has failed.
+var errRefused = faultf(ReasonUnauthorized, "the registry refuses the login")
 
-// explainPull returns an error of a pull for people. None of oras's texts is told: they may have the address of a redirect
-// in them, which may hold a token, or texts of the server.
-func explainPull(err error) error {
+// explain returns an error of the pull for people, or errRefused. None of oras's texts is told: they may have the address
+// of a redirect in them, which may hold a token, or texts of the server.
+func (p *pull) explain(err error) error {
 	var answer *errcode.ErrorResponse
 	switch {
 	case err == nil, errors.As(err, new(*fault)), errors.As(err, new(*url.Error)):
 		return err
 	case errors.Is(err, errdef.ErrNotFound), errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
 		return faultf(ReasonNotFound, "the registry has no such chart; check the reference, or push the chart")
-	case errors.As(err, &answer):
+	// A token server refuses with 400, too, as OAuth2 has it.
+	case answer != nil && (isRefusal(answer.StatusCode) ||
+		answer.Method == http.MethodPost && answer.StatusCode == http.StatusBadRequest):
+		return errRefused
+	case answer != nil:
 		return statusFault("registry", answer.StatusCode)
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
 		errors.Is(err, content.ErrInvalidDescriptorSize):
 		return faultf(ReasonDigestMismatch, "what the registry has sent does not have the digest and size that it should; "+
 			"push the chart again")
+	// oras has no type for a login without a password when the registry has asked for one.
+	case errors.Is(err, auth.ErrBasicCredentialNotFound),
+		p.login != auth.EmptyCredential && (p.login.Username == "" || p.login.Password == ""):
+		return errRefused
 	default:
-		return faultf(ReasonUnavailable, "the registry does not answer as one does, or wants a token from a server that is not "+
-			"asked: one without https, or at an internal address that is not the registry's")
+		return faultf(ReasonUnavailable, "the registry does not answer as one does, or wants a token from a server that is "+
+			"not asked: one without https, or at an internal address that is not the registry's")
 	}
 }
 

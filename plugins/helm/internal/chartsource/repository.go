@@ -12,8 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -33,60 +31,50 @@ type place struct {
 	// after a redirect, too.
 	own *sdk.ChartRepositoryCredentials
 	all []sdk.ChartRepositoryCredentials
-	// kind, limit and checks are what the file should be.
-	kind   string
-	limit  int64
-	checks []check
-	// fixed says that one of the checks is for a digest. Such a file does not change.
-	fixed bool
-}
-
-// archiveAt is the place of an archive. The digest is empty for any.
-func (f *Fetcher) archiveAt(
-	what string, u *url.URL, own *sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials, digest string,
-) place {
-	return place{
-		what: what, url: u, own: own, all: all, kind: "archive " + digest, limit: f.config.ArchiveBytes,
-		checks: []check{isArchive, hasDigest(digest)}, fixed: digest != "",
-	}
-}
-
-// authorization is the value of the header that is sent to the place; empty for none.
-func (at place) authorization() string {
-	if at.own == nil {
-		return ""
-	}
-	return at.own.AuthHeader
-}
-
-// key is the key of the place. Who trusts other servers may be told other things.
-func (at place) key() string {
-	parts := []any{at.kind, at.url.String(), at.authorization()}
-	for _, c := range at.all {
-		if len(c.CAData) > 0 {
-			parts = append(parts, c.URL, c.CAData)
-		}
-	}
-	return keyOf(parts...)
+	// isIndex says that it is the index of a repository, and not an archive, which has a digest; empty for any.
+	isIndex bool
+	digest  string
 }
 
 // fileAt gets a file from a place.
 func (f *Fetcher) fileAt(ctx context.Context, at place) (*file, error) {
-	a := access{field: fieldOfRepositories, server: at.url.Host, tried: at.authorization() != ""}
-	unusable := func(problem string) error {
-		a.problems = []string{fmt.Sprintf("those for %s: %s", displayText(at.own.URL), problem)}
-		return about(at.what, a.refused())
+	own := sdk.ChartRepositoryCredentials{}
+	if at.own != nil {
+		own = *at.own
 	}
-	switch own := at.own; {
-	case own == nil:
-	case own.Problem != "":
-		return nil, unusable(own.Problem)
-	case len(own.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(own.CAData):
-		return nil, unusable(errCAData.Error())
+	if own.Problem == "" && len(own.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(own.CAData) {
+		own.Problem = errCAData.Error()
 	}
-	client := f.router.trusting(at.own, at.all).client()
-	found, err := f.file(ctx, at.key(), func(ctx context.Context, known memo) (memo, *file, error) {
-		answer, err := f.get(ctx, client, at, known)
+	a := access{field: fieldOfRepositories, server: at.url.Host, tried: own.AuthHeader != ""}
+	if own.Problem != "" {
+		a.problems = []string{own.Problem}
+		return nil, about(at.what, a.refused())
+	}
+	// Who trusts other servers may be told other things.
+	key := []any{at.isIndex, at.url.String(), at.digest, own.AuthHeader}
+	for _, c := range at.all {
+		if len(c.CAData) > 0 {
+			key = append(key, c.URL, c.CAData)
+		}
+	}
+	limit, checks := f.config.ArchiveBytes, []check{isArchive, hasDigest(at.digest)}
+	if at.isIndex {
+		limit, checks = f.config.IndexBytes, nil
+	}
+	found, err := f.file(ctx, keyOf(key...), func(ctx context.Context, known memo) (memo, *file, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.url.String(), nil)
+		if err != nil {
+			return memo{}, nil, err
+		}
+		for name, value := range map[string]string{
+			"Authorization": own.AuthHeader, "User-Agent": f.config.UserAgent,
+			"If-None-Match": known.etag, "If-Modified-Since": known.modified,
+		} {
+			if value != "" {
+				req.Header.Set(name, value)
+			}
+		}
+		answer, err := f.router.trusting(own, at.all).client().Do(req)
 		if err != nil {
 			return memo{}, nil, err
 		}
@@ -98,13 +86,16 @@ func (f *Fetcher) fileAt(ctx context.Context, at place) (*file, error) {
 		case isRefusal(status):
 			return memo{}, nil, a.refused()
 		case status == http.StatusNotFound, status == http.StatusGone:
-			return memo{}, nil, faultf(ReasonNotFound, "there is nothing at this address: the server has answered with status %d (%s); "+
-				"check the address, or publish the chart", status, http.StatusText(status))
+			return memo{}, nil, faultf(ReasonNotFound, "there is nothing at this address: the server has answered with "+
+				"status %d (%s); check the address, or publish the chart", status, http.StatusText(status))
 		default:
 			return memo{}, nil, statusFault("server", status)
 		}
-		found, err := f.cache.store(bodyOf(answer.Body), at.limit, at.checks...)
-		return memo{fixed: at.fixed, etag: answer.Header.Get("ETag"), modified: answer.Header.Get("Last-Modified")}, found, err
+		found, err := f.cache.store(bodyOf(answer.Body), limit, checks...)
+		// A file with a digest does not change.
+		return memo{
+			fixed: at.digest != "", etag: answer.Header.Get("ETag"), modified: answer.Header.Get("Last-Modified"),
+		}, found, err
 	})
 	if err != nil {
 		return nil, about(at.what, err)
@@ -112,55 +103,46 @@ func (f *Fetcher) fileAt(ctx context.Context, at place) (*file, error) {
 	return found, nil
 }
 
-// get asks for the file at a place, and whether it has changed if one is known.
-func (f *Fetcher) get(ctx context.Context, client *http.Client, at place, known memo) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.url.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	for name, value := range map[string]string{
-		"Authorization": at.authorization(), "User-Agent": f.config.UserAgent,
-		"If-None-Match": known.etag, "If-Modified-Since": known.modified,
-	} {
-		if value != "" {
-			req.Header.Set(name, value)
-		}
-	}
-	return client.Do(req)
-}
-
-// displayText is an address of the Context for people.
-func displayText(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "a repository"
-	}
-	return display(u)
-}
-
 // fromRepository gets the archive of a chart in a repository: first the index, then the archive that this names.
 func (f *Fetcher) fromRepository(ctx context.Context, o repositoryOrigin, credentials *sdk.Credentials) (*file, error) {
-	own := credentialsFor(credentials.ChartRepositories, o.url)
-	versions, err := f.versions(ctx, o, own, credentials.ChartRepositories)
+	all := credentials.ChartRepositories
+	own := credentialsFor(all, o.url)
+	index := place{
+		what: "the index of chart repository " + display(o.url), url: o.url.JoinPath("index.yaml"),
+		own: own, all: all, isIndex: true,
+	}
+	versions, err := f.versions(ctx, index, o.name)
 	if err != nil {
 		return nil, err
 	}
-	v := versions.pick(o.wanted)
+	v := versions.pick(o.version, o.constraint)
 	if v == nil {
 		return nil, faultf(ReasonNotFound, "the repository has the chart in %d versions, of which the newest is %s, "+
 			"but in none that fits %q; choose another, or publish it", len(versions), versions[0].Version, o.version)
 	}
 	digest, err := normalizeDigest(v.Digest)
 	if err != nil {
-		return nil, faultf(ReasonArchiveInvalid, "the digest that the index has for version %s cannot be right: %w", v.Version, err)
+		return nil, faultf(ReasonArchiveInvalid, "the digest that the index has for version %s cannot be right: %w",
+			v.Version, err)
 	}
 	o.version = v.Version
 	failed := faultf(ReasonArchiveInvalid, "the index has no address for version %s", v.Version)
 	for i, address := range v.URLs {
-		archive, err := f.versionAt(ctx, o, address, digest, own, credentials)
+		var archive *file
+		at := place{own: own, all: all, digest: digest}
+		if ref, ok := strings.CutPrefix(address, "oci://"); ok {
+			archive, err = f.versionInRegistry(ctx, ref, digest, credentials)
+		} else if at.url, err = resolveURL(o.url, address); err == nil {
+			if originOf(at.url) != originOf(o.url) {
+				at.own = credentialsFor(all, at.url)
+			}
+			at.what = fmt.Sprintf("%s from %s", o, display(at.url))
+			archive, err = f.fileAt(ctx, at)
+		}
 		if err == nil {
 			return archive, nil
 		}
+		err = about(o.String(), err)
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -172,6 +154,26 @@ func (f *Fetcher) fromRepository(ctx context.Context, o repositoryOrigin, creden
 	return nil, failed
 }
 
+// versionInRegistry gets the archive of a version that the index says to be in a registry.
+func (f *Fetcher) versionInRegistry(
+	ctx context.Context, address, digest string, credentials *sdk.Credentials,
+) (*file, error) {
+	ref, errs := parseRef(address, nil)
+	o, ok := ref.(registryOrigin)
+	if len(errs) > 0 || !ok {
+		return nil, faultf(ReasonArchiveInvalid, "the index has an address that is no reference to a chart in a registry")
+	}
+	archive, err := f.fromRegistry(ctx, o, credentials)
+	if err != nil {
+		return nil, err
+	}
+	if err := hasDigest(digest)(archive.digest, nil); err != nil {
+		f.cache.release(archive, 1)
+		return nil, err
+	}
+	return archive, nil
+}
+
 func endsJob(err error) bool {
 	for _, code := range sdk.Codes(err) {
 		if code.Unrecoverable() {
@@ -181,47 +183,8 @@ func endsJob(err error) bool {
 	return false
 }
 
-// versionAt gets the archive of a version from one of its addresses.
-func (f *Fetcher) versionAt(
-	ctx context.Context, o repositoryOrigin, address, digest string, own *sdk.ChartRepositoryCredentials,
-	credentials *sdk.Credentials,
-) (*file, error) {
-	if strings.HasPrefix(address, "oci://") {
-		ref, errs := parseRef(address, field.NewPath("urls"))
-		inRegistry, ok := ref.(registryOrigin)
-		if len(errs) > 0 || !ok {
-			return nil, about(o.String(), faultf(ReasonArchiveInvalid,
-				"the index has an address that is no reference to a chart in an OCI registry"))
-		}
-		archive, err := f.fromRegistry(ctx, inRegistry, credentials)
-		if err != nil {
-			return nil, err
-		}
-		if err := hasDigest(digest)(archive.digest, nil); err != nil {
-			f.cache.release(archive, 1)
-			return nil, about(o.String(), err)
-		}
-		return archive, nil
-	}
-	u, err := resolveURL(o.url, address)
-	if err != nil {
-		return nil, about(o.String(), faultf(ReasonArchiveInvalid, "the index has an address that is none: %w", err))
-	}
-	if originOf(u) != originOf(o.url) {
-		own = credentialsFor(credentials.ChartRepositories, u)
-	}
-	what := fmt.Sprintf("%s from %s", o, display(u))
-	return f.fileAt(ctx, f.archiveAt(what, u, own, credentials.ChartRepositories, digest))
-}
-
-// versions returns the versions that the repository has of the chart.
-func (f *Fetcher) versions(
-	ctx context.Context, o repositoryOrigin, own *sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials,
-) (versions, error) {
-	at := place{
-		what: "the index of chart repository " + display(o.url), url: o.url.JoinPath("index.yaml"), own: own, all: all,
-		kind: "index", limit: f.config.IndexBytes,
-	}
+// versions returns the versions that an index has of a chart.
+func (f *Fetcher) versions(ctx context.Context, at place, chart string) (versions, error) {
 	index, err := f.fileAt(ctx, at)
 	if err != nil {
 		return nil, err
@@ -234,7 +197,7 @@ func (f *Fetcher) versions(
 		return nil, context.Cause(ctx)
 	}
 	// What an index says is known by its digest: whoever has got it may know.
-	key := index.digest + " " + o.name
+	key := index.digest + " " + chart
 	known, _ := f.parsed.Get(key)
 	if found, ok := known.(versions); ok {
 		return found, nil
@@ -243,14 +206,13 @@ func (f *Fetcher) versions(
 	if err != nil {
 		return nil, about(at.what, f.cache.failed("read", err))
 	}
-	found, err := parseIndex(document, o.name)
+	found, err := parseIndex(document, chart)
 	switch {
 	case err != nil:
-		f.memos.Remove(at.key()) // the next call shall see at once that the index is right again
 		return nil, about(at.what, faultf(ReasonArchiveInvalid,
 			"its index.yaml cannot be read: %w; check that helmChartRepoUrl is the address of a chart repository", err))
 	case len(found) == 0:
-		return nil, faultf(ReasonNotFound, "the repository has no chart of this name; check helmChartName, or publish the chart")
+		return nil, faultf(ReasonNotFound, "the repository has no chart of this name; check helmChartName, or publish it")
 	}
 	f.parsed.Add(key, found)
 	return found, nil
@@ -294,7 +256,8 @@ func describeContent(begin []byte) string {
 	return kind
 }
 
-// normalizeDigest returns the digest of an index, which is in hex with or without the algorithm in front, as sdk has it.
+// normalizeDigest returns the digest of an index, which is in hex with or without the algorithm in front, as sdk has
+// it.
 func normalizeDigest(text string) (string, error) {
 	sum := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), algorithm)
 	if sum == "" {
@@ -306,12 +269,12 @@ func normalizeDigest(text string) (string, error) {
 	return algorithm + sum, nil
 }
 
-// resolveURL returns the address of an archive, which may be relative to that of the repository. As with Helm the query of
-// the repository's address, which some authenticate with, goes along with a relative one.
+// resolveURL returns the address of an archive, which may be relative to that of the repository. As with Helm the
+// query of the repository's address, which some authenticate with, goes along with a relative one.
 func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	ref, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("it cannot be parsed") // the error would quote it
+		return nil, faultf(ReasonArchiveInvalid, "the index has an address that cannot be parsed") // err would quote it
 	}
 	u := repository.JoinPath("/").ResolveReference(ref)
 	if !ref.IsAbs() && ref.Host == "" && u.RawQuery == "" {
@@ -319,7 +282,7 @@ func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	}
 	u, invalid := parseURL(u.String(), nil)
 	if invalid != nil {
-		return nil, errors.New(invalid.Detail)
+		return nil, faultf(ReasonArchiveInvalid, "the index has an address that is none: %s", invalid.Detail)
 	}
 	return u, nil
 }

@@ -16,15 +16,12 @@ import (
 )
 
 // resolve asks a resolver where a chart is, or for the chart itself, and returns either the one or the other.
-func (f *Fetcher) resolve(ctx context.Context, o resolverOrigin, req *Request) (Source, *file, error) {
-	failed := func(reason, text string, err error) (Source, *file, error) {
-		return req.Source, nil, fail(reason, "resolve %s: %s%w", o, text, err)
-	}
+func (f *Fetcher) resolve(ctx context.Context, o resolverOrigin, req *Request) (source Source, archive *file, err error) {
 	resolver, ok := f.config.Resolvers[o.field]
 	if !ok {
-		return req.Source, nil, fail(ReasonResolverMissing, "chart.%s: a chart of the component model needs a resolver, and this "+
-			"helm deployer has none; set chart.ref, chart.helmChartRepo or chart.archive instead, or use a helm deployer that was "+
-			"built with a resolver", o.field)
+		return req.Source, nil, faultf(ReasonResolverMissing, "a chart of the component model needs a resolver, and this helm "+
+			"deployer has none; set chart.ref, chart.helmChartRepo or chart.archive instead, or use a helm deployer that was "+
+			"built with a resolver")
 	}
 	resolved, err := resolver.ResolveChart(ctx, &chart.ResolveRequest{
 		Field: o.field, Chart: o.chart, DeployItem: req.DeployItem, Context: cmp.Or(req.Context, &v1alpha1.Context{}),
@@ -39,21 +36,20 @@ func (f *Fetcher) resolve(ctx context.Context, o resolverOrigin, req *Request) (
 		if resolved != nil && resolved.Archive != nil {
 			err = resolved.Archive.Close()
 		}
-		return failed(ReasonResolveFailed, "",
+		return req.Source, nil, faultf(ReasonResolveFailed, "%w",
 			errors.Join(errors.New("the resolver has returned neither a chart nor an archive, or both"), err))
 	case resolved.Archive != nil:
-		archive, err := f.readResolved(ctx, resolved)
-		if err != nil {
+		if archive, err = f.readResolved(ctx, resolved); err != nil {
 			err = about(cmp.Or(resolved.From, o.String()), err)
 		}
 		return req.Source, archive, err
 	}
 	source, invalid := Parse(*resolved.Chart, field.NewPath("chart"))
 	if err := invalid.ToAggregate(); err != nil {
-		return failed(ReasonSourceInvalid, "what the resolver has found cannot be used: ", err)
+		return req.Source, nil, faultf(ReasonSourceInvalid, "what the resolver has found cannot be used: %w", err)
 	}
 	if source.NeedsResolver() != "" {
-		return failed(ReasonSourceInvalid, "", errors.New("the resolver has found a chart of the component model again"))
+		return req.Source, nil, faultf(ReasonSourceInvalid, "the resolver has found a chart of the component model again")
 	}
 	return source, nil, nil
 }

@@ -3,7 +3,6 @@ package chartsource_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
-	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/chartserver"
 )
 
@@ -112,22 +110,6 @@ func TestAbortedCallReturns(t *testing.T) {
 	if _, err := w.withContext(ctx, parse(t, ofRef(registry.Ref("plain", "1.0.0")))); !errors.Is(err, errAborted) {
 		t.Errorf("expected the cause of the context's end, but found %v", err)
 	}
-}
-
-// TestSmallCache: archives in use stay, however small the cache, and what was evicted is downloaded again.
-func TestSmallCache(t *testing.T) {
-	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	w := newWorldWith(t, chartsource.Config{MaxBytes: 1, Registries: []chartsource.Registry{{Host: registry.Host(), CAData: registry.CA()}}})
-	var items sync.WaitGroup
-	for i := range 8 {
-		content := charts.Pack("plain", charts.Version(fmt.Sprintf("1.0.%d", i)))
-		chart := ofRef(registry.Ref("plain", push(t, registry, "plain", fmt.Sprint(i), content)))
-		for range 4 {
-			items.Go(func() { w.want(t, chart, nil, content) })
-		}
-	}
-	items.Wait()
 }
 
 // TestAuthorityDecidesWhoGets: what was downloaded from somebody whose certificate only one caller trusts is for that caller only.
