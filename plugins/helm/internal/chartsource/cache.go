@@ -88,7 +88,7 @@ const algorithm = "sha256:"
 type check func(digest string, begin []byte) error
 
 // store reads a file into the cache and returns it, to be released. Nobody sees it before it is complete. Errors of
-// the reader and of checks are returned as they are if they are faults.
+// the reader and of checks are faults, and are returned as they are.
 func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, error) {
 	w, err := os.CreateTemp(c.dir, "new-*")
 	if err != nil {

@@ -102,6 +102,29 @@ func TestCacheBounds(t *testing.T) {
 	isThere(third, false)
 }
 
+// TestCacheSpoiled: a file that somebody has removed or cut is not handed out, and can be stored anew.
+func TestCacheSpoiled(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(path string) error{
+		"gone": os.Remove,
+		"cut":  func(path string) error { return os.Truncate(path, 1) },
+	} {
+		c, _ := newTestCache(t, t.TempDir())
+		old := put(t, c, 'a', 5)
+		if err := spoil(old.path); err != nil {
+			t.Fatal(err)
+		}
+		if found := c.get(old.digest); found != nil {
+			t.Errorf("%s: expected nothing, but found %+v", name, found)
+		}
+		fresh := put(t, c, 'a', 5)
+		c.release(old, 1) // which must not take the new file along
+		if found := c.get(fresh.digest); found != fresh || c.size != 5 {
+			t.Errorf("%s: expected the new file, but found %+v and %d bytes", name, found, c.size)
+		}
+	}
+}
+
 // TestCacheRefuses: what is refused leaves nothing.
 func TestCacheRefuses(t *testing.T) {
 	t.Parallel()

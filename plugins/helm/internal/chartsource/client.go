@@ -87,13 +87,13 @@ func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, err
 // for that server only.
 type router struct {
 	usual *http.Transport
-	// special are the transports by the origin of the server.
+	// special are the transports by server, as serverOf has it.
 	special map[string]*http.Transport
 }
 
 // RoundTrip implements http.RoundTripper.
 func (r router) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t, ok := r.special[originOf(req.URL)]; ok {
+	if t, ok := r.special[serverOf(req.URL)]; ok {
 		return t.RoundTrip(req)
 	}
 	return r.usual.RoundTrip(req)
@@ -115,7 +115,7 @@ func (r router) trusting(own sdk.ChartRepositoryCredentials, all []sdk.ChartRepo
 		}
 		if t, err := withAuthorities(r.usual, c.CAData); err == nil {
 			t.DisableKeepAlives = true // the transport is for one fetch
-			special[originOf(u)] = t
+			special[serverOf(u)] = t
 		}
 	}
 	return router{usual: r.usual, special: special}
@@ -143,9 +143,9 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return faultf(ReasonUnavailable, "redirected from https to http, which is not followed")
 	}
 	req.Header.Del("Referer")
-	first := originOf(via[0].URL)
+	first := serverOf(via[0].URL)
 	for _, hop := range append(via[1:len(via):len(via)], req) {
-		if originOf(hop.URL) != first {
+		if serverOf(hop.URL) != first {
 			req.Header.Del("Authorization")
 		}
 	}

@@ -169,8 +169,8 @@ func normalizeHost(host string) string {
 	}
 }
 
-// originOf returns scheme, host and port of an address, which two addresses of the same server have in common.
-func originOf(u *url.URL) string {
+// serverOf returns scheme, host and port of an address, which two addresses of the same server have in common.
+func serverOf(u *url.URL) string {
 	scheme, port := strings.ToLower(u.Scheme), u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[scheme]
@@ -187,7 +187,7 @@ func credentialsFor(all []sdk.ChartRepositoryCredentials, address *url.URL) *sdk
 	longest := -1
 	for i := range all {
 		u, err := url.Parse(strings.TrimSpace(all[i].URL))
-		if err != nil || u.Host == "" || originOf(u) != originOf(address) {
+		if err != nil || u.Host == "" || serverOf(u) != serverOf(address) {
 			continue
 		}
 		if outer := clean(u); len(outer) > longest && isBelow(clean(address), outer) {

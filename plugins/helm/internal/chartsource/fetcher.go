@@ -35,8 +35,6 @@ const (
 	// maxMemos bounds how many sources are remembered, and maxParsed for how many charts the versions in an index are.
 	maxMemos  = 10_000
 	maxParsed = 64
-	// maxParsing bounds how many indexes are parsed at a time, each of which is in memory then.
-	maxParsing = 2
 	// maxTime bounds a download, which those who wait for it may leave earlier.
 	maxTime = 30 * time.Minute
 )
@@ -91,7 +89,8 @@ type Fetcher struct {
 
 	// memos has a memo for each source and its credentials, parsed the versions of charts.
 	memos, parsed *lru.Cache
-	parsing       chan struct{}
+	// parsing has room for one who parses an index, which is in memory then.
+	parsing chan struct{}
 
 	downloads singleflight.Group
 	mu        sync.Mutex
@@ -110,7 +109,7 @@ func New(config Config) (*Fetcher, error) {
 	config.UserAgent = cmp.Or(config.UserAgent, "pergola-helm-deployer")
 	config.Clock = cmp.Or[clock.PassiveClock](config.Clock, clock.RealClock{})
 	f := &Fetcher{
-		config: config, plainHTTP: map[string]bool{}, waiting: map[string]int{}, parsing: make(chan struct{}, maxParsing),
+		config: config, plainHTTP: map[string]bool{}, waiting: map[string]int{}, parsing: make(chan struct{}, 1),
 		memos: lru.New(maxMemos), parsed: lru.New(maxParsed),
 	}
 	usual, err := newTransport(config.Transport, config.StallAfter)
@@ -142,7 +141,7 @@ func (f *Fetcher) addRegistry(r Registry) error {
 	if err != nil {
 		return err
 	}
-	f.router.special[originOf(&url.URL{Scheme: "https", Host: host})] = t
+	f.router.special[serverOf(&url.URL{Scheme: "https", Host: host})] = t
 	return nil
 }
 

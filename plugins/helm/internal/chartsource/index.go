@@ -161,16 +161,14 @@ func cutVersions(document []byte, chart string) (list []byte, usual bool) {
 			continue
 		}
 		isItem := text[0] == '-' && (len(text) == 1 || text[1] == ' ')
-		key, value, isKey := splitKey(text)
 		switch {
-		case text[0] == '\t', !isKey && indent == 0 && bytes.IndexByte([]byte("{[?"), text[0]) >= 0:
+		case text[0] == '\t', indent == 0 && bytes.IndexByte([]byte("{[?"), text[0]) >= 0:
 			return nil, false
 		case !inEntries:
-			if indent == 0 && key == "entries" {
-				inEntries = true
-				if value != "" {
-					return nil, isNothing(value)
-				}
+			key, value, _ := splitKey(text)
+			inEntries = indent == 0 && key == "entries"
+			if inEntries && value != "" {
+				return nil, isNothing(value)
 			}
 		case indent == 0:
 			// The next field of the index, or the end of the document.
@@ -182,6 +180,7 @@ func cutVersions(document []byte, chart string) (list []byte, usual bool) {
 				return cut(start), true
 			}
 			names = indent
+			key, value, isKey := splitKey(text)
 			if key == chart {
 				begin = end
 			}

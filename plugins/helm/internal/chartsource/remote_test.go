@@ -184,29 +184,6 @@ func TestRawArchive(t *testing.T) {
 	w.wantError(t, ofRaw(append(plain[:len(plain):len(plain)], 0)), nil, chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "provider configuration")
 }
 
-// TestSpoiledArchive: a file that was changed on disk is downloaded again.
-func TestSpoiledArchive(t *testing.T) {
-	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	digest := push(t, registry, "plain", "1.0.0", plain)
-	w := newWorld(t, registry.Server)
-	source := parse(t, ofRef(registry.Ref("plain", digest)))
-	archive, err := w.withContext(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(archive.Path, w.dir) {
-		t.Errorf("expected the archive below %s, but found %s", w.dir, archive.Path)
-	}
-	if err := os.WriteFile(archive.Path, []byte("spoiled"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.want(t, ofRef(registry.Ref("plain", digest)), nil, plain)
-	archive.Release()
-	archive.Release()
-	w.want(t, ofRef(registry.Ref("plain", digest)), nil, plain)
-}
-
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {

@@ -133,7 +133,7 @@ func (f *Fetcher) fromRepository(ctx context.Context, o repositoryOrigin, creden
 		if ref, ok := strings.CutPrefix(address, "oci://"); ok {
 			archive, err = f.versionInRegistry(ctx, ref, digest, credentials)
 		} else if at.url, err = resolveURL(o.url, address); err == nil {
-			if originOf(at.url) != originOf(o.url) {
+			if serverOf(at.url) != serverOf(o.url) {
 				at.own = credentialsFor(all, at.url)
 			}
 			at.what = fmt.Sprintf("%s from %s", o, display(at.url))
