@@ -94,45 +94,53 @@ func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, erro
 	if err != nil {
 		return nil, c.failed("write to", err)
 	}
-	f, err := c.fill(w, from, limit, checks)
-	if err != nil {
-		_ = os.Remove(w.Name()) // otherwise it goes with the directory
-		if errors.As(err, new(*fault)) {
-			return nil, err
-		}
-		return nil, c.failed("write to", err)
+	digest, size, err := fill(w, from, limit, checks)
+	var f *file
+	if err == nil {
+		f, err = c.add(w.Name(), digest, size)
 	}
-	return f, nil
+	if err == nil {
+		return f, nil
+	}
+	_ = os.Remove(w.Name()) // otherwise it goes with the directory
+	if errors.As(err, new(*fault)) {
+		return nil, err
+	}
+	return nil, c.failed("write to", err)
 }
 
-// fill writes a new file, checks it and gives it its name.
-func (c *cache) fill(w *os.File, from io.Reader, limit int64, checks []check) (*file, error) {
+// fill writes a new file and checks it.
+func fill(w *os.File, from io.Reader, limit int64, checks []check) (digest string, size int64, err error) {
 	sum := sha256.New()
-	size, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(from, limit+1))
+	size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(from, limit+1))
 	begin := make([]byte, min(size, sniffed))
 	if err == nil {
 		_, err = w.ReadAt(begin, 0)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, err
+		return "", 0, err
 	}
 	if size > limit {
-		return nil, tooLarge(limit)
+		return "", 0, tooLarge(limit)
 	}
-	digest := algorithm + hex.EncodeToString(sum.Sum(nil))
+	digest = algorithm + hex.EncodeToString(sum.Sum(nil))
 	for _, check := range checks {
 		if err := check(digest, begin); err != nil {
-			return nil, err
+			return "", 0, err
 		}
 	}
+	return digest, size, nil
+}
+
+// add gives a new file its name. It takes the place of one that is there: both are the same.
+func (c *cache) add(path, digest string, size int64) (*file, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.files[digest]
 	if f == nil {
 		f = &file{path: filepath.Join(c.dir, digest[len(algorithm):]), digest: digest, size: size}
 	}
-	// The new file takes the place of one that is there: both are the same, unless the old one is spoiled.
-	if err := os.Rename(w.Name(), f.path); err != nil {
+	if err := os.Rename(path, f.path); err != nil {
 		return nil, err
 	}
 	if c.files[digest] == nil {

@@ -1,6 +1,7 @@
 package chartsource
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -32,9 +33,8 @@ const (
 )
 
 const (
-	// maxMemos bounds how many sources are remembered, and maxParsed for how many charts the versions in an index are.
-	maxMemos  = 10_000
-	maxParsed = 64
+	// maxMemos bounds how many sources are remembered.
+	maxMemos = 10_000
 	// maxTime bounds a download, which those who wait for it may leave earlier.
 	maxTime = 30 * time.Minute
 )
@@ -87,8 +87,8 @@ type Fetcher struct {
 	router    router
 	cache     *cache
 
-	// memos has a memo for each source and its credentials, parsed the versions of charts.
-	memos, parsed *lru.Cache
+	// memos has a memo for each source and its credentials.
+	memos *lru.Cache
 	// parsing has room for one who parses an index, which is in memory then.
 	parsing chan struct{}
 
@@ -110,7 +110,7 @@ func New(config Config) (*Fetcher, error) {
 	config.Clock = cmp.Or[clock.PassiveClock](config.Clock, clock.RealClock{})
 	f := &Fetcher{
 		config: config, plainHTTP: map[string]bool{}, waiting: map[string]int{}, parsing: make(chan struct{}, 1),
-		memos: lru.New(maxMemos), parsed: lru.New(maxParsed),
+		memos: lru.New(maxMemos),
 	}
 	usual, err := newTransport(config.Transport, config.StallAfter)
 	if err != nil {
@@ -204,7 +204,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req *Request) (*Archive, error) {
 func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Credentials) (*file, error) {
 	switch o := source.origin.(type) {
 	case rawOrigin:
-		return f.fromRaw(o)
+		return f.cache.store(bytes.NewReader(o.content), f.config.ArchiveBytes, isArchive)
 	case remoteOrigin:
 		all := credentials.ChartRepositories
 		return f.fileAt(ctx, place{what: o.String(), url: o.url, own: credentialsFor(all, o.url), all: all})

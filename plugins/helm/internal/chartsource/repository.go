@@ -18,11 +18,6 @@ import (
 // fieldOfRepositories is that of the Context which has the credentials for chart repositories.
 const fieldOfRepositories = "configurations.helmChartRepoCredentials"
 
-// fromRaw puts an archive of a provider configuration into a file.
-func (f *Fetcher) fromRaw(o rawOrigin) (*file, error) {
-	return f.cache.store(bytes.NewReader(o.content), f.config.ArchiveBytes, isArchive)
-}
-
 // place is a file at an address.
 type place struct {
 	what string
@@ -196,12 +191,6 @@ func (f *Fetcher) versions(ctx context.Context, at place, chart string) (version
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	// What an index says is known by its digest: whoever has got it may know.
-	key := index.digest + " " + chart
-	known, _ := f.parsed.Get(key)
-	if found, ok := known.(versions); ok {
-		return found, nil
-	}
 	document, err := os.ReadFile(index.path)
 	if err != nil {
 		return nil, about(at.what, f.cache.failed("read", err))
@@ -214,7 +203,6 @@ func (f *Fetcher) versions(ctx context.Context, at place, chart string) (version
 	case len(found) == 0:
 		return nil, faultf(ReasonNotFound, "the repository has no chart of this name; check helmChartName, or publish it")
 	}
-	f.parsed.Add(key, found)
 	return found, nil
 }
 
