@@ -141,12 +141,15 @@ func decodeAuth(text string) (username, password string, ok bool) {
 
 // matches compares the host part by part, so that a "*" does not stand for a dot.
 func (e dockerEntry) matches(host, repository string) bool {
+	if !strings.Contains(e.host, "*") || !isBelow(repository, e.path) {
+		return e.host == host && isBelow(repository, e.path)
+	}
 	patterns, parts := strings.Split(e.host, "."), strings.Split(host, ".")
-	if len(patterns) != len(parts) || !isBelow(repository, e.path) {
+	if len(patterns) != len(parts) {
 		return false
 	}
 	for i := range parts {
-		if ok, err := path.Match(patterns[i], parts[i]); err != nil || !ok && patterns[i] != parts[i] {
+		if ok, err := path.Match(patterns[i], parts[i]); err != nil || !ok {
 			return false
 		}
 	}
