@@ -1,17 +1,15 @@
 package chartsource
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/cache"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/download"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/flight"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/index"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -69,35 +67,80 @@ func fail(reason, format string, args ...any) error {
 	return e
 }
 
-// explain returns an error about a source as an *sdk.Error, with all that a user can do about it.
-func explain(what fmt.Stringer, err error) error {
-	var (
-		known       *sdk.Error
-		panicked    *flight.PanicError
-		disk        *cache.Error
-		large       *cache.TooLargeError
-		status      *download.StatusError
-		certificate *tls.CertificateVerificationError
-	)
+// fault is an error of this package that does not say yet which chart it is about.
+type fault struct {
+	reason string
+	err    error
+}
+
+// faultf returns a fault. The format is that of fmt.Errorf.
+func faultf(reason, format string, args ...any) error {
+	return &fault{reason: reason, err: fmt.Errorf(format, args...)}
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+// about makes an error an *sdk.Error that says which chart, or index, could not be fetched.
+func about(what string, err error) error {
+	var known *sdk.Error
+	var found *fault
 	switch {
 	case errors.As(err, &known):
 		return err
-	case errors.As(err, &panicked):
-		return fail(ReasonPanic, "fetch %s: %w", what, err)
-	case errors.As(err, &disk):
-		return fail(ReasonCache, "fetch %s: %w", what, err)
-	case errors.As(err, &large):
-		return fail(ReasonTooLarge, "fetch %s: it is %w; use a smaller one, or have the operator of the helm deployer allow more", what, err)
-	case errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone):
-		return fail(ReasonNotFound, "fetch %s: there is nothing at this address: %w; check the address, or publish the chart", what, err)
-	case errors.As(err, &certificate):
-		return fail(ReasonUnavailable, "fetch %s: the certificate of the server is not trusted: %w; if it is from a private authority, "+
-			"add that to the credentials for its address (customCAData), or, for a registry, have the operator add it", what, certificate.Err)
-	case errors.Is(err, index.ErrNoIndex), errors.Is(err, index.ErrLayout), errors.Is(err, index.ErrTooMuch):
-		return fail(ReasonArchiveInvalid, "fetch %s: its index.yaml cannot be read: %w; check that helmChartRepoUrl is the address of a chart repository", what, err)
+	case errors.As(err, &found):
+		return fail(found.reason, "fetch %s: %w", what, found.err)
 	default:
-		return fail(ReasonUnavailable, "fetch %s: %w", what, download.Bare(err))
+		return fail(ReasonUnavailable, "fetch %s: %w", what, connectionError(err))
 	}
+}
+
+// connectionError returns an error of net/http without the address, which may have a secret in it. An error that is
+// not about the connection is replaced: it quotes what the server has sent, and that must not get into the status of a
+// deploy item, because its author may not be able to reach the server.
+func connectionError(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var (
+		found       *fault
+		network     net.Error
+		certificate *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &found):
+		return found
+	case errors.As(err, &certificate):
+		return fmt.Errorf("the certificate of the server is not trusted: %w; if it is from a private authority, add that "+
+			"to the credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, http.ErrSchemeMismatch):
+		return err
+	default:
+		return errors.New("the server does not answer as one of HTTP does")
+	}
+}
+
+// body reads from what may break, with errors of this package.
+type body struct {
+	from    io.Reader
+	explain func(error) error
+}
+
+// bodyOf is the body of an answer.
+func bodyOf(from io.Reader) body {
+	return body{from: from, explain: func(err error) error {
+		return faultf(ReasonUnavailable, "the answer has broken off: %w", connectionError(err))
+	}}
+}
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // readers return it as it is
+		err = b.explain(err)
+	}
+	return n, err
 }
 
 // access is what there was to get access to a server with, for an error that says what was wrong with it.
@@ -112,32 +155,22 @@ type access struct {
 }
 
 // refused is the error of a server that has answered with 401 or 403.
-func (a access) refused(what fmt.Stringer) error {
+func (a access) refused() error {
+	problems := strings.Join(a.problems, "; ")
 	switch {
-	case a.tried && len(a.problems) > 0:
-		return fail(ReasonCredentialsInvalid, "fetch %s: %s does not accept the credentials of the Context's %s, some of which cannot be used: %s",
-			what, a.server, a.field, strings.Join(a.problems, "; "))
+	case problems != "":
+		return faultf(ReasonCredentialsInvalid, "%s needs other credentials than the Context's %s has, "+
+			"some of which cannot be used: %s", a.server, a.field, problems)
 	case a.tried:
-		return fail(ReasonUnauthorized, "fetch %s: %s does not accept the credentials of the Context's %s, or does not allow them to read the chart; "+
-			"check user and password there, and that the address is right", what, a.server, a.field)
-	case len(a.problems) > 0:
-		return fail(ReasonCredentialsInvalid, "fetch %s: %s needs credentials, but those of the Context's %s cannot be used: %s",
-			what, a.server, a.field, strings.Join(a.problems, "; "))
+		return faultf(ReasonUnauthorized, "%s does not accept the credentials of the Context's %s, or does not allow them "+
+			"to read the chart; check user and password there, and that the address is right", a.server, a.field)
 	default:
-		return fail(ReasonCredentialsMissing, "fetch %s: %s wants credentials, and the Context has none for it; "+
-			"add some to the Context's %s, and check that the address is right", what, a.server, a.field)
+		return faultf(ReasonCredentialsMissing, "%s wants credentials, and the Context has none for it; "+
+			"add some to the Context's %s, and check that the address is right", a.server, a.field)
 	}
 }
 
-// isRefusal tells whether a status is about credentials.
+// isRefusal says whether a status is about credentials.
 func isRefusal(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
-}
-
-// ended returns the cause if a call's context has ended, which says more than what came of it.
-func ended(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
-	}
-	return err
 }

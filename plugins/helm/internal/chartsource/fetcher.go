@@ -1,27 +1,23 @@
 package chartsource
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
-	"hash"
 	"log/slog"
 	"net/http"
-	"slices"
+	"net/url"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/cache"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/download"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/flight"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/index"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/keyring"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -33,40 +29,42 @@ const (
 	DefaultArchiveBytes = 20 << 20
 	DefaultIndexBytes   = 50 << 20
 	DefaultFreshFor     = 10 * time.Second
+	DefaultStallAfter   = time.Minute
 )
 
 const (
-	// mostMemos bounds how many sources are remembered, and mostParsed for how many charts the versions in an index are.
-	mostMemos  = 10_000
-	mostParsed = 64
-	// mostParsing bounds how many of them are parsed at a time.
-	mostParsing = 2
+	// maxMemos bounds how many sources are remembered.
+	maxMemos = 10_000
+	// maxTime bounds a download, which those who wait for it may leave earlier.
+	maxTime = 30 * time.Minute
 )
 
 // Config sets a Fetcher up.
 type Config struct {
-	// Dir is where the cache is. It is created if it does not exist, and may be that of several processes.
+	// Dir is where the cache makes its own directory. It is created if it does not exist.
 	Dir string
-	// MaxBytes bounds the cache, MaxAge how long it keeps what nobody uses. They default to DefaultMaxBytes and DefaultMaxAge.
+	// MaxBytes bounds the cache, MaxAge how long it keeps what nobody uses. They default to DefaultMaxBytes and
+	// DefaultMaxAge.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// ArchiveBytes bounds an archive, IndexBytes the index of a repository. They default to DefaultArchiveBytes and DefaultIndexBytes.
+	// ArchiveBytes bounds an archive, IndexBytes the index of a repository. They default to DefaultArchiveBytes and
+	// DefaultIndexBytes.
 	ArchiveBytes, IndexBytes int64
 	// FreshFor is how long what was looked up is good for. Defaults to DefaultFreshFor.
 	FreshFor time.Duration
-	// StallAfter is how long a server may send nothing. Defaults to that of package download.
+	// StallAfter is how long a server may send nothing. Defaults to DefaultStallAfter.
 	StallAfter time.Duration
-	// Registries say how servers are reached that need something said. All others are known by the authorities of the system, and registries
-	// are reached by https. What is said counts for the server whatever it is asked for: a registry's server of tokens may be listed, too, or
-	// that of a chart repository.
+	// Registries say how servers are reached that need something said. All others are known by the authorities of the
+	// system, and registries are reached by https. What is said counts for the server whatever it is asked for: a
+	// registry's server of tokens may be listed, too, or that of a chart repository.
 	Registries []Registry
 	// UserAgent is told to servers. Defaults to "pergola-helm-deployer".
 	UserAgent string
 	// Resolvers are for the charts of the component model; nil for none.
 	Resolvers map[chart.Field]chart.Resolver
 	// Clock defaults to that of the system.
-	Clock clock.WithTicker
-	// Transport is what connections are made with, for tests. Defaults to that of net/http.
+	Clock clock.PassiveClock
+	// Transport is what connections are made with, for tests. Its DialContext is set. Defaults to that of net/http.
 	Transport *http.Transport
 }
 
@@ -84,83 +82,73 @@ type Registry struct {
 
 // Fetcher gets archives. Its methods can be called concurrently.
 type Fetcher struct {
-	config     Config
-	registries map[string]Registry
-	trusts     []download.Trust
-	client     *download.Client
-	cache      *cache.Cache
-	// key makes hashes of credentials worthless for anybody else.
-	key []byte
+	config    Config
+	plainHTTP map[string]bool
+	router    router
+	cache     *cache
 
-	// files shares downloads, parses the parsing of an index.
-	files  flight.Group[*cache.Entry]
-	parses flight.Group[index.Versions]
-	// parsing has room for those that parse an index, which costs memory and time.
+	// memos has a memo for each source and its credentials.
+	memos *lru.Cache
+	// parsing has room for one who parses an index, which is in memory then.
 	parsing chan struct{}
-	// memos has a memo for each source and its credentials, parsed the index.Versions of charts.
-	memos, parsed *lru.Cache
+
+	downloads singleflight.Group
+	mu        sync.Mutex
+	// waiting counts by source those who wait for a download.
+	waiting map[string]int
 }
 
 // New makes the cache's directory and returns a Fetcher, to be closed.
 func New(config Config) (*Fetcher, error) {
-	setDefault(&config.MaxBytes, DefaultMaxBytes)
-	setDefault(&config.MaxAge, DefaultMaxAge)
-	setDefault(&config.ArchiveBytes, DefaultArchiveBytes)
-	setDefault(&config.IndexBytes, DefaultIndexBytes)
-	setDefault(&config.FreshFor, DefaultFreshFor)
-	if config.UserAgent == "" {
-		config.UserAgent = "pergola-helm-deployer"
-	}
-	if config.Clock == nil {
-		config.Clock = clock.RealClock{}
-	}
+	config.MaxBytes = cmp.Or(config.MaxBytes, DefaultMaxBytes)
+	config.MaxAge = cmp.Or(config.MaxAge, DefaultMaxAge)
+	config.ArchiveBytes = cmp.Or(config.ArchiveBytes, DefaultArchiveBytes)
+	config.IndexBytes = cmp.Or(config.IndexBytes, DefaultIndexBytes)
+	config.FreshFor = cmp.Or(config.FreshFor, DefaultFreshFor)
+	config.StallAfter = cmp.Or(config.StallAfter, DefaultStallAfter)
+	config.UserAgent = cmp.Or(config.UserAgent, "pergola-helm-deployer")
+	config.Clock = cmp.Or[clock.PassiveClock](config.Clock, clock.RealClock{})
 	f := &Fetcher{
-		config: config, registries: map[string]Registry{}, key: make([]byte, sha256.Size), parsing: make(chan struct{}, mostParsing),
-		memos: lru.New(mostMemos), parsed: lru.New(mostParsed),
+		config: config, plainHTTP: map[string]bool{}, waiting: map[string]int{}, parsing: make(chan struct{}, 1),
+		memos: lru.New(maxMemos),
 	}
-	if _, err := rand.Read(f.key); err != nil {
-		return nil, fmt.Errorf("make key of chart sources: %w", err)
-	}
-	var err error
-	f.client, err = download.New(download.Config{UserAgent: config.UserAgent, StallAfter: config.StallAfter, Transport: config.Transport})
+	usual, err := newTransport(config.Transport, config.StallAfter)
 	if err != nil {
 		return nil, err
 	}
+	f.router = router{usual: usual, special: map[string]*http.Transport{}}
 	for _, r := range config.Registries {
-		host := keyring.NormalizeHost(r.Host)
-		if _, twice := f.registries[host]; twice || host == "" {
-			return nil, fmt.Errorf("registry %q: expected a host, each once, but found it empty or twice", r.Host)
-		}
-		trust := download.Trust{Origin: keyring.OriginOf("https", host), CAData: r.CAData, Insecure: r.InsecureSkipTLSVerify}
-		if _, err := f.client.HTTP(trust); err != nil {
+		if err := f.addRegistry(r); err != nil {
 			return nil, fmt.Errorf("registry %q: %w", r.Host, err)
 		}
-		f.registries[host] = r
-		f.trusts = append(f.trusts, trust)
 	}
-	f.files.Share, f.files.Drop = (*cache.Entry).Clone, (*cache.Entry).Release
-	f.cache, err = cache.New(cache.Config{Dir: config.Dir, MaxBytes: config.MaxBytes, MaxAge: config.MaxAge, Clock: config.Clock})
-	if err != nil {
+	if f.cache, err = newCache(config); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// http returns a client for one operation. trust comes before what the operator has said.
-func (f *Fetcher) http(trust ...download.Trust) (*http.Client, error) {
-	return f.client.HTTP(slices.Concat(f.trusts, trust)...)
-}
-
-func setDefault[T int64 | time.Duration](value *T, otherwise T) {
-	if *value <= 0 {
-		*value = otherwise
+func (f *Fetcher) addRegistry(r Registry) error {
+	host := normalizeHost(r.Host)
+	if _, twice := f.plainHTTP[host]; twice || host == "" {
+		return errors.New("expected a host, each once, but found it empty or twice")
 	}
+	f.plainHTTP[host] = r.PlainHTTP
+	if len(r.CAData) == 0 && !r.InsecureSkipTLSVerify {
+		return nil
+	}
+	t, err := withAuthorities(f.router.usual, r.CAData)
+	if err != nil {
+		return err
+	}
+	f.router.special[serverOf(&url.URL{Scheme: "https", Host: host})] = t
+	return nil
 }
 
 // Close removes the cache, also archives in use.
 func (f *Fetcher) Close() error {
-	f.client.Close()
-	return f.cache.Close()
+	f.router.close()
+	return f.cache.close()
 }
 
 // Request asks for one archive.
@@ -181,50 +169,51 @@ type Archive struct {
 	Path string
 	// Digest of its content, such as "sha256:…".
 	Digest string
-	// From says where it is from, for people.
-	From string
 
-	entry *cache.Entry
+	release func()
 }
 
 // Release says that the archive is not used any more. Further calls do nothing.
-func (a *Archive) Release() { a.entry.Release() }
+func (a *Archive) Release() { a.release() }
 
-// Fetch returns the archive of a chart, to be released. It blocks until that is there or ctx ends. The error is an *sdk.Error, which can be
-// returned to the host, or the cause of ctx.
+// Fetch returns the archive of a chart, to be released. It blocks until that is there or ctx ends. The error is an
+// *sdk.Error, which can be returned to the host, or the cause of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, req *Request) (*Archive, error) {
 	credentials := req.Credentials
 	if credentials == nil {
 		credentials = &sdk.Credentials{}
 	}
-	from := req.Source.String()
-	var entry *cache.Entry
-	var err error
-	if o, ok := req.Source.origin.(resolverOrigin); ok {
-		entry, from, err = f.resolve(ctx, o, req, credentials)
-	} else {
-		entry, err = f.fetch(ctx, req.Source, credentials)
+	source, found, err := req.Source, (*file)(nil), error(nil)
+	if o, ok := source.origin.(resolverOrigin); ok {
+		source, found, err = f.resolve(ctx, o, req)
 	}
-	if err != nil {
-		return nil, ended(ctx, explain(req.Source, err))
+	if err == nil && found == nil {
+		found, err = f.fetch(ctx, source, credentials)
 	}
-	return &Archive{Path: entry.Path(), Digest: entry.Digest(), From: from, entry: entry}, nil
+	switch cause := context.Cause(ctx); {
+	case err != nil && cause != nil:
+		return nil, cause // says more than what came of it
+	case err != nil:
+		return nil, about(source.String(), err)
+	}
+	release := sync.OnceFunc(func() { f.cache.release(found, 1) })
+	return &Archive{Path: found.path, Digest: found.digest, release: release}, nil
 }
 
 // fetch gets the archive of a source that needs no resolver.
-func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Credentials) (*cache.Entry, error) {
+func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Credentials) (*file, error) {
 	switch o := source.origin.(type) {
 	case rawOrigin:
-		return f.raw(o)
+		return f.cache.store(bytes.NewReader(o.content), f.config.ArchiveBytes, isArchive)
 	case remoteOrigin:
 		all := credentials.ChartRepositories
-		return f.fileAt(ctx, f.archiveAt(o, o.url, keyring.ForURL(all, o.url), all, ""))
+		return f.fileAt(ctx, place{what: o.String(), url: o.url, own: credentialsFor(all, o.url), all: all})
 	case registryOrigin:
 		return f.fromRegistry(ctx, o, credentials)
 	case repositoryOrigin:
 		return f.fromRepository(ctx, o, credentials)
 	default:
-		return nil, fail(ReasonSourceInvalid, "nothing says where the chart comes from")
+		return nil, faultf(ReasonSourceInvalid, "nothing says where the chart comes from")
 	}
 }
 
@@ -236,63 +225,82 @@ type memo struct {
 	fixed bool
 	// looked is when it was looked up.
 	looked time.Time
-	// validators and manifest are how it is seen whether it has changed.
-	validators download.Validators
-	manifest   string
+	// etag, modified and manifest are how it is seen whether it has changed.
+	etag, modified, manifest string
 }
 
-// lookUp finds out what a source has. known is what it had the last time, the zero memo for nothing. Without an entry it has that still.
-type lookUp func(ctx context.Context, known memo) (memo, *cache.Entry, error)
+// lookUp finds out what a source has. known is what it had the last time, the zero memo for nothing. Without a file it
+// has that still.
+type lookUp func(ctx context.Context, known memo) (memo, *file, error)
 
-// file returns the file of a source: the one that is here if it need not be looked up, or what is found. Those that want the same at the same
-// time share it.
-func (f *Fetcher) file(ctx context.Context, key string, find lookUp) (*cache.Entry, error) {
-	return f.files.Do(ctx, key, func(ctx context.Context) (*cache.Entry, error) {
-		known, entry, err := f.recall(key)
-		if err != nil {
-			return nil, err
+// file returns the file of a source, to be released. Those that want the same at the same time share it. Whoever
+// leaves because ctx has ended does so alone; the download goes on for the others, and for those who come later.
+func (f *Fetcher) file(ctx context.Context, key string, find lookUp) (*file, error) {
+	f.mu.Lock()
+	f.waiting[key]++
+	done := f.downloads.DoChan(key, func() (any, error) {
+		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime)
+		defer cancel()
+		found, err := f.current(working, key, find)
+		// Everybody who waits now becomes a user of the file. Who comes from now on begins anew.
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.downloads.Forget(key)
+		if err == nil {
+			f.cache.share(found, f.waiting[key]-1)
 		}
-		now := f.config.Clock.Now()
-		if entry != nil && (known.fixed || now.Sub(known.looked) < f.config.FreshFor) {
-			return entry, nil
-		}
-		found, changed, err := find(ctx, known)
-		if err != nil {
-			if entry != nil {
-				entry.Release()
-			}
-			return nil, err
-		}
-		if changed != nil {
-			if entry != nil {
-				entry.Release()
-			}
-			entry = changed
-		}
-		found.digest, found.looked = entry.Digest(), now
-		f.memos.Add(key, found)
-		return entry, nil
+		delete(f.waiting, key)
+		return found, err
 	})
+	f.mu.Unlock()
+	select {
+	case r := <-done:
+		found, _ := r.Val.(*file)
+		return found, r.Err
+	case <-ctx.Done():
+		go func() { // ends with the download
+			if found, ok := (<-done).Val.(*file); ok && found != nil {
+				f.cache.release(found, 1)
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
 }
 
-// recall returns what is known of a source with its file; nothing if the file is gone.
-func (f *Fetcher) recall(key string) (memo, *cache.Entry, error) {
+// current returns the file of a source: the one that is here if it need not be looked up, or what is found. A panic is
+// an error for those who wait, because it would end the process otherwise.
+func (f *Fetcher) current(ctx context.Context, key string, find lookUp) (found *file, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = faultf(ReasonPanic, "panic: %v", p)
+		}
+	}()
 	value, _ := f.memos.Get(key)
-	known, ok := value.(memo)
-	if !ok {
-		return memo{}, nil, nil
+	known, _ := value.(memo)
+	kept := f.cache.get(known.digest)
+	if kept == nil {
+		known = memo{}
 	}
-	entry, err := f.cache.Get(known.digest)
-	if err != nil || entry == nil {
-		return memo{}, nil, err
+	now := f.config.Clock.Now()
+	if kept != nil && (known.fixed || now.Sub(known.looked) < f.config.FreshFor) {
+		return kept, nil
 	}
-	return known, entry, nil
+	looked, found, err := find(ctx, known)
+	switch {
+	case err == nil && found == nil:
+		found = kept
+	case kept != nil:
+		f.cache.release(kept, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	looked.digest, looked.looked = found.digest, now
+	f.memos.Add(key, looked)
+	return found, nil
 }
 
-// keyOf is the key of a source for somebody with certain credentials, which cannot be found out from it.
-func (f *Fetcher) keyOf(identify func(hash.Hash), parts ...string) string {
-	h := hmac.New(sha256.New, f.key)
-	keyring.HashFields(h, parts...)
-	identify(h)
-	return hex.EncodeToString(h.Sum(nil))
+// keyOf returns the key of a source for somebody with certain credentials, which are not kept themselves.
+func keyOf(parts ...any) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))
 }

@@ -3,6 +3,7 @@ package chartsource
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -14,121 +15,117 @@ const (
 	helmLayer       = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 	helmLayerLegacy = "application/tar+gzip"
 
+	dockerImage        = "application/vnd.docker.container.image.v1+json"
 	dockerManifest     = "application/vnd.docker.distribution.manifest.v2+json"
 	dockerManifestList = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
 const (
-	// mostOfManifest is what registries take.
-	mostOfManifest = 4 << 20
-	// mostManifests bounds how many manifests of an index are looked at for the one of a chart.
-	mostManifests = 16
+	// maxManifest is what registries take.
+	maxManifest = 4 << 20
+	// maxManifests bounds how many manifests of an index are read to find the one of a chart.
+	maxManifests = 16
 )
 
-// document is a manifest, or an index of manifests.
-type document struct {
-	MediaType    string               `json:"mediaType"`
-	ArtifactType string               `json:"artifactType"`
-	Config       *ocispec.Descriptor  `json:"config"`
-	Layers       []ocispec.Descriptor `json:"layers"`
-	Manifests    []ocispec.Descriptor `json:"manifests"`
+// manifest is a manifest, or an index of manifests.
+type manifest struct {
+	Config    *ocispec.Descriptor  `json:"config"`
+	Layers    []ocispec.Descriptor `json:"layers"`
+	Manifests []ocispec.Descriptor `json:"manifests"`
 }
 
-// chartLayer returns the layer of a manifest that is the chart. In an index it takes the only manifest that has one: a chart is for all
-// platforms, and the others are of something else, such as an image or a signature.
-func (p *pull) chartLayer(ctx context.Context, desc ocispec.Descriptor, content []byte) (ocispec.Descriptor, error) {
-	d, err := p.decode(desc, content)
-	if err != nil {
-		return ocispec.Descriptor{}, err
+// chartLayer returns the layer of a manifest that is the chart.
+func (p *pull) chartLayer(ctx context.Context, document []byte) (layer ocispec.Descriptor, err error) {
+	m, err := readManifest(document)
+	if err == nil && m.Manifests != nil {
+		m, err = p.onlyChart(ctx, m.Manifests)
 	}
-	if d.Manifests == nil {
-		if !d.isChart() {
-			return ocispec.Descriptor{}, p.noChart("what is there is %s", d.describe())
-		}
-		return p.layerOf(d)
+	switch {
+	case err != nil:
+		return layer, err
+	case m.isChart():
+		return m.chartLayer()
+	case m.Config != nil && slices.Contains([]string{ocispec.MediaTypeImageConfig, dockerImage}, m.Config.MediaType):
+		return layer, noChart("what is there is a container image")
+	default: // what servers send is repeated only if it is known
+		return layer, noChart("what is there is something of another kind")
 	}
-	candidates := slices.DeleteFunc(slices.Clone(d.Manifests), func(m ocispec.Descriptor) bool { return m.ArtifactType != helmConfig })
-	if len(candidates) == 0 {
-		candidates = d.Manifests // older tools do not note what a manifest is
+}
+
+// onlyChart returns the only manifest of an index that is one of a chart: a chart is for all platforms, and the others
+// are of something else, such as an image or a signature.
+func (p *pull) onlyChart(ctx context.Context, candidates []ocispec.Descriptor) (*manifest, error) {
+	// Older tools do not say of each manifest what it is.
+	isChart := func(m ocispec.Descriptor) bool { return m.ArtifactType == helmConfig }
+	if named := selectBy(candidates, isChart); len(named) > 0 {
+		candidates = named
 	}
-	if len(candidates) > mostManifests {
-		return ocispec.Descriptor{}, p.noChart("what is there is an index of %d manifests, of which nothing says which one is the chart", len(candidates))
+	if len(candidates) > maxManifests {
+		return nil, noChart("what is there is an index of %d manifests, of which nothing says which one is the chart",
+			len(candidates))
 	}
-	var charts []*document
+	var charts []*manifest
 	for _, candidate := range candidates {
-		inner, err := p.inner(ctx, candidate)
-		if err != nil {
-			return ocispec.Descriptor{}, err
+		if candidate.Digest.Validate() != nil {
+			return nil, noChart("what is there is an index with a manifest whose digest cannot be right")
 		}
-		if inner.isChart() {
-			charts = append(charts, inner)
+		_, document, err := p.manifest(ctx, candidate.Digest.String(), "")
+		if err != nil {
+			return nil, err
+		}
+		m, err := readManifest(document)
+		if err != nil {
+			return nil, err
+		}
+		if m.isChart() {
+			charts = append(charts, m)
 		}
 	}
 	if len(charts) != 1 {
-		return ocispec.Descriptor{}, p.noChart("what is there is an index of manifests, of which %d are charts", len(charts))
+		return nil, noChart("what is there is an index of manifests, of which %d are charts", len(charts))
 	}
-	return p.layerOf(charts[0])
+	return charts[0], nil
 }
 
-// inner gets a manifest of an index, by its digest.
-func (p *pull) inner(ctx context.Context, desc ocispec.Descriptor) (*document, error) {
-	if err := desc.Digest.Validate(); err != nil {
-		return nil, p.noChart("what is there is an index with a manifest whose digest cannot be right")
+// readManifest refuses what is a manifest and an index as well: some could take it for the one thing and some for the
+// other.
+func readManifest(document []byte) (*manifest, error) {
+	m := &manifest{}
+	if err := json.Unmarshal(document, m); err != nil || m.Manifests != nil && (m.Layers != nil || m.Config != nil) {
+		return nil, noChart("what is there cannot be read as a manifest")
 	}
-	_, content, err := p.manifest(ctx, desc.Digest.String(), "")
-	if err != nil {
-		return nil, err
-	}
-	d, err := p.decode(desc, content)
-	if err == nil && d.Manifests != nil {
-		return &document{}, nil // an index in an index is no chart
-	}
-	return d, err
+	return m, nil
 }
 
-// decode reads a manifest. One that is an index as well could be taken for the one thing by some and for the other by others.
-func (p *pull) decode(desc ocispec.Descriptor, content []byte) (*document, error) {
-	d := &document{}
-	if err := json.Unmarshal(content, d); err != nil || d.Manifests != nil && (d.Layers != nil || d.Config != nil) {
-		return nil, p.noChart("what is there, %s, cannot be read as a manifest", desc.Digest)
+func (m *manifest) isChart() bool { return m.Config != nil && m.Config.MediaType == helmConfig }
+
+// chartLayer returns the one layer of a chart's manifest that is its archive. Another may be its provenance.
+func (m *manifest) chartLayer() (layer ocispec.Descriptor, err error) {
+	layers := selectBy(m.Layers, func(l ocispec.Descriptor) bool { return l.MediaType == helmLayer })
+	if len(layers) == 0 {
+		layers = selectBy(m.Layers, func(l ocispec.Descriptor) bool { return l.MediaType == helmLayerLegacy })
 	}
-	return d, nil
-}
-
-func (d *document) isChart() bool { return d.Config != nil && d.Config.MediaType == helmConfig }
-
-// describe says what a manifest that is no chart is for. What servers send is repeated only if it is known.
-func (d *document) describe() string {
 	switch {
-	case d.Config == nil:
-		return "not a manifest with a config"
-	case d.Config.MediaType == ocispec.MediaTypeImageConfig, d.Config.MediaType == "application/vnd.docker.container.image.v1+json":
-		return "a container image"
+	case len(layers) != 1:
+		return layer, noChart("its manifest has %d layers with an archive instead of one", len(layers))
+	case layers[0].Digest.Validate() != nil, layers[0].Size < 0:
+		return layer, noChart("its manifest has a layer whose digest or size cannot be right")
 	default:
-		return "something of another kind"
-	}
-}
-
-// layerOf returns the one layer of a chart's manifest that is its archive. Another may be its provenance.
-func (p *pull) layerOf(d *document) (ocispec.Descriptor, error) {
-	for _, mediaType := range []string{helmLayer, helmLayerLegacy} {
-		layers := slices.DeleteFunc(slices.Clone(d.Layers), func(l ocispec.Descriptor) bool { return l.MediaType != mediaType })
-		if len(layers) == 0 {
-			continue
-		}
-		if len(layers) > 1 {
-			return ocispec.Descriptor{}, p.noChart("its manifest has %d layers with an archive", len(layers))
-		}
-		if layers[0].Digest.Validate() != nil || layers[0].Size < 0 {
-			return ocispec.Descriptor{}, p.noChart("its manifest has a layer whose digest or size cannot be right")
-		}
 		return layers[0], nil
 	}
-	return ocispec.Descriptor{}, p.noChart("its manifest has no layer with an archive")
+}
+
+func selectBy(all []ocispec.Descriptor, is func(ocispec.Descriptor) bool) (selected []ocispec.Descriptor) {
+	for _, d := range all {
+		if is(d) {
+			selected = append(selected, d)
+		}
+	}
+	return selected
 }
 
 // noChart is the error for what is no chart.
-func (p *pull) noChart(format string, args ...any) error {
-	return fail(ReasonArchiveInvalid, "fetch %s: expected a chart, as \"helm push\" makes it, but "+format+"; check the reference",
-		append([]any{p.origin}, args...)...)
+func noChart(format string, args ...any) error {
+	return faultf(ReasonArchiveInvalid, `expected a chart, as "helm push" makes it, but %s; check the reference`,
+		fmt.Sprintf(format, args...))
 }

@@ -1,9 +1,12 @@
 package chartsource_test
 
 import (
+	"context"
 	"encoding/base64"
+	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,17 +83,56 @@ func TestRemoteArchiveRedirects(t *testing.T) {
 	}
 }
 
-// TestRemoteArchiveElsewhereOnHost: another port of the same host is another server.
-func TestRemoteArchiveElsewhereOnHost(t *testing.T) {
+// TestRedirects: all names of hosts lead to one server, so that what is below a host, or beside it, can be told from it.
+func TestRedirects(t *testing.T) {
 	t.Parallel()
-	files, same := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true}), chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
-	same.Put("plain.tgz", plain)
-	files.Break(chartserver.Any, chartserver.Redirect(same.URL()+"/plain.tgz"))
-	w := newWorld(t)
-	w.want(t, ofURL(files.URL()+"/plain.tgz"), accessTo(files.URL(), nil), plain)
-	if len(same.WithCredentials()) > 0 || len(files.WithCredentials()) != 1 {
-		t.Errorf("expected credentials for one server only, but found %v and %v", files.WithCredentials(), same.WithCredentials())
+	for name, test := range map[string]struct {
+		reason, from, to string
+		want             bool
+	}{
+		"Same":      {"the same server", "http://c.example.org/a", "http://c.example.org/b", true},
+		"Port":      {"the port of the scheme says nothing", "http://c.example.org/a", "http://c.example.org:80/b", true},
+		"OtherPort": {"another port is another server", "http://c.example.org/a", "http://c.example.org:8080/b", false},
+		"Below":     {"the owner of a name may not be that of names below it", "http://example.org/a", "http://c.example.org/b", false},
+		"Above":     {"nor the other way round", "http://c.example.org/a", "http://example.org/b", false},
+		"Other":     {"another server", "http://c.example.org/a", "http://d.example.org/b", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
+			files.Put("b", plain)
+			files.Break("/a", chartserver.Redirect(test.to))
+			w := newWorldWith(t, chartsource.Config{
+				UserAgent: "tester",
+				Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, network, files.Host())
+				}},
+			})
+			w.want(t, ofURL(test.from), accessTo(test.from, nil), plain)
+			last := files.Requests("/b")[0].Header
+			if got := last.Get("Authorization") != ""; got != test.want || last.Get("Referer") != "" {
+				t.Errorf("%s: expected credentials: %t, but found %v", test.reason, test.want, last)
+			}
+			if last.Get("User-Agent") != "tester" || last.Get("Accept-Encoding") != "" {
+				t.Errorf("expected the user agent and no compression, but found %v", last)
+			}
+		})
 	}
+}
+
+// TestSlowIsNotStalled: what matters is the time without anything, not that of all.
+func TestSlowIsNotStalled(t *testing.T) {
+	t.Parallel()
+	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
+	files.Break(chartserver.Any, func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		for piece := range slices.Chunk(plain, len(plain)/20+1) {
+			_, _ = w.Write(piece)
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(150 * time.Millisecond)
+		}
+	})
+	w := newWorldWith(t, chartsource.Config{StallAfter: 2 * time.Second})
+	w.want(t, ofURL(files.URL()+"/plain.tgz"), nil, plain)
 }
 
 // TestRemoteArchiveQuotesNothing: what an internal server says does not get into an error.
@@ -110,6 +152,27 @@ func TestRemoteArchiveQuotesNothing(t *testing.T) {
 	}
 }
 
+// TestNoWebServer: what a server says that does not speak HTTP is not repeated.
+func TestNoWebServer(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte(password + " 1.0\r\n\r\n"))
+			_ = conn.Close()
+		}
+	}()
+	newWorld(t).wantError(t, ofURL("http://"+listener.Addr().String()), nil, chartsource.ReasonUnavailable, "", "as one of HTTP does")
+}
+
 func TestRawArchive(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, chartsource.Config{ArchiveBytes: int64(len(plain))})
@@ -119,29 +182,6 @@ func TestRawArchive(t *testing.T) {
 	w.want(t, ofRaw(plain), nil, plain)
 	w.want(t, ofRaw(plain), nil, plain)
 	w.wantError(t, ofRaw(append(plain[:len(plain):len(plain)], 0)), nil, chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "provider configuration")
-}
-
-// TestSpoiledArchive: a file that was changed on disk is downloaded again.
-func TestSpoiledArchive(t *testing.T) {
-	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	digest := push(t, registry, "plain", "1.0.0", plain)
-	w := newWorld(t, registry.Server)
-	source := parse(t, ofRef(registry.Ref("plain", digest)))
-	archive, err := w.withContext(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(archive.Path, w.dir) {
-		t.Errorf("expected the archive below %s, but found %s", w.dir, archive.Path)
-	}
-	if err := os.WriteFile(archive.Path, []byte("spoiled"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.want(t, ofRef(registry.Ref("plain", digest)), nil, plain)
-	archive.Release()
-	archive.Release()
-	w.want(t, ofRef(registry.Ref("plain", digest)), nil, plain)
 }
 
 func TestFullDisk(t *testing.T) {

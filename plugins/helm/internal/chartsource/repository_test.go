@@ -264,6 +264,7 @@ func TestRepositoryMisbehaves(t *testing.T) {
 			credentials := accessTo(repository.URL(), repository.CA())
 			w.wantError(t, ofRepository(repository.URL(), "plain", ""), credentials, test.want, test.code, test.text)
 			mend()
+			w.later()
 			w.want(t, ofRepository(repository.URL(), "plain", ""), credentials, plain)
 			if t.Failed() {
 				t.Log(test.reason)

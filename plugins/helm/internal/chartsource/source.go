@@ -8,18 +8,16 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/download"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/index"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/keyring"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// mostOfText bounds addresses, references and names.
-const mostOfText = 2048
+// maxText bounds addresses, references and names.
+const maxText = 2048
 
 // Source is where a chart comes from. The zero Source is none. Its text is for people.
 type Source struct {
@@ -43,7 +41,7 @@ type (
 	repositoryOrigin struct {
 		url           *url.URL
 		name, version string
-		wanted        *index.Wanted
+		constraint    *semver.Constraints
 	}
 	// resolverOrigin is one that a resolver knows.
 	resolverOrigin struct {
@@ -70,58 +68,60 @@ func (s Source) NeedsResolver() chart.Field {
 }
 
 func (o rawOrigin) String() string      { return "the archive in the provider configuration" }
-func (o remoteOrigin) String() string   { return "archive " + download.Display(o.url) }
+func (o remoteOrigin) String() string   { return "archive " + display(o.url) }
 func (o registryOrigin) String() string { return "chart " + o.ref.String() }
 func (o repositoryOrigin) String() string {
 	version := o.version
 	if version != "" {
 		version = " " + version
 	}
-	return fmt.Sprintf("chart %s%s of repository %s", o.name, version, download.Display(o.url))
+	return fmt.Sprintf("chart %s%s of repository %s", o.name, version, display(o.url))
 }
 func (o resolverOrigin) String() string { return fmt.Sprintf("the chart of chart.%s", o.field) }
 
 // Parse reads where a chart comes from. The errors are all that is wrong with it; none repeats what may be a secret.
 func Parse(c helmv1alpha1.Chart, path *field.Path) (Source, field.ErrorList) {
-	type part struct {
-		path  *field.Path
-		parse func(*field.Path) (origin, field.ErrorList)
-	}
-	var parts []part
-	add := func(is bool, at *field.Path, parse func(*field.Path) (origin, field.ErrorList)) {
-		if is {
-			parts = append(parts, part{path: at, parse: parse})
+	var set []string
+	for _, f := range []struct {
+		name  string
+		isSet bool
+	}{
+		{"ref", c.Ref != ""}, {"helmChartRepo", c.HelmChartRepo != nil}, {"archive", c.Archive != nil},
+		{string(chart.ResourceRef), c.ResourceRef != ""}, {string(chart.FromResource), !isNull(c.FromResource)},
+	} {
+		if f.isSet {
+			set = append(set, f.name)
 		}
 	}
-	needsResolver := func(name chart.Field) func(*field.Path) (origin, field.ErrorList) {
-		return func(*field.Path) (origin, field.ErrorList) { return resolverOrigin{field: name, chart: c}, nil }
-	}
-	add(c.Ref != "", path.Child("ref"), func(at *field.Path) (origin, field.ErrorList) { return parseRef(c.Ref, at) })
-	add(c.HelmChartRepo != nil, path.Child("helmChartRepo"), func(at *field.Path) (origin, field.ErrorList) {
-		return parseRepository(*c.HelmChartRepo, at)
-	})
-	add(c.Archive != nil, path.Child("archive"), func(at *field.Path) (origin, field.ErrorList) { return parseArchive(*c.Archive, at) })
-	add(c.ResourceRef != "", path.Child(string(chart.ResourceRef)), needsResolver(chart.ResourceRef))
-	add(!isNull(c.FromResource), path.Child(string(chart.FromResource)), needsResolver(chart.FromResource))
-	switch len(parts) {
+	switch len(set) {
 	case 0:
 		return Source{}, field.ErrorList{field.Required(path,
 			"nothing says where the chart comes from; set one of ref, helmChartRepo, archive.raw and archive.remote")}
 	case 1:
-		o, errs := parts[0].parse(parts[0].path)
-		if len(errs) > 0 {
-			return Source{}, errs
-		}
-		return Source{origin: o}, nil
 	default:
-		names := make([]string, 0, len(parts))
-		for _, p := range parts {
-			names = append(names, p.path.String())
-		}
-		return Source{}, field.ErrorList{field.Forbidden(path,
-			fmt.Sprintf("%s are set, but a chart comes from one place; keep one of them", strings.Join(names, " and ")))}
+		names := fmt.Sprintf("%s.%s", path, strings.Join(set, fmt.Sprintf(" and %s.", path)))
+		return Source{}, field.ErrorList{field.Forbidden(path, names+" are set, "+onlyOne)}
 	}
+	var o origin
+	var errs field.ErrorList
+	switch at := path.Child(set[0]); set[0] {
+	case "ref":
+		o, errs = parseRef(c.Ref, at)
+	case "helmChartRepo":
+		o, errs = parseRepository(*c.HelmChartRepo, at)
+	case "archive":
+		o, errs = parseArchive(*c.Archive, at)
+	default:
+		o = resolverOrigin{field: chart.Field(set[0]), chart: c}
+	}
+	if len(errs) > 0 {
+		return Source{}, errs
+	}
+	return Source{origin: o}, nil
 }
+
+// onlyOne ends the error about several places.
+const onlyOne = "but a chart comes from one place; keep one of them"
 
 func isNull(document []byte) bool {
 	document = bytes.TrimSpace(document)
@@ -131,7 +131,7 @@ func isNull(document []byte) bool {
 func parseArchive(a helmv1alpha1.Archive, path *field.Path) (origin, field.ErrorList) {
 	switch {
 	case a.Raw != "" && a.Remote != nil:
-		return nil, field.ErrorList{field.Forbidden(path, "raw and remote are both set, but a chart comes from one place; keep one of them")}
+		return nil, field.ErrorList{field.Forbidden(path, "raw and remote are both set, "+onlyOne)}
 	case a.Remote != nil:
 		u, err := parseURL(a.Remote.URL, path.Child("remote", "url"))
 		if err != nil {
@@ -145,7 +145,7 @@ func parseArchive(a helmv1alpha1.Archive, path *field.Path) (origin, field.Error
 		}
 		if !isGzip(content) {
 			return nil, field.ErrorList{field.Invalid(path.Child("raw"), omitted,
-				fmt.Sprintf("expected a gzipped tar in base64, as \"helm package\" makes it, but found %s", describeContent(content)))}
+				`expected a gzipped tar in base64, as "helm package" makes it, but found `+describeContent(content))}
 		}
 		return rawOrigin{content: content}, nil
 	default:
@@ -156,24 +156,26 @@ func parseArchive(a helmv1alpha1.Archive, path *field.Path) (origin, field.Error
 // omitted stands in an error for a value that is too long to be repeated or may be a secret.
 const omitted = "…"
 
-// parseURL reads an address of http or https. A user in it is refused, because it would get into messages, logs and caches.
+// parseURL reads an address of http or https. A user in it is refused, because it would get into messages, logs and
+// caches.
 func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 	if text == "" {
 		return nil, field.Required(path, "expected an address with http:// or https://")
 	}
 	u, err := url.Parse(text)
 	switch {
-	case len(text) > mostOfText:
-		return nil, field.TooLong(path, omitted, mostOfText)
+	case len(text) > maxText:
+		return nil, field.TooLong(path, omitted, maxText)
 	case err != nil:
-		return nil, field.Invalid(path, omitted, "expected an address with http:// or https://, but found something that is none")
+		return nil, field.Invalid(path, omitted, "expected an address with http:// or https://, but found none")
 	case u.User != nil:
-		return nil, field.Invalid(path, download.Display(u),
+		return nil, field.Invalid(path, display(u),
 			"expected an address without a user, but found one; put the credentials in the Context's helmChartRepoCredentials")
 	case u.Scheme == "oci":
-		return nil, field.Invalid(path, download.Display(u), "expected http:// or https://; for a chart in an OCI registry set chart.ref")
+		return nil, field.Invalid(path, display(u),
+			"expected http:// or https://; for a chart in an OCI registry set chart.ref")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return nil, field.Invalid(path, download.Display(u), "expected an address with http:// or https:// and a host")
+		return nil, field.Invalid(path, display(u), "expected an address with http:// or https:// and a host")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if u.Path == "" {
@@ -182,11 +184,12 @@ func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 	return u, nil
 }
 
-// parseRef reads a reference. As Helm does, it takes a version with a "+" for the tag with a "_" instead, because no tag has a "+".
+// parseRef reads a reference. As Helm does, it takes a version with a "+" for the tag with a "_" instead, because no
+// tag has a "+".
 func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 	const example = "such as registry.example.org/charts/shop:1.2.3 or registry.example.org/charts/shop@sha256:…"
-	if len(text) > mostOfText {
-		return nil, field.ErrorList{field.TooLong(path, omitted, mostOfText)}
+	if len(text) > maxText {
+		return nil, field.ErrorList{field.TooLong(path, omitted, maxText)}
 	}
 	shown := text
 	if strings.Contains(strings.SplitN(strings.TrimPrefix(text, "oci://"), "/", 2)[0], "@") {
@@ -195,16 +198,21 @@ func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 	ref, err := registry.ParseReference(strings.ReplaceAll(strings.TrimPrefix(text, "oci://"), "+", "_"))
 	switch {
 	case strings.Contains(strings.TrimPrefix(text, "oci://"), "://"):
-		return nil, field.ErrorList{field.Invalid(path, omitted, "expected a reference with oci:// or without a scheme, "+example+
-			"; for an archive at an address set chart.archive.remote.url")}
+		return nil, field.ErrorList{field.Invalid(path, omitted, "expected a reference with oci:// or without a scheme, "+
+			example+"; for an archive at an address set chart.archive.remote.url")}
 	case err != nil || shown == omitted:
-		return nil, field.ErrorList{field.Invalid(path, shown, "expected a reference to a chart in an OCI registry, "+example)}
+		return nil, field.ErrorList{field.Invalid(path, shown,
+			"expected a reference to a chart in an OCI registry, "+example)}
 	case ref.Reference == "":
-		return nil, field.ErrorList{field.Invalid(path, text, "the reference has neither a tag nor a digest; add one, "+example)}
+		return nil, field.ErrorList{field.Invalid(path, text,
+			"the reference has neither a tag nor a digest; add one, "+example)}
 	}
-	ref.Registry = keyring.NormalizeHost(ref.Registry)
+	ref.Registry = normalizeHost(ref.Registry)
 	return registryOrigin{ref: ref}, nil
 }
+
+// isNoName says whether a character is in no name of a chart.
+func isNoName(c rune) bool { return c <= ' ' || c == 0x7f || strings.ContainsRune(`/\"'`, c) }
 
 func parseRepository(r helmv1alpha1.HelmChartRepo, path *field.Path) (origin, field.ErrorList) {
 	var errs field.ErrorList
@@ -216,17 +224,18 @@ func parseRepository(r helmv1alpha1.HelmChartRepo, path *field.Path) (origin, fi
 	switch {
 	case r.HelmChartName == "":
 		errs = append(errs, field.Required(name, "expected the name of the chart in the repository"))
-	case len(r.HelmChartName) > mostOfText:
-		errs = append(errs, field.TooLong(name, omitted, mostOfText))
-	case strings.ContainsFunc(r.HelmChartName, func(c rune) bool { return c <= ' ' || c == 0x7f || strings.ContainsRune(`/\"'`, c) }):
-		errs = append(errs, field.Invalid(name, r.HelmChartName, "expected the name of a chart, but found characters that no name has"))
+	case len(r.HelmChartName) > maxText:
+		errs = append(errs, field.TooLong(name, omitted, maxText))
+	case strings.ContainsFunc(r.HelmChartName, isNoName):
+		errs = append(errs, field.Invalid(name, r.HelmChartName,
+			"expected the name of a chart, but found characters that no name has"))
 	}
-	wanted, parseErr := index.ParseWanted(r.HelmChartVersion)
+	constraint, parseErr := parseConstraint(r.HelmChartVersion)
 	if parseErr != nil {
 		errs = append(errs, field.Invalid(path.Child("helmChartVersion"), r.HelmChartVersion, parseErr.Error()))
 	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	return repositoryOrigin{url: u, name: r.HelmChartName, version: r.HelmChartVersion, wanted: wanted}, nil
+	return repositoryOrigin{url: u, name: r.HelmChartName, version: r.HelmChartVersion, constraint: constraint}, nil
 }

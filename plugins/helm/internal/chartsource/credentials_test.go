@@ -1,7 +1,6 @@
-package keyring_test
+package chartsource
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -9,9 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource/keyring"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -28,7 +26,7 @@ func auths(keys ...string) string {
 	return `{"auths": {` + strings.Join(entries, ", ") + `}}`
 }
 
-func TestForRegistry(t *testing.T) {
+func TestLoginsFor(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason               string
@@ -54,13 +52,13 @@ func TestForRegistry(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			logins := keyring.ForRegistry([]sdk.RegistryCredentials{secret("a", auths(test.keys...))}, test.registry, test.repository)
+			found := loginsFor([]sdk.RegistryCredentials{secret("a", auths(test.keys...))}, test.registry, test.repository)
 			var got []string
-			for _, login := range logins.Usable {
+			for _, login := range found.usable {
 				got = append(got, login.Username)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" || len(logins.Problems) > 0 {
-				t.Errorf("%s: -want +got:\n%s%v", test.reason, diff, logins.Problems)
+			if diff := cmp.Diff(test.want, got); diff != "" || len(found.problems) > 0 {
+				t.Errorf("%s: -want +got:\n%s%v", test.reason, diff, found.problems)
 			}
 		})
 	}
@@ -71,11 +69,11 @@ func TestSecretsKeepTheirOrder(t *testing.T) {
 	login := func(user string) string {
 		return fmt.Sprintf(`{"auths": {"r.example.org": {"username": %q, "password": "p"}}}`, user)
 	}
-	logins := keyring.ForRegistry([]sdk.RegistryCredentials{
+	found := loginsFor([]sdk.RegistryCredentials{
 		secret("b", login("second-by-name")), secret("a", login("first-by-name")), secret("c", login("second-by-name")),
 	}, "r.example.org", "shop")
-	want := []keyring.Login{{Username: "second-by-name", Password: "p"}, {Username: "first-by-name", Password: "p"}}
-	if diff := cmp.Diff(want, logins.Usable); diff != "" {
+	want := []auth.Credential{{Username: "second-by-name", Password: "p"}, {Username: "first-by-name", Password: "p"}}
+	if diff := cmp.Diff(want, found.usable); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -85,13 +83,13 @@ func TestLoginsAndProblems(t *testing.T) {
 	encode := base64.StdEncoding.EncodeToString
 	tests := map[string]struct {
 		reason, document string
-		want             []keyring.Login
+		want             []auth.Credential
 		problem          string
 	}{
-		"Auth":        {reason: "user and password together", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p:q\x00\x00")) + `"}}}`, want: []keyring.Login{{Username: "u", Password: "p:q"}}},
-		"AuthWins":    {reason: "as with Docker", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p")) + `", "username": "x", "password": "y"}}}`, want: []keyring.Login{{Username: "u", Password: "p"}}},
-		"Unpadded":    {reason: "some leave the padding out", document: `{"auths": {"r": {"auth": "` + base64.RawStdEncoding.EncodeToString([]byte("u:pp")) + `"}}}`, want: []keyring.Login{{Username: "u", Password: "pp"}}},
-		"Tokens":      {reason: "tokens instead", document: `{"auths": {"r": {"identitytoken": "i", "registrytoken": "t"}}}`, want: []keyring.Login{{IdentityToken: "i", RegistryToken: "t"}}},
+		"Auth":        {reason: "user and password together", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p:q\x00\x00")) + `"}}}`, want: []auth.Credential{{Username: "u", Password: "p:q"}}},
+		"AuthWins":    {reason: "as with Docker", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p")) + `", "username": "x", "password": "y"}}}`, want: []auth.Credential{{Username: "u", Password: "p"}}},
+		"Unpadded":    {reason: "some leave the padding out", document: `{"auths": {"r": {"auth": "` + base64.RawStdEncoding.EncodeToString([]byte("u:pp")) + `"}}}`, want: []auth.Credential{{Username: "u", Password: "pp"}}},
+		"Tokens":      {reason: "tokens instead", document: `{"auths": {"r": {"identitytoken": "i", "registrytoken": "t"}}}`, want: []auth.Credential{{RefreshToken: "i", AccessToken: "t"}}},
 		"Empty":       {reason: "nothing to log in with, such as with a helper of Docker", document: `{"auths": {"r": {}}, "credsStore": "x"}`},
 		"NoAuths":     {reason: "nothing at all", document: `{}`},
 		"NoJSON":      {reason: "something else", document: "secret", problem: `Secret "s": expected a docker configuration`},
@@ -104,23 +102,23 @@ func TestLoginsAndProblems(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := keyring.ForRegistry([]sdk.RegistryCredentials{secret("s", test.document)}, "r", "shop")
-			if diff := cmp.Diff(test.want, got.Usable); diff != "" {
+			got := loginsFor([]sdk.RegistryCredentials{secret("s", test.document)}, "r", "shop")
+			if diff := cmp.Diff(test.want, got.usable); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", test.reason, diff)
 			}
-			problems := strings.Join(got.Problems, "; ")
+			problems := strings.Join(got.problems, "; ")
 			if (test.problem == "") != (problems == "") || !strings.Contains(problems, test.problem) || strings.Contains(problems, "secret") {
 				t.Errorf("%s: expected the problem %q, but found %q", test.reason, test.problem, problems)
 			}
 		})
 	}
-	got := keyring.ForRegistry([]sdk.RegistryCredentials{{Secret: "s", Problem: "is missing"}}, "r", "shop")
-	if diff := cmp.Diff([]string{`Secret "s": is missing`}, got.Problems); diff != "" {
+	got := loginsFor([]sdk.RegistryCredentials{{Secret: "s", Problem: "is missing"}}, "r", "shop")
+	if diff := cmp.Diff([]string{`Secret "s": is missing`}, got.problems); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-func TestForURL(t *testing.T) {
+func TestCredentialsFor(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason  string
@@ -159,48 +157,9 @@ func TestForURL(t *testing.T) {
 			if test.want >= 0 {
 				want = &credentials[test.want]
 			}
-			if got := keyring.ForURL(credentials, address); got != want {
+			if got := credentialsFor(credentials, address); got != want {
 				t.Errorf("%s: expected %v, but found %v", test.reason, want, got)
 			}
 		})
 	}
-}
-
-// TestHashesDiffer: no two lists of fields have the same hash because their texts are the same one after the other.
-func TestHashesDiffer(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		texts := rapid.SliceOfN(rapid.StringOfN(rapid.RuneFrom([]rune("ab\x00")), 0, 3, -1), 0, 4)
-		a, b := texts.Draw(t, "a"), texts.Draw(t, "b")
-		sum := func(fields []string) string {
-			h := sha256.New()
-			keyring.HashFields(h, fields...)
-			return string(h.Sum(nil))
-		}
-		if equal := cmp.Equal(a, b) || len(a)+len(b) == 0; equal != (sum(a) == sum(b)) {
-			t.Fatalf("%q and %q: expected the hashes to be equal: %t", a, b, equal)
-		}
-	})
-}
-
-// FuzzForRegistry: no document makes it panic, what is found was in the document, and no problem quotes it.
-func FuzzForRegistry(f *testing.F) {
-	for _, document := range []string{
-		auths("r.example.org", "*.example.org/charts", "https://index.docker.io/v1/"), `{"auths": {"r.example.org": {"auth": "dTpw"}}}`, `{"auths": null}`, `[`,
-		`{"auths": {"": {"auth": "dTpw"}, "/": {"identitytoken": "x"}, "[": {"username": "x"}}}`,
-	} {
-		f.Add([]byte(document), "r.example.org", "charts/shop")
-	}
-	f.Fuzz(func(t *testing.T, document []byte, registry, repository string) {
-		logins := keyring.ForRegistry([]sdk.RegistryCredentials{{Secret: "s", DockerConfig: document}}, registry, repository)
-		for _, login := range logins.Usable {
-			if login == (keyring.Login{}) {
-				t.Errorf("%q: found a login without anything", document)
-			}
-		}
-		again := keyring.ForRegistry([]sdk.RegistryCredentials{{Secret: "s", DockerConfig: document}}, registry, repository)
-		if diff := cmp.Diff(logins, again); diff != "" {
-			t.Errorf("%q: found another time: -first +second:\n%s", document, diff)
-		}
-	})
 }

@@ -1,0 +1,203 @@
+package chartsource
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// cache keeps files by their digest, in a directory of its own that ends with it, within bounds of size and age. What
+// is in use stays, and is not counted out, so the size can be above its bound.
+type cache struct {
+	dir      string
+	maxBytes int64
+	maxAge   time.Duration
+	clock    clock.PassiveClock
+
+	mu    sync.Mutex
+	files map[string]*file
+	size  int64
+}
+
+// file is a file of the cache. It must not be changed.
+type file struct {
+	path, digest string
+	size         int64
+	// users counts those who have not released it yet, and used is when the last of them did.
+	users int
+	used  time.Time
+}
+
+// newCache makes the directory below another one.
+func newCache(config Config) (*cache, error) {
+	err := os.MkdirAll(config.Dir, 0o700)
+	var dir string
+	if err == nil {
+		dir, err = os.MkdirTemp(config.Dir, "process-")
+	}
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make chart cache %s: %w; the plugin needs a directory that it can write to", config.Dir, err)
+	}
+	return &cache{
+		dir: dir, maxBytes: config.MaxBytes, maxAge: config.MaxAge, clock: config.Clock, files: map[string]*file{},
+	}, nil
+}
+
+// close removes all files, also those in use.
+func (c *cache) close() error {
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("remove chart cache: %w", err)
+	}
+	return nil
+}
+
+// get returns the file with a digest, to be released; nil if it is not there, such as one that somebody has removed.
+func (c *cache) get(digest string) *file {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.files[digest]
+	if f == nil {
+		return nil
+	}
+	if info, err := os.Stat(f.path); err != nil || info.Size() != f.size {
+		c.remove(f)
+		return nil
+	}
+	f.users++
+	return f
+}
+
+// algorithm is what all digests here begin with.
+const algorithm = "sha256:"
+
+// check looks at a file before it is one of the cache, at its digest and its first bytes.
+type check func(digest string, begin []byte) error
+
+// store reads a file into the cache and returns it, to be released. Nobody sees it before it is complete. Errors of
+// the reader and of checks are faults, and are returned as they are.
+func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, error) {
+	w, err := os.CreateTemp(c.dir, "new-*")
+	if err != nil {
+		return nil, c.failed("write to", err)
+	}
+	digest, size, err := fill(w, from, limit, checks)
+	var f *file
+	if err == nil {
+		f, err = c.add(w.Name(), digest, size)
+	}
+	if err == nil {
+		return f, nil
+	}
+	_ = os.Remove(w.Name()) // otherwise it goes with the directory
+	if errors.As(err, new(*fault)) {
+		return nil, err
+	}
+	return nil, c.failed("write to", err)
+}
+
+// fill writes a new file and checks it.
+func fill(w *os.File, from io.Reader, limit int64, checks []check) (digest string, size int64, err error) {
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(from, limit+1))
+	begin := make([]byte, min(size, sniffed))
+	if err == nil {
+		_, err = w.ReadAt(begin, 0)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		return "", 0, err
+	}
+	if size > limit {
+		return "", 0, tooLarge(limit)
+	}
+	digest = algorithm + hex.EncodeToString(sum.Sum(nil))
+	for _, check := range checks {
+		if err := check(digest, begin); err != nil {
+			return "", 0, err
+		}
+	}
+	return digest, size, nil
+}
+
+// add gives a new file its name. It takes the place of one that is there: both are the same.
+func (c *cache) add(path, digest string, size int64) (*file, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.files[digest]
+	if f == nil {
+		f = &file{path: filepath.Join(c.dir, digest[len(algorithm):]), digest: digest, size: size}
+	}
+	if err := os.Rename(path, f.path); err != nil {
+		return nil, err
+	}
+	if c.files[digest] == nil {
+		c.files[digest] = f
+		c.size += f.size
+	}
+	f.users++
+	c.trim(c.maxBytes)
+	return f, nil
+}
+
+// share says that a file has so many users more.
+func (c *cache) share(f *file, users int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.users += users
+}
+
+// release says that a file has so many users less.
+func (c *cache) release(f *file, users int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.users -= users
+	f.used = c.clock.Now()
+	c.trim(c.maxBytes)
+}
+
+// trim removes files that nobody uses: those that are too old, and those used longest ago while the rest is too large.
+func (c *cache) trim(maxBytes int64) {
+	byUse := func(a, b *file) int { return a.used.Compare(b.used) }
+	for _, f := range slices.SortedFunc(maps.Values(c.files), byUse) {
+		if f.users == 0 && (c.size > maxBytes || c.clock.Since(f.used) >= c.maxAge) {
+			c.remove(f)
+		}
+	}
+}
+
+// remove removes a file. One that stays on the disk goes with the directory.
+func (c *cache) remove(f *file) {
+	delete(c.files, f.digest)
+	c.size -= f.size
+	_ = os.Remove(f.path) // see above
+}
+
+// failed explains an error of the disk. When that is full, everything goes that nobody uses, so that the next try
+// finds room.
+func (c *cache) failed(operation string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.trim(0)
+	}
+	return faultf(ReasonCache, "%s chart cache %s: %w; the plugin needs a directory that it can write to, with room for "+
+		"the size of the cache", operation, c.dir, err)
+}
+
+func tooLarge(limit int64) error {
+	return faultf(ReasonTooLarge, "it is larger than the %d bytes allowed; use a smaller one, or have the operator of "+
+		"the helm deployer allow more", limit)
+}

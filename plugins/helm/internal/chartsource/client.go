@@ -1,0 +1,162 @@
+package chartsource
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// maxRedirects is that of browsers and of net/http, halved: archives are behind one or two.
+const maxRedirects = 5
+
+// newTransport returns what connections to servers are made with that the authorities of the system vouch for.
+func newTransport(base *http.Transport, stallAfter time.Duration) (*http.Transport, error) {
+	if base == nil {
+		var ok bool
+		if base, ok = http.DefaultTransport.(*http.Transport); !ok {
+			return nil, fmt.Errorf("make client of chart sources: the default transport is a %T", http.DefaultTransport)
+		}
+	}
+	t := base.Clone()
+	t.DisableCompression = true // so that a limit on the bytes is one on what is downloaded
+	dial := t.DialContext
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &stallConn{Conn: c, after: stallAfter}, nil
+	}
+	return t, nil
+}
+
+// stallConn gives up when the server sends nothing for long, also in the middle of an answer.
+type stallConn struct {
+	net.Conn
+
+	after time.Duration
+}
+
+func (c *stallConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.after)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = faultf(ReasonUnavailable, "the server has stopped sending")
+	}
+	return n, err
+}
+
+// Write gives the server time for its answer, which somebody is waiting for already.
+func (c *stallConn) Write(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.after)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+var errCAData = errors.New("expected certificates in PEM as CA data, but found none that can be read")
+
+// withAuthorities returns a transport for a server whose certificate must be from certain authorities in PEM. With
+// none any certificate is taken.
+func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, error) {
+	t := usual.Clone()
+	t.ForceAttemptHTTP2 = true // net/http leaves it off with a TLS configuration of one's own
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	// The operator has said so for this server.
+	t.TLSClientConfig.InsecureSkipVerify = len(caData) == 0
+	if len(caData) > 0 && !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(caData) {
+		return nil, errCAData
+	}
+	return t, nil
+}
+
+// router sends each request with the transport for its server, so that authorities that are given for a server count
+// for that server only.
+type router struct {
+	usual *http.Transport
+	// special are the transports by server, as serverOf has it.
+	special map[string]*http.Transport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r router) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t, ok := r.special[serverOf(req.URL)]; ok {
+		return t.RoundTrip(req)
+	}
+	return r.usual.RoundTrip(req)
+}
+
+// client returns a client that knows servers as the operator has said.
+func (r router) client() *http.Client {
+	return &http.Client{Transport: r, CheckRedirect: checkRedirect}
+}
+
+// trusting returns a router that also knows servers by the authorities of a Context, but for those of which the
+// authorities cannot be read. Of several for the same server own counts, and otherwise the last.
+func (r router) trusting(own sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials) router {
+	special := maps.Clone(r.special)
+	for _, c := range append(slices.Clone(all), own) {
+		u, err := url.Parse(c.URL)
+		if err != nil || len(c.CAData) == 0 {
+			continue
+		}
+		if t, err := withAuthorities(r.usual, c.CAData); err == nil {
+			t.DisableKeepAlives = true // the transport is for one fetch
+			special[serverOf(u)] = t
+		}
+	}
+	return router{usual: r.usual, special: special}
+}
+
+// close closes idle connections.
+func (r router) close() {
+	r.usual.CloseIdleConnections()
+	for _, t := range r.special {
+		t.CloseIdleConnections()
+	}
+}
+
+// checkRedirect refuses a redirect from https to http, and too many of them. The header Authorization goes to the
+// server of the first request only: not after a redirect to another scheme, host or port, and also not when redirects
+// come back. The address that a redirect came from is never told to the next server, because it may have a token in
+// it.
+//
+// It is called with the headers of the first request, which net/http begins from at each redirect.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return faultf(ReasonUnavailable, "redirected more than %d times", maxRedirects)
+	}
+	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return faultf(ReasonUnavailable, "redirected from https to http, which is not followed")
+	}
+	req.Header.Del("Referer")
+	first := serverOf(via[0].URL)
+	for _, hop := range append(via[1:len(via):len(via)], req) {
+		if serverOf(hop.URL) != first {
+			req.Header.Del("Authorization")
+		}
+	}
+	return nil
+}
+
+// display returns an address for people: without what may be a secret, which is the user and the query.
+func display(u *url.URL) string {
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.RawQuery != "" {
+		return shown.String() + "?…"
+	}
+	return shown.String()
+}
