@@ -63,9 +63,6 @@ func live(t *testing.T, s scenario, n int, f plugintest.Fault) (end state, steps
 	if s.before != nil {
 		l.MustSucceed(l.item)
 	}
-	if s.foreign != nil {
-		s.foreign(l.world)
-	}
 	l.SetConfig(l.item, s.job(l.world))
 	l.forget()
 	if n > 0 {
@@ -126,8 +123,6 @@ type life struct {
 	mu sync.Mutex
 	// created says how often objects were created, by the paths of their resources.
 	created map[string]int
-	// patched are the paths of the objects that were patched, as some are before they are deleted.
-	patched map[string]bool
 }
 
 func newLife(t *testing.T, config func(*world) object) *life {
@@ -143,7 +138,7 @@ func newLife(t *testing.T, config func(*world) object) *life {
 func (l *life) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.created, l.patched = map[string]int{}, map[string]bool{}
+	l.created = map[string]int{}
 	l.Requests.Take()
 }
 
@@ -156,9 +151,6 @@ func (l *life) note(next http.RoundTripper) http.RoundTripper {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if r.Method == http.MethodPatch {
-			l.patched[r.URL.Path] = true
-		}
 		if response.StatusCode == http.StatusCreated {
 			resource := r.URL.Path
 			if r.Method != http.MethodPost { // server-side apply

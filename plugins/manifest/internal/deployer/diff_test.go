@@ -199,24 +199,6 @@ func TestDiffOfASecret(t *testing.T) {
 	}
 }
 
-// TestDiffOfWhatOthersHave tells about objects of others, with each policy that minds them.
-func TestDiffOfWhatOthersHave(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mustSucceed(w.itemOf("other", config(w.configMap("taken", object{"by": "other"}), w.configMap("left", object{"by": "other"}))))
-	item := w.item(configOf(
-		entry(w.configMap("taken", object{"by": "us"}), nil), entry(w.configMap("left", object{"by": "us"}), object{"policy": "fallback"}),
-		entry(w.configMap("ignored", nil), object{"policy": "ignore"}),
-	))
-	changes := w.diff(item)
-	if len(changes) != 1 {
-		t.Errorf("expected one change, but found %v", changes)
-	}
-	if c := changes["ConfigMap "+w.Namespace+"/taken"]; c.Action != sdk.ActionUpdate || !strings.Contains(c.Note, w.Namespace+".other") {
-		t.Errorf("expected the note to tell from whom the object is taken, but found %+v", c)
-	}
-}
-
 func TestDiffOfAMistake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -115,37 +115,6 @@ func TestDriftOfSeveralCalls(t *testing.T) {
 	}
 }
 
-// TestNoDrift: what is no drift is not told.
-func TestNoDrift(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, c := range map[string]struct {
-		reason string
-		change func(w *world, item *landscaper.DeployItem, name string)
-	}{
-		"new-manifest": {reason: "a change that the item asks for", change: func(w *world, item *landscaper.DeployItem, name string) {
-			w.SetConfig(item, config(w.configMap(name, object{"a": "2"})))
-		}},
-		"foreign-field": {reason: "a field that the manifest does not name", change: func(w *world, _ *landscaper.DeployItem, name string) {
-			w.Patch(configMaps, name, `{"data":{"b":"x"},"metadata":{"annotations":{"theirs":"x"}}}`)
-		}},
-		"new-object": {reason: "an object that was not there before", change: func(w *world, item *landscaper.DeployItem, name string) {
-			w.SetConfig(item, config(w.configMap(name, object{"a": "1"}), w.configMap(name+"-more", nil)))
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := w.in(t)
-			item := w.itemOf(name, config(w.configMap(name, object{"a": "1"})))
-			w.mustSucceed(item)
-			c.change(w, item, name)
-			plugintest.NewJob(item)
-			if got := w.call(item); got.Succeeded == nil || len(got.Conditions) > 0 || driftIn(t, item) != nil {
-				t.Errorf("%s: found conditions %v, drift %v, result %s", c.reason, got.Conditions, driftIn(t, item), got)
-			}
-		})
-	}
-}
-
 // TestDriftOfASecret names fields and never values, neither the old nor the new ones.
 func TestDriftOfASecret(t *testing.T) {
 	t.Parallel()

@@ -55,15 +55,6 @@ func TestExports(t *testing.T) {
 	}
 }
 
-func TestExportNeedsNoRequestForAnAppliedObject(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mustSucceed(w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{export("x", ".data.foo", w.Namespace, "a")})))
-	if got := w.Requests.Take(); len(got) != 1 {
-		t.Errorf("expected one request, but found %v", got)
-	}
-}
-
 func TestExportWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
