@@ -13,11 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// The plugin is killed right before or right after a write of Helm's storage.
-var (
-	beforeStorageWrite = plugintest.Fault{Name: "killed before", Path: "/secrets", Killed: true}
-	afterStorageWrite  = plugintest.Fault{Name: "killed after", Path: "/secrets", Killed: true, Done: true}
-)
+// beforeStorageWrite kills the plugin right before a write of Helm's storage.
+var beforeStorageWrite = plugintest.Fault{Name: "killed before", Path: "/secrets", Killed: true}
 
 // TestCrashAtEachStep kills the plugin before each request that writes, each status that it saves and each result.
 // The next try ends with a clean release, or none after a deletion.

@@ -88,74 +88,6 @@ func TestTimeoutIsBounded(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfAHook: the option ends the wait for a hook that hangs, long before the item's time is up.
-func TestTimeoutOfAHook(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "hang"}}, options("install", object{"timeout": "1s"})))
-	w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
-		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "after 1s")
-	w.mustHave("1 failed")
-	w.MustDelete(item)
-	w.mustHave()
-}
-
-// TestAtomic: a failed installation leaves nothing with it, and a failed upgrade what was there before. Without it both leave a failed
-// revision, from which the next job goes on.
-func TestAtomic(t *testing.T) {
-	t.Parallel()
-	good, bad := object{"hook": object{"fails": "none"}, "greeting": "good"}, object{"hook": object{"fails": "reject"}, "greeting": "bad"}
-	for name, c := range map[string]struct {
-		reason           string
-		atomic           bool
-		install, upgrade []string
-		installs, says   string
-		greets           any
-	}{
-		"atomic": {
-			reason: "as if nothing had been tried", atomic: true,
-			install: nil, installs: "has been uninstalled, because atomic is set",
-			upgrade: []string{"1 superseded", "2 failed", "3 deployed"}, says: "has been rolled back, because atomic is set", greets: "good",
-		},
-		"not": {
-			reason: "to be looked at", install: []string{"1 failed"}, upgrade: []string{"1 failed", "2 deployed", "3 failed"}, greets: "bad",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			greeting := func() any {
-				o := w.Get(configMaps, "shop-failinghook")
-				if o == nil {
-					return nil
-				}
-				return o.Object["data"].(object)["greeting"]
-			}
-			operations := object{"helmDeploymentConfig": object{"install": object{"atomic": c.atomic}, "upgrade": object{"atomic": c.atomic}}}
-			item := w.item(w.config(chart("failinghook"), bad, operations))
-			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "hook", "failinghook/templates/hook.yaml", "a valid config key", c.installs)
-			w.mustHave(c.install...)
-			if installed := greeting() != nil; installed == c.atomic {
-				t.Errorf("%s: expected objects of the failed installation: %t, but found %t", c.reason, !c.atomic, installed)
-			}
-			w.setConfig(item, w.config(chart("failinghook"), good, operations))
-			w.MustSucceed(item)
-			w.setConfig(item, w.config(chart("failinghook"), bad, operations))
-			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "a valid config key", c.says)
-			w.mustHave(c.upgrade...)
-			if got := greeting(); got != c.greets {
-				t.Errorf("%s: expected the greeting %v, but found %v", c.reason, c.greets, got)
-			}
-			w.setConfig(item, w.config(chart("failinghook"), good, operations))
-			w.MustSucceed(item)
-			if got := greeting(); got != "good" {
-				t.Errorf("%s: expected that the next job mends it, but found %v", c.reason, got)
-			}
-			w.MustDelete(item)
-		})
-	}
-}
-
 // TestWait: with the option Helm waits, and says what for when its time is up. Without it no process is held meanwhile.
 func TestWait(t *testing.T) {
 	t.Parallel()
@@ -248,27 +180,6 @@ data: {greeting: mine}
 			w.mustGreet(nil)
 		})
 	}
-}
-
-// TestForce: objects are replaced, with what others have put into them.
-func TestForce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(chart("plain"), nil))
-	w.MustSucceed(item)
-	other := func() any { return w.Get(configMaps, "shop-plain-greeting").Object["data"].(object)["other"] }
-	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"other":"x"}}`)
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
-	w.MustSucceed(item)
-	if got := other(); got != "x" {
-		t.Errorf("fields of others stay, but found %v", got)
-	}
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "three"}, options("upgrade", object{"force": true})))
-	w.MustSucceed(item)
-	if got := other(); got != nil {
-		t.Errorf("expected that the object is replaced, but found %v", got)
-	}
-	w.MustDelete(item)
 }
 
 // TestHistoryIsBounded keeps as many revisions as the operator allows.
