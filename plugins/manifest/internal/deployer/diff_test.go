@@ -143,32 +143,6 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffBeforeTheFirstJob: nothing is there yet, neither the namespace nor the kind of some objects.
-func TestDiffBeforeTheFirstJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	inner, group := w.Namespace+"-inner", w.Namespace+".example.org"
-	setting := w.configMap("a", nil)
-	setting["metadata"].(object)["namespace"] = inner
-	item := w.item(config(w.crd("Thing"), w.custom("Thing", "t"), setting,
-		object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": inner}}, w.custom("Ghost", "g")))
-	changes := w.diff(item)
-	want := map[string]sdk.Action{
-		"CustomResourceDefinition things." + group: sdk.ActionCreate, "Thing " + w.Namespace + "/t": sdk.ActionCreate,
-		"Namespace " + inner: sdk.ActionCreate, "ConfigMap " + inner + "/a": sdk.ActionCreate, "Ghost " + w.Namespace + "/g": sdk.ActionFail,
-	}
-	got := map[string]sdk.Action{}
-	for name, c := range changes {
-		got[name] = c.Action
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if w.Get(namespaces, inner) != nil || w.Get(crds, "things."+w.group()) != nil {
-		t.Error("the diff has created something")
-	}
-}
-
 // TestDiffOfASecret tells that a value would change, and no value.
 func TestDiffOfASecret(t *testing.T) {
 	t.Parallel()

@@ -1,14 +1,10 @@
 package deployer_test
 
 import (
-	"net/http"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -24,7 +20,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestCreateUpdateAndDrift(t *testing.T) {
+// TestCreateOnce: an object costs one request to create, and one in each job that finds nothing to do.
+func TestCreateOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("settings", object{"a": "1", "b": "2"})))
@@ -51,64 +48,6 @@ func TestCreateUpdateAndDrift(t *testing.T) {
 	}
 	if got := w.MustGet(configMaps, "settings").GetResourceVersion(); got != created.GetResourceVersion() {
 		t.Error("a job without a change wrote the object")
-	}
-
-	w.SetConfig(item, config(w.configMap("settings", object{"a": "1"})))
-	w.mustSucceed(item)
-	if diff := cmp.Diff(object{"a": "1"}, w.MustGet(configMaps, "settings").Object["data"]); diff != "" {
-		t.Errorf("a field that was removed from the manifest must go: -want +got:\n%s", diff)
-	}
-
-	w.Patch(configMaps, "settings", `{"data":{"a":"changed"},"metadata":{"labels":null}}`)
-	w.mustSucceed(item)
-	repaired := w.MustGet(configMaps, "settings")
-	if diff := cmp.Diff(object{"a": "1"}, repaired.Object["data"]); diff != "" {
-		t.Errorf("drift must be repaired: -want +got:\n%s", diff)
-	}
-	labels := map[string]string{
-		"pergola.dev/deployitem": w.Namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
-	}
-	if diff := cmp.Diff(labels, repaired.GetLabels()); diff != "" {
-		t.Errorf("the labels must be back: -want +got:\n%s", diff)
-	}
-
-	if err := w.Objects(configMaps).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.mustSucceed(item)
-	if w.Get(configMaps, "settings") == nil {
-		t.Error("a deleted object must be created again")
-	}
-}
-
-func TestCustomResourceWithItsDefinition(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.custom("Widget", "w"), w.crd("Widget")))
-	w.mustSucceed(item)
-	widgets := schema.GroupVersionResource{Group: w.group(), Version: "v1", Resource: "widgets"}
-	if w.Get(widgets, "w") == nil {
-		t.Fatal("expected the custom resource to exist")
-	}
-	w.Requests.Take()
-	w.mustSucceed(item)
-	if got := w.Requests.Take(); len(got) != 2 {
-		t.Errorf("expected two requests of a job without a change, but found %v", got)
-	}
-	deleted := w.UntilDone(plugintest.Delete, item)
-	if deleted.Succeeded == nil {
-		t.Fatalf("expected the deletion to succeed, but found: %s", deleted)
-	}
-	if w.Get(crds, "widgets."+w.group()) != nil {
-		t.Error("expected the definition to be gone")
-	}
-	deletions := slices.DeleteFunc(w.Requests.Take(), func(r string) bool { return !strings.HasPrefix(r, http.MethodDelete) })
-	want := []string{
-		"DELETE /apis/" + w.group() + "/v1/namespaces/" + w.Namespace + "/widgets/w",
-		"DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + w.group(),
-	}
-	if diff := cmp.Diff(want, slices.Compact(deletions)); diff != "" {
-		t.Errorf("deletions: -want +got:\n%s", diff)
 	}
 }
 
