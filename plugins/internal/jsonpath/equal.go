@@ -1,6 +1,9 @@
 package jsonpath
 
-import "math/big"
+import (
+	"cmp"
+	"math"
+)
 
 // Equal tells whether two values are the same JSON. Numbers are compared by what they are worth, however they are written and without
 // loss: 1 and 1.0 are equal, 9007199254740993 and 9007199254740992.0 are not.
@@ -44,22 +47,33 @@ func Equal(a, b any) bool {
 
 // compareNumbers compares two numbers without loss. ok is false unless both are an int64 or a float64, as in unstructured objects.
 func compareNumbers(a, b any) (order int, ok bool) {
-	left, right := exact(a), exact(b)
-	if left == nil || right == nil {
-		return 0, false
+	switch a := a.(type) {
+	case int64:
+		switch b := b.(type) {
+		case int64:
+			return cmp.Compare(a, b), true
+		case float64:
+			return compareMixed(a, b), true
+		}
+	case float64:
+		switch b := b.(type) {
+		case int64:
+			return -compareMixed(b, a), true
+		case float64:
+			return cmp.Compare(a, b), true
+		}
 	}
-	return left.Cmp(right), true
+	return 0, false
 }
 
-func exact(number any) *big.Float {
-	switch number := number.(type) {
-	case int64:
-		return new(big.Float).SetInt64(number)
-	case float64:
-		return big.NewFloat(number)
-	default:
-		return nil
+func compareMixed(i int64, f float64) int {
+	if order := cmp.Compare(float64(i), f); order != 0 {
+		return order // rounding i does not take it past f
 	}
+	if f >= math.MaxInt64 { // as a float64 it is 2^63, which no int64 reaches
+		return -1
+	}
+	return cmp.Compare(i, int64(f))
 }
 
 // TypeOf names the JSON type of a value, for messages that must not show the value.
