@@ -1,6 +1,7 @@
 package deployer_test
 
 import (
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -169,6 +170,7 @@ func (l *life) state() state {
 		for _, m := range o.GetManagedFields() {
 			managers = append(managers, m.Manager+" "+string(m.Operation))
 		}
+		slices.Sort(managers) // the API server sorts them by their times
 		s.Objects[anywhere(o.GetKind()+" "+o.GetName())] = object{
 			"annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers(), "data": o.Object["data"], "managers": managers,
 		}

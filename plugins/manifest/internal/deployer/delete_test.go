@@ -14,7 +14,7 @@ func TestOrphansAreDeleted(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(config(w.configMap("stays", nil), w.configMap("goes", nil), w.configMap("sticks", nil)))
 	w.mustSucceed(item)
-	w.Patch(configMaps, "sticks", `{"metadata":{"finalizers":["example.org/hold"]}}`)
+	w.hold("sticks")
 
 	w.SetConfig(item, config(w.configMap("stays", nil)))
 	result := w.Do(plugintest.Reconcile, item)
@@ -22,7 +22,7 @@ func TestOrphansAreDeleted(t *testing.T) {
 	if diff := cmp.Diff([]string{"ConfigMap stays", "ConfigMap sticks"}, w.managed(item)); diff != "" {
 		t.Errorf("managed while waiting: -want +got:\n%s", diff)
 	}
-	w.Patch(configMaps, "sticks", `{"metadata":{"finalizers":null}}`)
+	w.release("sticks")
 	w.mustSucceed(item)
 	if diff := cmp.Diff([]string{"ConfigMap stays"}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
@@ -54,7 +54,11 @@ func TestMistakesDuringADeletion(t *testing.T) {
 	}{
 		"groups":         {reason: "they may say that objects stay", key: "deletionGroups", value: []any{object{}}, want: "deletionGroups[0]"},
 		"type of groups": {reason: "they may say that objects stay", key: "deletionGroups", value: "all", want: "deletionGroups"},
-		"anything else":  {reason: "a mistake must not prevent a deletion", key: "manifests", value: "none"},
+		"unknown field": {
+			reason: "it may have been meant to say which objects stay", key: "deletionGroups",
+			value: groups(deleteAll(customGroup("ConfigMap", object{"names": []any{"a"}, "namespace": []any{w.Namespace}}))), want: "namespace",
+		},
+		"anything else": {reason: "a mistake must not prevent a deletion", key: "manifests", value: "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			item := w.item(config(w.configMap("a", nil)))

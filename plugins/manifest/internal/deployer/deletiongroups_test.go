@@ -1,11 +1,13 @@
 package deployer_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // The deletion groups of a configuration.
@@ -115,5 +117,23 @@ func TestVersionsWithGroups(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDeleteAllResourcesSparesWhatIsWanted, although another Target leads to the same cluster.
+func TestDeleteAllResourcesSparesWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("wanted", nil), w.configMap("goes", nil)))
+	w.mustSucceed(item)
+	all := deleteAll(customGroup("ConfigMap", object{"namespaces": []any{w.Namespace}}))
+	all["customResourceGroup"].(object)["targetName"] = "alias"
+	w.SetConfig(item, with(config(w.configMap("wanted", nil)), "deletionGroupsDuringUpdate", groups(all, predefined("namespaced-resources"))))
+	alias := *w.Call.Target
+	alias.Name, alias.Content = "alias", []byte(strings.ReplaceAll(string(w.Call.Target.Content), "test", "best"))
+	w.Call.Targets = map[string]*sdk.Target{"alias": &alias}
+	w.mustSucceed(item)
+	if w.Get(configMaps, "wanted") == nil || w.Get(configMaps, "goes") != nil {
+		t.Error("expected that what the item wants stays, and only that")
 	}
 }

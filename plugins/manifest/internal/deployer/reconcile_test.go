@@ -1,10 +1,13 @@
 package deployer_test
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -132,4 +135,80 @@ func TestKindThatComesLater(t *testing.T) {
 	w.Eventually("a retry to succeed, once the API server serves the kind", func() bool {
 		return w.Do(plugintest.Reconcile, item).Succeeded != nil
 	})
+}
+
+// TestSteps: the progress of a job tells what it does, one step after the other.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("orphan", nil)))
+	w.mustSucceed(item)
+	w.SetConfig(item, with(config(w.deployment("web", "nginx")), "exports", []any{export("x", ".data.x", w.Namespace, "later")}))
+
+	var steps []string
+	note := func() {
+		t.Helper()
+		for _, m := range w.Do(plugintest.Reconcile, item).Messages {
+			if m.Progress != nil {
+				steps = append(steps, m.Progress.Step)
+			}
+		}
+	}
+	note()
+	w.ready("web")
+	note()
+	// A look that finds everything applied says nothing of it: what is waited for is to be seen.
+	want := []string{"Apply", "CleanUp", "Readiness", "Export"}
+	if diff := cmp.Diff(want, slices.Compact(steps)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// check is a custom readiness check of ConfigMaps of the test's namespace.
+func (w *world) check(requirement object, names ...string) object {
+	var selected []any
+	for _, name := range names {
+		selected = append(selected, object{"apiVersion": "v1", "kind": "ConfigMap", "name": name, "namespace": w.Namespace})
+	}
+	return object{"custom": []any{object{"name": "check", "resourceSelector": selected, "requirements": []any{requirement}}}}
+}
+
+// TestChecksOfManagedObjects judges what the item itself has applied, as it was just read.
+func TestChecksOfManagedObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	done := object{"jsonPath": ".metadata.annotations.state", "operator": "==", "values": []any{object{"value": "done"}}}
+	item := w.item(with(config(w.configMap("a", nil)), "readinessChecks", w.check(done, "a")))
+	w.mustWait(w.Do(plugintest.Reconcile, item), "ConfigMap "+w.Namespace+"/a")
+	w.Requests.Take()
+	// The list of objects must not grow from one look to the next.
+	for range 3 {
+		w.mustWait(w.Do(plugintest.Reconcile, item), "ConfigMap "+w.Namespace+"/a")
+		if got := w.Requests.Take(); len(got) != 1 {
+			t.Errorf("expected a look to cost one request, but found %v", got)
+		}
+	}
+	w.Patch(configMaps, "a", `{"metadata":{"annotations":{"state":"done"}}}`)
+	w.mustSucceed(item)
+}
+
+func (w *world) setStatus(resource schema.GroupVersionResource, name string, status object) {
+	w.Helper()
+	patch, err := json.Marshal(object{"status": status})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Patch(resource, name, string(patch), "status")
+}
+
+func TestEmptyAnnotationsAreSavedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(configOf(entry(w.configMap("a", nil), object{"annotateBeforeDelete": object{}})))
+	w.mustSucceed(item)
+	w.Requests.Take()
+	result := w.Do(plugintest.Reconcile, item)
+	if slices.Contains(w.Requests.Steps(), plugintest.StepSave) {
+		t.Errorf("saved %s", result.ProviderStatus)
+	}
 }
