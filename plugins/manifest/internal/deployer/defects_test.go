@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
@@ -28,6 +29,13 @@ func TestWaysOutOfADeletion(t *testing.T) {
 		"unauthorized": {
 			reason: "the credentials are", want: "does not accept the credentials",
 			call: sdktest.Call{DeployItem: item, Target: w.Target("cluster", anonymous())},
+		},
+		"unusable": {
+			reason: "its kubeconfig is none", want: `"broken"`,
+			call: sdktest.Call{DeployItem: item, Target: &sdk.Target{Name: "broken", Content: []byte(`{"kubeconfig":"hunter2: ["}`)}},
+		},
+		"empty": {
+			reason: "it has none", want: `"empty"`, call: sdktest.Call{DeployItem: item, Target: &sdk.Target{Name: "empty", Content: []byte(`{}`)}},
 		},
 		"none": {reason: "the Target is", want: "spec.target", call: sdktest.Call{DeployItem: item}},
 	} {
