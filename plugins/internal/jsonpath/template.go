@@ -1,9 +1,9 @@
 package jsonpath
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
@@ -119,12 +119,7 @@ func (e *evaluator) render(out *strings.Builder, in any, nodes []jsonpath.Node) 
 			e.fail(errUnsuitable)
 		}
 		written++
-		for i, value := range values {
-			if i > 0 {
-				out.WriteByte(' ')
-			}
-			e.write(out, value)
-		}
+		e.write(out, values)
 	}
 	if out.Len() > maxSize {
 		e.fail(ErrTooMuch)
@@ -132,22 +127,19 @@ func (e *evaluator) render(out *strings.Builder, in any, nodes []jsonpath.Node) 
 	return written
 }
 
-// write writes a value as kubectl does: maps and lists as JSON, all else as it is.
-func (e *evaluator) write(out *strings.Builder, value any) {
-	if weigh(value, maxSize-out.Len()) < 0 {
+// write writes values as kubectl does: maps and lists as JSON, all else as it is.
+func (e *evaluator) write(out *strings.Builder, values []any) {
+	if weigh(values, maxSize-out.Len()) < 0 {
 		e.fail(ErrTooMuch)
 		return
 	}
-	switch value.(type) {
-	case nil:
-		out.WriteString("null")
-	case map[string]any, []any:
-		document, err := json.Marshal(value)
-		if err != nil {
-			e.fail(errUnsuitable)
-		}
-		out.Write(document)
-	default:
-		fmt.Fprint(out, value)
+	// kubectl tells a null from what is not there by the kind of the element, so it has to be one of a list.
+	all := reflect.ValueOf(values)
+	results := make([]reflect.Value, 0, len(values))
+	for i := range values {
+		results = append(results, all.Index(i))
+	}
+	if err := jsonpath.New("path").PrintResults(out, results); err != nil {
+		e.fail(errUnsuitable)
 	}
 }
