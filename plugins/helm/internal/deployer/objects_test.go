@@ -156,11 +156,15 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 		w.MustSucceed(item)
 		in := w.at(missing)
 		in.mustGreet("hello")
+		w.Patch(namespaces, missing, `{"metadata":{"labels":{"team":"roses"}}}`)
+		w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}, mode, object{"namespace": missing, "createNamespace": true}))
+		w.MustSucceed(item)
+		in.mustGreet("two")
 		w.MustDelete(item)
 		in.mustGreet(nil)
 		created, err := w.Objects(namespaces).Get(t.Context(), missing, metav1.GetOptions{})
-		if err != nil || created.GetDeletionTimestamp() != nil {
-			t.Errorf("expected the namespace to stay when the item is deleted, but found %v, %v", created, err)
+		if err != nil || created.GetDeletionTimestamp() != nil || created.GetLabels()["team"] != "roses" {
+			t.Errorf("expected the namespace to stay when the item is deleted, with the label of others, but found %v, %v", created, err)
 		}
 
 		labelled := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{
