@@ -201,13 +201,15 @@ func TestModeIsKept(t *testing.T) {
 	w.MustDelete(item)
 }
 
-// TestOtherRelease: an item whose release gets another name leaves nothing of the one before.
+// TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that it is uninstalled.
 func TestOtherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
 	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "market"}))
+	w.mustChange(item, "create ConfigMap %s/market-plain-greeting", "create ConfigMap %s/market-plain-settings",
+		"delete ConfigMap %s/shop-plain-greeting", "delete ConfigMap %s/shop-plain-settings", "delete Release %s/shop")
 	w.MustSucceed(item)
 	w.mustHave()
 	if diff := cmp.Diff([]string{"market-plain-greeting", "market-plain-settings"}, w.Names(configMaps, "")); diff != "" {

@@ -136,18 +136,6 @@ func TestOtherReleaseCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestDiffOfAnotherRelease: that a release is uninstalled is the first thing that is told.
-func TestDiffOfAnotherRelease(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(chart("plain"), nil))
-	w.MustSucceed(item)
-	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "stock"}))
-	w.mustChange(item, "create ConfigMap %s/stock-plain-greeting", "create ConfigMap %s/stock-plain-settings",
-		"delete ConfigMap %s/shop-plain-greeting", "delete ConfigMap %s/shop-plain-settings", "delete Release %s/shop")
-	w.MustDelete(item)
-}
-
 // TestModeOfAReleaseThatWasNeverMade: what has failed before there was a release does not bind the item to have one.
 func TestModeOfAReleaseThatWasNeverMade(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func forAddress(url string, ca []byte) *sdk.Credentials {
 	}}
 }
 
-// TestSources deploys a chart from each place that there is.
+// TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the tests of package chartsource.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -72,28 +72,12 @@ func TestSources(t *testing.T) {
 			w.Call.Credentials = forRegistry(registry)
 			return object{"ref": registry.Ref("charts/plain", "1.0.0")}, "1.0.0"
 		}},
-		"ref with a digest": {reason: "one that never changes", source: func(w *world) (object, string) {
-			registry := w.push()
-			digest, err := registry.Push("charts/plain", "2.0.0", charts.Pack("plain", charts.Version("2.0.0")))
-			if err != nil {
-				w.Fatal(err)
-			}
-			w.Call.Credentials = forRegistry(registry)
-			return object{"ref": "oci://" + registry.Ref("charts/plain", digest)}, "2.0.0"
-		}},
 		"helmChartRepo": {reason: "the version that is named", source: func(w *world) (object, string) {
 			repository := w.publish()
 			w.Call.Credentials = forAddress(repository.URL(), repository.CA())
 			return object{"helmChartRepo": object{
 				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "1.0.0",
 			}}, "1.0.0"
-		}},
-		"helmChartRepo with a range": {reason: "the newest one in it", source: func(w *world) (object, string) {
-			repository := w.publish()
-			w.Call.Credentials = forAddress(repository.URL(), repository.CA())
-			return object{"helmChartRepo": object{
-				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "^1.0",
-			}}, "1.2.3"
 		}},
 	} {
 		for mode, fields := range map[string]object{"with a release": {}, "without": withoutRelease} {
