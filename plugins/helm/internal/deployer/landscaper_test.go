@@ -67,6 +67,14 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		w.MustDelete(item)
 		w.mustHave()
 	})
+	t.Run("deletion", func(t *testing.T) {
+		t.Parallel()
+		w, item := begin(t)
+		w.leaveStatus(item)
+		w.MustDelete(item)
+		w.mustHave()
+		w.mustGreet(nil)
+	})
 	t.Run("deletion after a crash in the first job here", func(t *testing.T) {
 		t.Parallel()
 		w, item := begin(t)
