@@ -52,7 +52,8 @@ func forAddress(url string, ca []byte) *sdk.Credentials {
 	}}
 }
 
-// TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the tests of package chartsource.
+// TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the tests of package
+// chartsource.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

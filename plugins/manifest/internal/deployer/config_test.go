@@ -90,7 +90,8 @@ func TestBadConfigurations(t *testing.T) {
 			want: []string{
 				"readinessChecks.custom[0]", "deletionGroups[0]", "deletionGroupsDuringUpdate[0]",
 				`manifests[0].force: Forbidden: has a meaning only with updateStrategy "apply"`,
-				"continuousReconcile: Invalid", "manifests[0].patchAfterDeployment: Invalid", "manifests[0].patchBeforeDelete: Invalid", "exports.defaultTimeout: Invalid",
+				"continuousReconcile: Invalid",
+				"manifests[0].patchAfterDeployment: Invalid", "manifests[0].patchBeforeDelete: Invalid", "exports.defaultTimeout: Invalid",
 			},
 		},
 		"cron": {
