@@ -15,8 +15,7 @@ func Equal(a, b any) bool {
 			return false
 		}
 		for key, inner := range a {
-			other, ok := b[key]
-			if !ok || !Equal(inner, other) {
+			if other, ok := b[key]; !ok || !Equal(inner, other) {
 				return false
 			}
 		}
@@ -41,14 +40,13 @@ func Equal(a, b any) bool {
 	case nil:
 		return b == nil
 	default:
-		order, ok := CompareNumbers(a, b)
+		order, ok := compareNumbers(a, b)
 		return ok && order == 0
 	}
 }
 
-// CompareNumbers compares two numbers without loss: it returns a negative number if a is less than b, zero if they are equal and a
-// positive number if a is greater. ok is false unless both are an int64 or a float64, as in unstructured objects.
-func CompareNumbers(a, b any) (order int, ok bool) {
+// compareNumbers compares two numbers without loss. ok is false unless both are an int64 or a float64, as in unstructured objects.
+func compareNumbers(a, b any) (order int, ok bool) {
 	switch a := a.(type) {
 	case int64:
 		switch b := b.(type) {
@@ -69,21 +67,16 @@ func CompareNumbers(a, b any) (order int, ok bool) {
 }
 
 func compareMixed(i int64, f float64) int {
-	switch whole := math.Floor(f); {
-	case f >= math.MaxInt64: // as a float64 it is 2^63, which no int64 reaches
-		return -1
-	case f < math.MinInt64:
-		return 1
-	case int64(whole) != i:
-		return cmp.Compare(i, int64(whole))
-	case whole != f:
-		return -1 // the rest makes the difference
-	default:
-		return 0
+	if order := cmp.Compare(float64(i), f); order != 0 {
+		return order // rounding i does not take it past f
 	}
+	if f >= math.MaxInt64 { // as a float64 it is 2^63, which no int64 reaches
+		return -1
+	}
+	return cmp.Compare(i, int64(f))
 }
 
-// TypeOf names the JSON type of a value, for messages that must not tell the value.
+// TypeOf names the JSON type of a value, for messages that must not show the value.
 func TypeOf(value any) string {
 	switch value.(type) {
 	case nil:

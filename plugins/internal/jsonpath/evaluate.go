@@ -1,10 +1,10 @@
 package jsonpath
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
 )
@@ -12,86 +12,96 @@ import (
 // errUnsuitable says that a path does not suit an object. Nobody is told why: the reasons would quote the object.
 var errUnsuitable = errors.New("the path does not suit the object")
 
-// evaluator follows paths through an object as long as it has steps left.
-type evaluator struct{ left int }
+// evaluator follows paths through an object as long as it has steps left. It finds nothing more once err is set.
+type evaluator struct {
+	left int
+	err  error
+}
 
-func (e *evaluator) spend(steps int) error {
+// spend returns false if the steps are too many, or if there was an error before.
+func (e *evaluator) spend(steps int) bool {
 	if e.left -= steps; e.left < 0 {
-		return ErrTooMuch
+		e.fail(ErrTooMuch)
 	}
-	return nil
+	return e.err == nil
+}
+
+func (e *evaluator) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
 }
 
 // walk follows steps from each of the values.
-func (e *evaluator) walk(in []any, steps []jsonpath.Node) ([]any, error) {
+func (e *evaluator) walk(in []any, steps []jsonpath.Node) []any {
 	for _, step := range steps {
-		out, err := e.step(in, step)
-		if err != nil {
-			return nil, err
-		}
-		if err := e.spend(1 + len(in) + len(out)); err != nil {
-			return nil, err
+		out := e.step(in, step)
+		if !e.spend(1 + len(in) + len(out)) {
+			return nil
 		}
 		in = out
 	}
-	return in, nil
+	return in
 }
 
-func (e *evaluator) step(in []any, step jsonpath.Node) ([]any, error) {
+func (e *evaluator) step(in []any, step jsonpath.Node) (out []any) {
 	switch step := step.(type) {
 	case *jsonpath.TextNode:
-		return []any{step.Text}, nil
-	case *jsonpath.IntNode:
-		return slices.Repeat([]any{int64(step.Value)}, len(in)), nil
-	case *jsonpath.FloatNode:
-		return slices.Repeat([]any{step.Value}, len(in)), nil
-	case *jsonpath.BoolNode:
-		return slices.Repeat([]any{step.Value}, len(in)), nil
+		return []any{step.Text}
 	case *jsonpath.ListNode:
 		return e.walk(in, step.Nodes)
-	case *jsonpath.FieldNode:
-		return fields(in, step.Value), nil
-	case *jsonpath.ArrayNode:
-		return e.elements(in, step.Params)
-	case *jsonpath.FilterNode:
-		return e.filter(in, step)
-	case *jsonpath.WildcardNode:
-		return e.children(in)
-	case *jsonpath.RecursiveNode:
-		return e.containers(nil, in)
 	case *jsonpath.UnionNode:
-		return e.union(in, step.Nodes)
-	default:
-		return nil, errUnsuitable
-	}
-}
-
-func fields(in []any, name string) []any {
-	var out []any
-	for _, value := range in {
-		if object, ok := value.(map[string]any); ok {
-			if inner, ok := object[name]; ok {
-				out = append(out, inner)
-			}
+		for _, list := range step.Nodes {
+			out = append(out, e.walk(in, list.Nodes)...)
 		}
+		return out
+	case *jsonpath.ArrayNode:
+		if by := step.Params[2]; by.Known && by.Value <= 0 {
+			e.fail(errUnsuitable)
+		}
+	}
+	for _, value := range in {
+		if e.err != nil {
+			return nil
+		}
+		out = e.stepFrom(value, step, out)
 	}
 	return out
 }
 
-// children returns the values of maps, by their keys, and the elements of lists.
-func (e *evaluator) children(in []any) ([]any, error) {
-	var out []any
-	for _, value := range in {
-		inner := childrenOf(value)
-		if err := e.spend(len(inner)); err != nil {
-			return nil, err
+// stepFrom adds to out what a step leads to from one value.
+func (e *evaluator) stepFrom(value any, step jsonpath.Node, out []any) []any {
+	switch step := step.(type) {
+	case *jsonpath.IntNode:
+		return append(out, int64(step.Value))
+	case *jsonpath.FloatNode:
+		return append(out, step.Value)
+	case *jsonpath.BoolNode:
+		return append(out, step.Value)
+	case *jsonpath.FieldNode:
+		object, _ := value.(map[string]any)
+		if inner, ok := object[step.Value]; ok {
+			out = append(out, inner)
 		}
-		out = append(out, inner...)
+		return out
+	case *jsonpath.ArrayNode:
+		return e.elements(value, step.Params, out)
+	case *jsonpath.FilterNode:
+		return e.filter(value, step, out)
+	case *jsonpath.WildcardNode:
+		inner := children(value)
+		e.spend(len(inner))
+		return append(out, inner...)
+	case *jsonpath.RecursiveNode:
+		return e.containers(value, out)
+	default:
+		e.fail(errUnsuitable)
+		return nil
 	}
-	return out, nil
 }
 
-func childrenOf(value any) []any {
+// children returns the values of a map, by their keys, or the elements of a list.
+func children(value any) []any {
 	switch value := value.(type) {
 	case map[string]any:
 		out := make([]any, 0, len(value))
@@ -106,70 +116,40 @@ func childrenOf(value any) []any {
 	}
 }
 
-// containers adds all maps and lists that are not empty, each before those within it.
-func (e *evaluator) containers(out, in []any) ([]any, error) {
-	for _, value := range in {
-		inner := childrenOf(value)
-		if err := e.spend(1 + len(inner)); err != nil {
-			return nil, err
-		}
-		if len(inner) == 0 {
-			continue
-		}
-		var err error
-		if out, err = e.containers(append(out, value), inner); err != nil {
-			return nil, err
-		}
+// containers adds the value and all within it that are maps or lists and not empty, each before those within it.
+func (e *evaluator) containers(value any, out []any) []any {
+	inner := children(value)
+	if !e.spend(1+len(inner)) || len(inner) == 0 {
+		return out
 	}
-	return out, nil
+	out = append(out, value)
+	for _, value := range inner {
+		out = e.containers(value, out)
+	}
+	return out
 }
 
-func (e *evaluator) union(in []any, lists []*jsonpath.ListNode) ([]any, error) {
-	var out []any
-	for _, list := range lists {
-		values, err := e.walk(in, list.Nodes)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, values...)
+// elements adds the part [from:to:step] of a list. What is out of range does not suit. The step is positive.
+func (e *evaluator) elements(value any, params [3]jsonpath.ParamsEntry, out []any) []any {
+	list, ok := value.([]any)
+	from, to := bounds(params, len(list))
+	if value == nil || (ok && from == to) {
+		return out
 	}
-	return out, nil
-}
-
-// elements returns the parts [from:to:step] of lists. What is out of range does not suit.
-func (e *evaluator) elements(in []any, params [3]jsonpath.ParamsEntry) ([]any, error) {
+	if !ok || from < 0 || from >= len(list) || to < from || to > len(list) {
+		e.fail(errUnsuitable)
+		return nil
+	}
 	step := 1
 	if params[2].Known {
 		step = params[2].Value
 	}
-	if step <= 0 {
-		return nil, errUnsuitable
+	// Counting down what is left cannot overflow, as an index beyond the end could.
+	for rest := list[from:to]; len(rest) > 0; rest = rest[min(step, len(rest)):] {
+		out = append(out, rest[0])
 	}
-	var out []any
-	for _, value := range in {
-		if value == nil {
-			continue
-		}
-		list, ok := value.([]any)
-		if !ok {
-			return nil, errUnsuitable
-		}
-		from, to := bounds(params, len(list))
-		if from == to {
-			continue
-		}
-		if from < 0 || from >= len(list) || to < from || to > len(list) {
-			return nil, errUnsuitable
-		}
-		if err := e.spend(1 + (to-from)/step); err != nil {
-			return nil, err
-		}
-		// Counting down what is left cannot overflow, as an index beyond the end could.
-		for rest := list[from:to]; len(rest) > 0; rest = rest[min(step, len(rest)):] {
-			out = append(out, rest[0])
-		}
-	}
-	return out, nil
+	e.spend(1 + (to-from)/step)
+	return out
 }
 
 func bounds(params [3]jsonpath.ParamsEntry, length int) (from, to int) {
@@ -189,92 +169,73 @@ func bounds(params [3]jsonpath.ParamsEntry, length int) (from, to int) {
 	return from, to
 }
 
-// filter returns the elements of lists that meet a condition.
-func (e *evaluator) filter(in []any, condition *jsonpath.FilterNode) ([]any, error) {
-	var out []any
-	for _, value := range in {
-		list, ok := value.([]any)
-		if !ok {
-			return nil, errUnsuitable
-		}
-		for _, element := range list {
-			ok, err := e.meets(element, condition)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				out = append(out, element)
-			}
+// filter adds the elements of a list that meet a condition.
+func (e *evaluator) filter(value any, condition *jsonpath.FilterNode, out []any) []any {
+	list, ok := value.([]any)
+	if !ok {
+		e.fail(errUnsuitable)
+	}
+	for _, element := range list {
+		if e.spend(1) && e.meets(element, condition) {
+			out = append(out, element)
 		}
 	}
-	return out, nil
+	return out
 }
 
-func (e *evaluator) meets(element any, condition *jsonpath.FilterNode) (bool, error) {
-	if err := e.spend(1); err != nil {
-		return false, err
-	}
-	lefts, err := e.walk([]any{element}, condition.Left.Nodes)
+func (e *evaluator) meets(element any, condition *jsonpath.FilterNode) bool {
+	lefts := e.walk([]any{element}, condition.Left.Nodes)
 	if condition.Operator == "exists" {
-		if errors.Is(err, errUnsuitable) {
-			return false, nil
+		if errors.Is(e.err, errUnsuitable) { // then it does not exist
+			e.err = nil
 		}
-		return len(lefts) > 0, err
+		return len(lefts) > 0
 	}
-	if err != nil {
-		return false, err
+	rights := e.walk([]any{element}, condition.Right.Nodes)
+	if len(lefts) == 0 || len(rights) == 0 {
+		return false
 	}
-	rights, err := e.walk([]any{element}, condition.Right.Nodes)
-	switch {
-	case err != nil:
-		return false, err
-	case len(lefts) == 0 || len(rights) == 0:
-		return false, nil
-	case len(lefts) > 1 || len(rights) > 1:
-		return false, errUnsuitable
+	if len(lefts) == 1 && len(rights) == 1 {
+		if meets, ok := compare(lefts[0], rights[0], condition.Operator); ok {
+			return meets
+		}
 	}
-	return compare(lefts[0], rights[0], condition.Operator)
+	e.fail(errUnsuitable)
+	return false
 }
 
 // compare compares texts, numbers or truth values, but none with one of another kind.
-func compare(left, right any, operator string) (bool, error) {
-	order, ordered := 0, true
+func compare(left, right any, operator string) (meets, ok bool) {
+	var order int
 	switch l := left.(type) {
 	case string:
 		r, ok := right.(string)
 		if !ok {
-			return false, errUnsuitable
+			return false, false
 		}
-		order = cmp.Compare(l, r)
+		order = strings.Compare(l, r)
 	case bool:
 		r, ok := right.(bool)
-		if !ok {
-			return false, errUnsuitable
-		}
-		ordered = false
-		if l != r {
-			order = 1
-		}
+		return (l == r) == (operator == "=="), ok && (operator == "==" || operator == "!=")
 	default:
-		var ok bool
-		if order, ok = CompareNumbers(left, right); !ok {
-			return false, errUnsuitable
+		if order, ok = compareNumbers(left, right); !ok {
+			return false, false
 		}
 	}
-	switch {
-	case operator == "==":
-		return order == 0, nil
-	case operator == "!=":
-		return order != 0, nil
-	case operator == "<" && ordered:
-		return order < 0, nil
-	case operator == "<=" && ordered:
-		return order <= 0, nil
-	case operator == ">" && ordered:
-		return order > 0, nil
-	case operator == ">=" && ordered:
-		return order >= 0, nil
+	switch operator {
+	case "==":
+		return order == 0, true
+	case "!=":
+		return order != 0, true
+	case "<":
+		return order < 0, true
+	case "<=":
+		return order <= 0, true
+	case ">":
+		return order > 0, true
+	case ">=":
+		return order >= 0, true
 	default:
-		return false, errUnsuitable
+		return false, false
 	}
 }

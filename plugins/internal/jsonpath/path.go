@@ -1,6 +1,6 @@
-// Package jsonpath finds values in objects by JSON paths as kubectl reads them, and compares them. It takes the parser of kubectl but
-// evaluates by itself: values of maps come in the order of their keys and not in a random one, what a path may cost is bounded, and a path
-// is safe for concurrent use.
+// Package jsonpath finds values in objects by JSON paths as kubectl reads them, and compares them. It uses the parser of kubectl but not
+// its evaluator, which has no bound for what a path may cost, returns the values of maps in a random order, compares no integer with a
+// fraction, drops what comes after an empty list, and is not safe for concurrent use.
 package jsonpath
 
 import (
@@ -29,7 +29,7 @@ var ErrTooMuch = errors.New("the path leads to too much")
 // Path is a JSON path. The zero value leads to nothing. It does not change and is safe for concurrent use.
 type Path struct {
 	text  string
-	parts []part
+	nodes []jsonpath.Node
 }
 
 // Parse reads a path of at most 2048 bytes with or without braces: "{.data.a}", ".data.a" and "data.a" are the same. There may be text
@@ -45,11 +45,10 @@ func Parse(text string) (Path, error) {
 	if err != nil {
 		return Path{}, fmt.Errorf("parse JSON path: %w", err)
 	}
-	parts, _, err := structure(parser.Root.Nodes, false)
-	if err != nil {
+	if err := check(parser.Root.Nodes); err != nil {
 		return Path{}, fmt.Errorf("parse JSON path: %w", err)
 	}
-	return Path{text: text, parts: parts}, nil
+	return Path{text: text, nodes: parser.Root.Nodes}, nil
 }
 
 // brace puts a path without braces into them: without, the parser takes it for literal text.
@@ -72,15 +71,44 @@ func (p Path) String() string { return p.text }
 // change with the object. A null is one of several values, but none if it is alone. The error is ErrTooMuch.
 func (p Path) Find(in map[string]any) ([]any, error) {
 	e := evaluator{left: maxSteps}
-	if p.isPlain() {
-		values, err := e.walk([]any{in}, p.parts[0].steps)
-		return found(values, err)
+	var values []any
+	if steps, ok := p.steps(); ok {
+		values = e.walk([]any{in}, steps)
+	} else {
+		var text strings.Builder
+		if e.render(&text, in, p.nodes) > 0 {
+			values = []any{text.String()}
+		}
 	}
-	text, ok, err := e.render(in, p.parts)
-	if err != nil || !ok {
-		return found(nil, err)
+	switch {
+	case errors.Is(e.err, errUnsuitable):
+		return nil, nil
+	case e.err != nil:
+		return nil, e.err
+	case len(values) > maxResults:
+		return nil, ErrTooMuch
+	case isNothing(values):
+		return nil, nil
+	default:
+		return values, nil
 	}
-	return []any{text}, nil
+}
+
+// steps returns the steps of a path that leads to values. ok is false if it leads to a text that is made of them.
+func (p Path) steps() (steps []jsonpath.Node, ok bool) {
+	if len(p.nodes) != 1 {
+		return nil, false
+	}
+	list, ok := p.nodes[0].(*jsonpath.ListNode)
+	if !ok {
+		return nil, false
+	}
+	word, steps := keyword(list)
+	return steps, word == ""
+}
+
+func isNothing(values []any) bool {
+	return len(values) == 0 || (len(values) == 1 && values[0] == nil)
 }
 
 // Value returns what the path leads to as one value: several values are their list. The error is ErrTooMuch.
@@ -98,24 +126,6 @@ func (p Path) Value(in map[string]any) (value any, ok bool, err error) {
 		return nil, false, ErrTooMuch
 	}
 	return value, true, nil
-}
-
-// isPlain tells whether the path leads to values and not to a text that is made of them.
-func (p Path) isPlain() bool { return len(p.parts) == 1 && p.parts[0].kind == expression }
-
-func found(values []any, err error) ([]any, error) {
-	switch {
-	case errors.Is(err, errUnsuitable):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case len(values) > maxResults:
-		return nil, ErrTooMuch
-	case len(values) == 1 && values[0] == nil:
-		return nil, nil
-	default:
-		return values, nil
-	}
 }
 
 // weigh takes about the size of a value as JSON off what is left, and stops when nothing is.

@@ -1,65 +1,41 @@
 package jsonpath
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
 )
 
-type kind int
-
-const (
-	literal kind = iota
-	expression
-	loop
-)
-
-// part of a path: a text, an expression in braces, or a range with what is repeated for each value that its steps lead to.
-type part struct {
-	kind  kind
-	text  string
-	steps []jsonpath.Node
-	body  []part
-}
-
-// structure sorts what was parsed into parts, up to the end of the range that it is in, and returns the rest. A range that has no end
-// ends with the path.
-func structure(nodes []jsonpath.Node, inLoop bool) (parts []part, rest []jsonpath.Node, err error) {
-	for len(nodes) > 0 {
-		node := nodes[0]
-		nodes = nodes[1:]
-		switch node := node.(type) {
-		case *jsonpath.TextNode:
-			parts = append(parts, part{kind: literal, text: node.Text})
-		case *jsonpath.ListNode:
-			word, steps := keyword(node)
-			if err := checkSteps(steps); err != nil {
-				return nil, nil, err
+// check refuses what the parser lets pass: words that mean nothing, and ends of nothing.
+func check(nodes []jsonpath.Node) error {
+	depth := 0
+	for _, node := range nodes {
+		list, ok := node.(*jsonpath.ListNode)
+		if !ok {
+			if _, ok := node.(*jsonpath.TextNode); !ok {
+				return fmt.Errorf("%s outside of braces", node)
 			}
-			switch {
-			case word == "":
-				parts = append(parts, part{kind: expression, steps: steps})
-			case word == "range":
-				next := part{kind: loop, steps: steps}
-				if next.body, nodes, err = structure(nodes, true); err != nil {
-					return nil, nil, err
-				}
-				parts = append(parts, next)
-			case word == "end" && inLoop && len(steps) == 0:
-				return parts, nodes, nil
-			case word == "end":
-				return nil, nil, errors.New("{end} has nothing to end")
-			default:
-				return nil, nil, unknown(word)
-			}
-		default:
-			return nil, nil, fmt.Errorf("%s outside of braces", node)
+			continue
+		}
+		word, steps := keyword(list)
+		if err := checkSteps(steps); err != nil {
+			return err
+		}
+		switch {
+		case word == "range":
+			depth++
+		case word == "end" && depth > 0 && len(steps) == 0:
+			depth--
+		case word == "end":
+			return errors.New("{end} has nothing to end")
+		case word != "":
+			return unknown(word)
 		}
 	}
-	return parts, nil, nil
+	return nil
 }
 
 // keyword takes the word that an expression begins with from its steps; "" if there is none.
@@ -76,22 +52,20 @@ func unknown(word string) error {
 	return fmt.Errorf("unknown word %q: a field needs a dot before its name", word)
 }
 
-// checkSteps refuses words in the middle of an expression, which the parser lets pass.
+// checkSteps refuses words in the middle of an expression.
 func checkSteps(steps []jsonpath.Node) error {
 	for _, step := range steps {
-		var inner [][]jsonpath.Node
+		var inner []*jsonpath.ListNode
 		switch step := step.(type) {
 		case *jsonpath.IdentifierNode:
 			return unknown(step.Name)
 		case *jsonpath.FilterNode:
-			inner = [][]jsonpath.Node{step.Left.Nodes, step.Right.Nodes}
+			inner = []*jsonpath.ListNode{step.Left, step.Right}
 		case *jsonpath.UnionNode:
-			for _, list := range step.Nodes {
-				inner = append(inner, list.Nodes)
-			}
+			inner = step.Nodes
 		}
-		for _, steps := range inner {
-			if err := checkSteps(steps); err != nil {
+		for _, list := range inner {
+			if err := checkSteps(list.Nodes); err != nil {
 				return err
 			}
 		}
@@ -99,73 +73,73 @@ func checkSteps(steps []jsonpath.Node) error {
 	return nil
 }
 
-// render makes the text of a path that is mixed with text. ok is false if a part of it has no value.
-func (e *evaluator) render(in any, parts []part) (text string, ok bool, err error) {
-	var out strings.Builder
-	rendered, err := e.renderInto(&out, in, parts)
-	return out.String(), rendered > 0, err
+// splitRange returns what a range repeats, and what follows its end. A range that has no end ends with the path.
+func splitRange(nodes []jsonpath.Node) (body, rest []jsonpath.Node) {
+	depth := 1
+	for i, node := range nodes {
+		list, ok := node.(*jsonpath.ListNode)
+		if !ok {
+			continue
+		}
+		switch word, _ := keyword(list); word {
+		case "range":
+			depth++
+		case "end":
+			if depth--; depth == 0 {
+				return nodes[:i], nodes[i+1:]
+			}
+		}
+	}
+	return nodes, nil
 }
 
-// renderInto returns how many parts it has written, where a range counts as often as it is repeated.
-func (e *evaluator) renderInto(out *strings.Builder, in any, parts []part) (rendered int, err error) {
-	for _, p := range parts {
-		if err := e.spend(1); err != nil {
-			return 0, err
-		}
-		if p.kind == literal {
-			out.WriteString(p.text)
-			rendered++
+// render writes the text of a path that is mixed with text. It returns how many parts it has written, where a range counts as often as
+// it is repeated.
+func (e *evaluator) render(out *strings.Builder, in any, nodes []jsonpath.Node) (written int) {
+	for len(nodes) > 0 && e.spend(1) {
+		node := nodes[0]
+		nodes = nodes[1:]
+		if text, ok := node.(*jsonpath.TextNode); ok {
+			out.WriteString(text.Text)
+			written++
 			continue
 		}
-		values, err := e.walk([]any{in}, p.steps)
-		if err != nil {
-			return 0, err
-		}
-		if p.kind == loop {
+		list, _ := node.(*jsonpath.ListNode) // check has found nothing else
+		word, steps := keyword(list)
+		values := e.walk([]any{in}, steps)
+		if word == "range" {
+			var body []jsonpath.Node
+			body, nodes = splitRange(nodes)
 			for _, value := range values {
-				more, err := e.renderInto(out, value, p.body)
-				if err != nil {
-					return 0, err
-				}
-				rendered += more
+				written += e.render(out, value, body)
 			}
 			continue
 		}
-		if len(values) == 0 || (len(values) == 1 && values[0] == nil) {
-			return 0, errUnsuitable
+		if isNothing(values) {
+			e.fail(errUnsuitable)
 		}
-		rendered++
-		for i, value := range values {
-			if i > 0 {
-				out.WriteByte(' ')
-			}
-			if err := write(out, value); err != nil {
-				return 0, err
-			}
-		}
+		written++
+		e.write(out, values)
 	}
 	if out.Len() > maxSize {
-		return 0, ErrTooMuch
+		e.fail(ErrTooMuch)
 	}
-	return rendered, nil
+	return written
 }
 
-// write writes a value as kubectl does: maps and lists as JSON, all else as it is.
-func write(out *strings.Builder, value any) error {
-	if weigh(value, maxSize-out.Len()) < 0 {
-		return ErrTooMuch
+// write writes values as kubectl does: maps and lists as JSON, all else as it is.
+func (e *evaluator) write(out *strings.Builder, values []any) {
+	if weigh(values, maxSize-out.Len()) < 0 {
+		e.fail(ErrTooMuch)
+		return
 	}
-	switch value.(type) {
-	case nil:
-		out.WriteString("null")
-	case map[string]any, []any:
-		document, err := json.Marshal(value)
-		if err != nil {
-			return errUnsuitable
-		}
-		out.Write(document)
-	default:
-		fmt.Fprint(out, value)
+	// kubectl tells a null from what is not there by the kind of the element, so it has to be one of a list.
+	all := reflect.ValueOf(values)
+	results := make([]reflect.Value, 0, len(values))
+	for i := range values {
+		results = append(results, all.Index(i))
 	}
-	return nil
+	if err := jsonpath.New("path").PrintResults(out, results); err != nil {
+		e.fail(errUnsuitable)
+	}
 }

@@ -355,7 +355,9 @@ func TestClaimForFirstConsumer(t *testing.T) {
 	w.mustWait(v, err, "PersistentVolumeClaim n/a: it is not bound yet; StorageClass none does not exist yet")
 }
 
-func TestRequirementMessages(t *testing.T) {
+// TestRequirements: what each operator accepts, and what is said of what it does not. Which values are equal is in the tests of package
+// jsonpath.
+func TestRequirements(t *testing.T) {
 	t.Parallel()
 	o := newObject(t, "example.org/v1 Thing", "", `{"n":1,"list":[1,2],"null":null,"some":[1,null],"long":"`+strings.Repeat("x", 200)+`","big":9007199254740993}`, "")
 	for _, c := range []struct{ reason, requirement, want string }{
@@ -369,6 +371,17 @@ func TestRequirementMessages(t *testing.T) {
 		{"null does not exist", `{"jsonPath":".spec.null","operator":"exists"}`, `.spec.null to exist, but there is no value yet`},
 		{"one of several neither", `{"jsonPath":".spec.some[*]","operator":"exists"}`, `.spec.some[*] to exist, but there is no value yet`},
 		{"what is missing is not unequal", `{"jsonPath":".spec.x","operator":"!=","values":[{"value":1}]}`, `.spec.x != 1, but there is no value yet`},
+		{"a value may be what is expected", `{"jsonPath":".spec.n","operator":"=","values":[{"value":1}]}`, ""},
+		{"a number is no text", `{"jsonPath":".spec.n","operator":"=","values":[{"value":"1"}]}`, `.spec.n = "1", but found 1`},
+		{"null is no value among others", `{"jsonPath":".spec.some[*]","operator":"=","values":[{"value":1}]}`, `.spec.some[*] = 1, but there is no value yet`},
+		{"one of several is there", `{"jsonPath":".spec.some[*]","operator":"!"}`, `.spec.some[*] not to exist, but found 1`},
+		{"any value exists", `{"jsonPath":".spec.list[*]","operator":"exists"}`, ""},
+		{"another value is unequal", `{"jsonPath":".spec.n","operator":"!=","values":[{"value":false}]}`, ""},
+		{"the same is not", `{"jsonPath":".spec.n","operator":"!=","values":[{"value":1}]}`, `.spec.n != 1, but found 1`},
+		{"one of the values may be expected", `{"jsonPath":".spec.list[*]","operator":"in","values":[{"value":2},{"value":1}]}`, ""},
+		{"all are within", `{"jsonPath":".spec.list[*]","operator":"in","values":[{"value":2}]}`, `.spec.list[*] in [2], but found 1`},
+		{"or outside", `{"jsonPath":".spec.list[*]","operator":"notin","values":[{"value":3},{"value":"1"}]}`, ""},
+		{"all of them", `{"jsonPath":".spec.list[*]","operator":"notin","values":[{"value":2}]}`, `.spec.list[*] notin [2], but found 2`},
 		{"nor outside", `{"jsonPath":".spec.x","operator":"notin","values":[{"value":1}]}`, `.spec.x notin [1], but there is no value yet`},
 		{"long values are cut", `{"jsonPath":".spec.long","operator":"in","values":[{"value":"a"},{"value":2}]}`, `.spec.long in ["a",2], but found "` + strings.Repeat("x", 99) + `…`},
 		{"a path that does not suit leads nowhere", `{"jsonPath":".spec[0]","operator":"exists"}`, `.spec[0] to exist, but there is no value yet`},

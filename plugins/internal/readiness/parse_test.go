@@ -38,23 +38,6 @@ func withRequirement(requirement string) string {
 		"requirements":[%s]}]}`, requirement)
 }
 
-func TestParseChecksAccepts(t *testing.T) {
-	t.Parallel()
-	for _, requirement := range []string{
-		`{"jsonPath":".data.a","operator":"exists"}`,
-		`{"jsonPath":"{.data.a}","operator":"!"}`,
-		`{"jsonPath":"data.a","operator":"=","values":[{"value":"x"}]}`,
-		`{"jsonPath":".data.a","operator":"==","values":[{"value":{"a":[1,null]}}]}`,
-		`{"jsonPath":".data.a","operator":"!=","values":[{"value":false}]}`,
-		`{"jsonPath":".data.a","operator":"in","values":[{"value":1},{"value":"x"}]}`,
-		`{"jsonPath":".data.a","operator":"notin","values":[{"value":1}]}`,
-	} {
-		if _, problems := readiness.ParseChecks(decode(t, withRequirement(requirement)), nil); len(problems) > 0 {
-			t.Errorf("%s: expected no problems, but found %v", requirement, problems)
-		}
-	}
-}
-
 func TestParseChecksRefuses(t *testing.T) {
 	t.Parallel()
 	const at = "readinessChecks.custom[0]"

@@ -149,46 +149,6 @@ func TestDefinitions(t *testing.T) {
 	})
 }
 
-// TestSubcharts: conditions, tags, aliases, global values, values for sub-charts and values from them.
-func TestSubcharts(t *testing.T) {
-	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		data := func(name string) any {
-			if o := w.Get(configMaps, name); o != nil {
-				return o.Object["data"]
-			}
-			return nil
-		}
-		item := w.item(w.config(chart("parent"), nil, mode))
-		w.MustSucceed(item)
-		want := object{
-			"shop-parent":   object{"zone": "north", "database": "database:5432"},
-			"shop-database": object{"zone": "north", "size": "5"}, "shop-cache": object{"zone": "north", "megabytes": "64"}, "shop-sessions": nil,
-		}
-		for name, content := range want {
-			if diff := cmp.Diff(content, data(name)); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", name, diff)
-			}
-		}
-		w.setConfig(item, w.config(chart("parent"), object{
-			"global": object{"zone": "south"}, "database": object{"enabled": false}, "tags": object{"speed": false},
-			"sessions": object{"enabled": true, "megabytes": 8},
-		}, mode))
-		w.MustSucceed(item)
-		want = object{
-			"shop-parent": object{"zone": "south"}, "shop-database": nil, "shop-cache": nil, "shop-sessions": object{"zone": "south", "megabytes": "8"},
-		}
-		for name, content := range want {
-			if diff := cmp.Diff(content, data(name)); diff != "" {
-				t.Errorf("%s, after the change: -want +got:\n%s", name, diff)
-			}
-		}
-		w.MustDelete(item)
-	})
-}
-
 // TestSchemaOfValues: the error names the chart and the paths, and repeats no value; skipSchemaValidation does without.
 func TestSchemaOfValues(t *testing.T) {
 	t.Parallel()
@@ -225,34 +185,6 @@ func (w *world) mustHide(result *sdktest.Result, texts ...string) {
 		if strings.Contains(said, text) {
 			w.Errorf("expected %q to be hidden, but found it in: %s", text, said)
 		}
-	}
-}
-
-// TestLargeValues: a megabyte of values comes to the target as it is, and is not deployed again.
-func TestLargeValues(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	texts := object{}
-	for i := range 4 {
-		texts[fmt.Sprintf("t%d", i)] = strings.Repeat(fmt.Sprintf("%d. The quick brown fox jumps over the lazy dog. ", i), 256<<10/48)
-	}
-	item := w.item(w.config(chart("large"), object{"texts": texts, "objects": 0}))
-	w.MustSucceed(item)
-	for i := range 4 {
-		name := fmt.Sprintf("t%d", i)
-		if got := w.Get(configMaps, "shop-text-"+name).Object["data"].(object)["text"]; got != texts[name] {
-			t.Errorf("%s is not what was given", name)
-		}
-	}
-	w.Requests.Take()
-	plugintest.NewJob(item)
-	w.MustSucceed(item)
-	if writes := w.Requests.Writes(); len(writes) > 0 {
-		t.Errorf("expected no write without a change, but found %v", writes)
-	}
-	w.MustDelete(item)
-	if got := w.Names(configMaps, ""); len(got) > 0 {
-		t.Errorf("after the deletion there is still %v", got)
 	}
 }
 
@@ -419,5 +351,33 @@ func TestBrokenCharts(t *testing.T) {
 				w.MustDelete(item)
 			})
 		}
+	}
+}
+
+// TestLargeValues: a megabyte of values comes to the target as it is, and is not deployed again.
+func TestLargeValues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	texts := object{}
+	for i := range 4 {
+		texts[fmt.Sprintf("t%d", i)] = strings.Repeat(fmt.Sprintf("%d. The quick brown fox jumps over the lazy dog. ", i), 256<<10/48)
+	}
+	item := w.item(w.config(chart("large"), object{"texts": texts, "objects": 0}))
+	w.MustSucceed(item)
+	for i := range 4 {
+		name := fmt.Sprintf("t%d", i)
+		if got := w.Get(configMaps, "shop-text-"+name).Object["data"].(object)["text"]; got != texts[name] {
+			t.Errorf("%s is not what was given", name)
+		}
+	}
+	w.Requests.Take()
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
+	if writes := w.Requests.Writes(); len(writes) > 0 {
+		t.Errorf("expected no write without a change, but found %v", writes)
+	}
+	w.MustDelete(item)
+	if got := w.Names(configMaps, ""); len(got) > 0 {
+		t.Errorf("after the deletion there is still %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package deployer_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,61 +22,44 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestHooksOfTheChart: with a release they run by weight, for their events, and what their policies say becomes of them.
+// TestHooksOfTheChart: with a release Helm runs them, and the progress says which. Their order and what becomes of them are in the tests of
+// package helm3.
 func TestHooksOfTheChart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ran := func(result *sdktest.Result) []string {
-		var all []string
+	mustRun := func(result *sdktest.Result, want ...string) {
+		t.Helper()
+		var ran []string
 		for _, m := range result.Messages {
 			if m.Progress != nil && m.Progress.Step == "RunHook" {
-				all = append(all, m.Progress.Message)
+				ran = append(ran, strings.TrimSuffix(m.Progress.Message, " of hooks/templates/hooks.yaml"))
 			}
 		}
-		return all
+		if diff := cmp.Diff(want, ran); diff != "" {
+			t.Errorf("the hooks: -want +got:\n%s", diff)
+		}
 	}
 	item := w.item(w.config(chart("hooks"), nil))
-	for _, c := range []struct {
-		does string
-		do   func() *sdktest.Result
-		want []string
-		left []string
-	}{
-		{
-			does: "installation", do: func() *sdktest.Result { return w.MustSucceed(item) },
-			want: []string{
-				`pre-install hook ConfigMap "shop-hooks-prepare" of hooks/templates/hooks.yaml`,
-				`pre-install hook ConfigMap "shop-hooks-migrate" of hooks/templates/hooks.yaml`,
-				`post-install hook ConfigMap "shop-hooks-announce" of hooks/templates/hooks.yaml`,
-			},
-			left: []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare"},
-		},
-		{
-			does: "upgrade", do: func() *sdktest.Result {
-				w.setConfig(item, w.config(chart("hooks"), object{"greeting": "two"}))
-				return w.MustSucceed(item)
-			},
-			want: []string{
-				`pre-upgrade hook ConfigMap "shop-hooks-prepare" of hooks/templates/hooks.yaml`,
-				`pre-upgrade hook ConfigMap "shop-hooks-migrate" of hooks/templates/hooks.yaml`,
-				`post-upgrade hook ConfigMap "shop-hooks-refresh" of hooks/templates/hooks.yaml`,
-			},
-			left: []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare", "shop-hooks-refresh"},
-		},
-		{
-			does: "deletion", do: func() *sdktest.Result { return w.MustDelete(item) },
-			want: []string{
-				`pre-delete hook ConfigMap "shop-hooks-drain" of hooks/templates/hooks.yaml`,
-				`post-delete hook ConfigMap "shop-hooks-farewell" of hooks/templates/hooks.yaml`,
-			},
-			left: []string{"shop-hooks-announce", "shop-hooks-drain", "shop-hooks-farewell", "shop-hooks-prepare", "shop-hooks-refresh"},
-		},
-	} {
-		if diff := cmp.Diff(c.want, ran(c.do())); diff != "" {
-			t.Errorf("%s: the hooks: -want +got:\n%s", c.does, diff)
-		}
-		if diff := cmp.Diff(c.left, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("%s: the objects: -want +got:\n%s", c.does, diff)
-		}
+	mustRun(w.MustSucceed(item), `pre-install hook ConfigMap "shop-hooks-prepare"`, `pre-install hook ConfigMap "shop-hooks-migrate"`,
+		`post-install hook ConfigMap "shop-hooks-announce"`)
+	if diff := cmp.Diff([]string{"ConfigMap shop-hooks"}, w.managed(item)); diff != "" {
+		t.Errorf("hooks are Helm's own affair: -want +got:\n%s", diff)
+	}
+	mustRun(w.MustDelete(item), `pre-delete hook ConfigMap "shop-hooks-drain"`, `post-delete hook ConfigMap "shop-hooks-farewell"`)
+}
+
+// TestHooksWithoutARelease: those of an installation are ordinary objects, and others are not created.
+func TestHooksWithoutARelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("hooks"), nil, withoutRelease))
+	w.MustSucceed(item)
+	want := []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-migrate", "shop-hooks-prepare", "shop-hooks-refresh"}
+	if diff := cmp.Diff(want, w.Names(configMaps, "")); diff != "" {
+		t.Errorf("the objects: -want +got:\n%s", diff)
+	}
+	w.MustDelete(item)
+	if got := w.Names(configMaps, ""); len(got) > 0 {
+		t.Errorf("after the deletion there is still %v", got)
 	}
 }

@@ -1,8 +1,6 @@
 package deployer_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -11,13 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -114,14 +110,13 @@ func TestExportsThatAreNotThere(t *testing.T) {
 	})
 }
 
-// TestContinuousReconcile: the hook says when the item is due, and the job that it gets then repairs what has changed.
+// TestContinuousReconcile: the hook says when the item is due. That a job repairs what has changed is TestDrift's.
 func TestContinuousReconcile(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {
 		t.Helper()
 		w := newWorld(t)
-		d := w.definition()
-		item := w.item(w.config(d.chart(0), nil, mode, object{"continuousReconcile": object{"every": "1h"}}))
+		item := w.item(w.config(chart("plain"), nil, mode, object{"continuousReconcile": object{"every": "1h"}}))
 		w.MustSucceed(item)
 		item.Status.JobIDFinished = item.Status.JobID
 		due := func(ago time.Duration) bool {
@@ -138,19 +133,6 @@ func TestContinuousReconcile(t *testing.T) {
 		}
 		if !due(2 * time.Hour) {
 			t.Error("expected that the item is due after two hours")
-		}
-		w.Patch(d.resources, "shop", `{"spec":{"size":9}}`)
-		w.mustChange(item, "update Gadget %s/shop")
-		plugintest.NewJob(item)
-		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop: spec.size")
-		if got := d.size(w); got != int64(3) {
-			t.Errorf("expected the drift to be repaired, but found %v", got)
-		}
-		plugintest.NewJob(item)
-		w.Requests.Take()
-		w.MustSucceed(item)
-		if writes := w.Requests.Writes(); len(writes) > 0 {
-			t.Errorf("a job after the repair wrote %v", writes)
 		}
 		w.MustDelete(item)
 	})
@@ -238,38 +220,6 @@ metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 	})
 }
 
-// TestNamesOfItems: long ones fit into labels, and equal ones in two namespaces are told apart.
-func TestNamesOfItems(t *testing.T) {
-	t.Parallel()
-	begin := func(t *testing.T, mode object) (w *world, one, two *landscaper.DeployItem) {
-		t.Helper()
-		w = newWorld(t)
-		name := strings.Repeat("long-", 40) + "name"
-		one, two = w.itemOf(name, w.config(chart("plain"), object{"greeting": "one"}, mode)), w.itemOf(name, w.config(chart("plain"), object{"greeting": "two"}, mode))
-		two.Namespace, two.UID = w.Namespace+"-two", "two"
-		w.MustSucceed(one)
-		return w, one, two
-	}
-	t.Run("with a release", func(t *testing.T) {
-		t.Parallel()
-		w, one, two := begin(t, object{})
-		w.MustFail(w.Do(plugintest.Reconcile, two), plugintest.ConfigurationProblem, "ReleaseTaken", "helmDeploymentConfig.takeOwnership")
-		w.MustDelete(two)
-		w.mustGreet("one")
-		w.MustDelete(one)
-	})
-	t.Run("without", func(t *testing.T) {
-		t.Parallel()
-		w, one, two := begin(t, withoutRelease)
-		// As with manifests, the last job wins, and says so.
-		w.mustWarn(w.MustSucceed(two), "TakenOver")
-		w.MustDelete(one)
-		w.mustGreet("two")
-		w.MustDelete(two)
-		w.mustGreet(nil)
-	})
-}
-
 // TestReleaseOfAnItemThatIsGone: it is taken over if the user says so, and goes with the item that has it then.
 func TestReleaseOfAnItemThatIsGone(t *testing.T) {
 	t.Parallel()
@@ -316,31 +266,4 @@ func TestSteps(t *testing.T) {
 			w.MustDelete(item)
 		})
 	}
-}
-
-// TestCancelledWait: a wait of Helm ends with the call, and the next job goes on at once.
-func TestCancelledWait(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(w.config(chart("workload"), nil, options("install", object{"atomic": true})))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	call := w.CallOf(item)
-	var saved json.RawMessage
-	call.OnMessage = func(m sdktest.Message) {
-		if m.ProviderStatus != nil {
-			saved = m.ProviderStatus
-		}
-		if m.Progress != nil && m.Progress.Step == "WaitForObjects" {
-			cancel()
-		}
-	}
-	if result := w.Plugin.Reconcile(ctx, call); result.Succeeded != nil {
-		t.Fatalf("expected that the call is cut short, but found: %s", result)
-	}
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: saved}
-	w.setConfig(item, w.config(chart("plain"), nil))
-	w.MustSucceed(item)
-	w.mustBeClean(item)
-	w.MustDelete(item)
 }

@@ -49,28 +49,6 @@ func TestWithoutRelease(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsKept: the namespace that the deployer has created stays when the item is deleted, with a release and without.
-func TestNamespaceIsKept(t *testing.T) {
-	t.Parallel()
-	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			created := w.Namespace + "-new"
-			item := w.item(w.config(chart("plain"), nil, mode, object{"namespace": created, "createNamespace": true}))
-			w.MustSucceed(item)
-			in := w.at(created)
-			in.mustGreet("hello")
-			w.MustDelete(item)
-			in.mustGreet(nil)
-			namespace, err := w.Objects(namespaces).Get(t.Context(), created, metav1.GetOptions{})
-			if err != nil || namespace.GetDeletionTimestamp() != nil {
-				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
-			}
-		})
-	}
-}
-
 // TestTargetThatLeadsToAnotherCluster: what is on the cluster before is neither forgotten nor made anew elsewhere.
 func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 	t.Parallel()
@@ -97,40 +75,6 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 			w.mustGreet(nil)
 		})
 	}
-}
-
-// TestHooks: with a release Helm runs the hooks of the chart. Without one those of an installation are ordinary objects, and others are not
-// created.
-func TestHooks(t *testing.T) {
-	t.Parallel()
-	t.Run("with a release", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		item := w.item(w.config(chart("hooks"), nil))
-		w.MustSucceed(item)
-		if diff := cmp.Diff([]string{"shop-hooks", "shop-hooks-announce", "shop-hooks-prepare"}, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("after the installation: -want +got:\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"ConfigMap shop-hooks"}, w.managed(item)); diff != "" {
-			t.Errorf("hooks are Helm's own affair: -want +got:\n%s", diff)
-		}
-		w.MustDelete(item)
-		w.mustHave()
-	})
-	t.Run("without", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		item := w.item(w.config(chart("hooks"), nil, withoutRelease))
-		w.MustSucceed(item)
-		want := []string{"shop-hooks", "shop-hooks-announce", "shop-hooks-migrate", "shop-hooks-prepare", "shop-hooks-refresh"}
-		if diff := cmp.Diff(want, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("the objects: -want +got:\n%s", diff)
-		}
-		w.MustDelete(item)
-		if got := w.Names(configMaps, ""); len(got) > 0 {
-			t.Errorf("after the deletion there is still %v", got)
-		}
-	})
 }
 
 // TestExports reads values of the chart and of an object.
@@ -257,13 +201,15 @@ func TestModeIsKept(t *testing.T) {
 	w.MustDelete(item)
 }
 
-// TestOtherRelease: an item whose release gets another name leaves nothing of the one before.
+// TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that it is uninstalled.
 func TestOtherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
 	w.MustSucceed(item)
 	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "market"}))
+	w.mustChange(item, "create ConfigMap %s/market-plain-greeting", "create ConfigMap %s/market-plain-settings",
+		"delete ConfigMap %s/shop-plain-greeting", "delete ConfigMap %s/shop-plain-settings", "delete Release %s/shop")
 	w.MustSucceed(item)
 	w.mustHave()
 	if diff := cmp.Diff([]string{"market-plain-greeting", "market-plain-settings"}, w.Names(configMaps, "")); diff != "" {

@@ -17,85 +17,35 @@ import (
 
 var clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 
-// TestUpdateStrategies: without a release the item says how objects become what the chart says.
-func TestUpdateStrategies(t *testing.T) {
+// TestUpdateStrategy: without a release the item says how objects become what the chart says. What each strategy does is in the tests of
+// package apply.
+func TestUpdateStrategy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	text := charts.File("templates/text.yaml", `apiVersion: v1
-kind: ConfigMap
-metadata: {name: {{ .Release.Name }}}
-data: {shared: ours, added: {{ .Values.greeting | quote }}}
-`)
-	for strategy, c := range map[string]struct {
-		reason string
-		want   object
-	}{
-		"update":         {reason: "the chart's object replaces the one that there is", want: object{"shared": "ours", "added": "two"}},
-		"patch":          {reason: "the same by a patch", want: object{"shared": "ours", "added": "two"}},
-		"merge":          {reason: "what is there stays", want: object{"shared": "theirs", "extra": "theirs", "added": "one"}},
-		"mergeOverwrite": {reason: "what the chart does not name stays", want: object{"shared": "ours", "extra": "theirs", "added": "two"}},
-		"apply":          {reason: "fields of others stay", want: object{"shared": "ours", "extra": "theirs", "added": "two"}},
-	} {
-		t.Run(strategy, func(t *testing.T) {
-			t.Parallel()
-			w := w.in(t)
-			name := strings.ToLower(strategy)
-			fields := object{"name": name, "updateStrategy": strategy}
-			item := w.itemOf(name, w.config(chart("plain", text), object{"greeting": "one"}, withoutRelease, fields))
-			w.MustSucceed(item)
-			patch := `{"data":{"shared":"theirs","extra":"theirs"}}`
-			if strategy == "apply" {
-				patch = `{"data":{"extra":"theirs"}}` // who takes a field over that is applied has to be told to give it back
-			}
-			w.Patch(configMaps, name, patch)
-			w.setConfig(item, w.config(chart("plain", text), object{"greeting": "two"}, withoutRelease, fields))
-			w.MustSucceed(item)
-			if diff := cmp.Diff(c.want, w.Get(configMaps, name).Object["data"]); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-			}
-			w.Requests.Take()
-			w.MustDelete(item)
-		})
-	}
+	merges := object{"updateStrategy": "merge"}
+	item := w.item(w.config(chart("plain"), object{"greeting": "one"}, withoutRelease, merges))
+	w.MustSucceed(item)
+	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"theirs"}}`)
+	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}, withoutRelease, merges))
+	w.MustSucceed(item)
+	w.mustGreet("theirs")
+	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}, withoutRelease))
+	w.MustSucceed(item)
+	w.mustGreet("two")
+	w.MustDelete(item)
 }
 
-// TestIgnoredFields: what has no effect in a mode is told.
+// TestIgnoredFields: what has no effect in a mode is told. All such fields are in the tests of package config.
 func TestIgnoredFields(t *testing.T) {
 	t.Parallel()
+	w := newWorld(t)
 	groups := []any{object{"predefinedResourceGroup": object{"type": "namespaced-resources"}}}
-	for name, c := range map[string]struct {
-		reason string
-		fields object
-		want   []string
-	}{
-		"with a release": {
-			reason: "Helm decides how it updates and deletes",
-			fields: object{"updateStrategy": "apply", "deletionGroups": groups, "deletionGroupsDuringUpdate": groups},
-			want:   []string{"updateStrategy", "deletionGroups", "deletionGroupsDuringUpdate"},
-		},
-		"without": {
-			reason: "there is no operation on a release",
-			fields: object{"helmDeployment": false, "helmDeploymentConfig": object{
-				"takeOwnership": true, "upgrade": object{"atomic": true}, "uninstall": object{"timeout": "1s"},
-			}},
-			want: []string{
-				"helmDeploymentConfig.takeOwnership", "helmDeploymentConfig.upgrade.atomic", "helmDeploymentConfig.uninstall.timeout",
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			item := w.item(w.config(chart("plain"), nil, c.fields))
-			said := w.mustWarn(w.MustSucceed(item), "IgnoredField")
-			for _, field := range c.want {
-				if !strings.Contains(said, field) {
-					t.Errorf("%s: expected an event that names %s, but found %q", c.reason, field, said)
-				}
-			}
-			w.MustDelete(item)
-		})
+	item := w.item(w.config(chart("plain"), nil, object{"updateStrategy": "apply", "deletionGroups": groups}))
+	said := w.mustWarn(w.MustSucceed(item), "IgnoredField")
+	if !strings.Contains(said, "updateStrategy") || !strings.Contains(said, "deletionGroups") {
+		t.Errorf("expected an event that names both fields, but found %q", said)
 	}
+	w.MustDelete(item)
 }
 
 // mustWarn returns the message of the event with the reason.
@@ -110,57 +60,29 @@ func (w *world) mustWarn(result *sdktest.Result, reason string) string {
 	return ""
 }
 
-// TestDeletionGroups: without a release they say what goes, and in which order; during an update as at the end.
+// TestDeletionGroups: without a release they say what goes, during an update as at the end. The rest is in the tests of package remove.
 func TestDeletionGroups(t *testing.T) {
 	t.Parallel()
 	only := func(name string) []any {
 		return []any{object{"customResourceGroup": object{"resources": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "names": []any{name}}}}}}
 	}
-	for name, c := range map[string]struct {
-		reason string
-		fields object
-		// afterUpdate and afterwards are the objects that there are when the chart has dropped both, and when the item is gone.
-		afterUpdate, afterwards []string
-	}{
-		"none": {reason: "all goes", fields: object{}},
-		"during an update": {
-			reason:      "what no group has stays, and is not managed any more",
-			fields:      object{"deletionGroupsDuringUpdate": only("shop-plain-settings")},
-			afterUpdate: []string{"shop-plain-greeting"}, afterwards: []string{"shop-plain-greeting"},
-		},
-		"nothing during an update": {
-			reason:      "an empty group is a step in which nothing goes",
-			fields:      object{"deletionGroupsDuringUpdate": []any{object{"predefinedResourceGroup": object{"type": "empty"}}}},
-			afterUpdate: []string{"shop-plain-greeting", "shop-plain-settings"}, afterwards: []string{"shop-plain-greeting", "shop-plain-settings"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			item := w.item(w.config(chart("plain"), nil, withoutRelease, c.fields))
-			w.MustSucceed(item)
-			empty := chart("plain", charts.Without("templates/settings.yaml"), charts.Without("templates/greeting.yaml"))
-			w.setConfig(item, w.config(empty, nil, withoutRelease, c.fields))
-			w.MustSucceed(item)
-			if diff := cmp.Diff(c.afterUpdate, w.Names(configMaps, "")); diff != "" {
-				t.Errorf("%s: after the update: -want +got:\n%s", c.reason, diff)
-			}
-			w.MustDelete(item)
-			if diff := cmp.Diff(c.afterwards, w.Names(configMaps, "")); diff != "" {
-				t.Errorf("%s: afterwards: -want +got:\n%s", c.reason, diff)
-			}
-		})
+	w := newWorld(t)
+	more := charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")
+	fields := object{"deletionGroupsDuringUpdate": only("shop-plain-settings"), "deletionGroups": only("more")}
+	item := w.item(w.config(chart("plain", more), nil, withoutRelease, fields))
+	w.MustSucceed(item)
+	empty := chart("plain", charts.Without("templates/settings.yaml"), charts.Without("templates/greeting.yaml"), more)
+	w.setConfig(item, w.config(empty, nil, withoutRelease, fields))
+	w.MustSucceed(item)
+	if diff := cmp.Diff([]string{"more", "shop-plain-greeting"}, w.Names(configMaps, "")); diff != "" {
+		t.Errorf("what no group has stays, and is not managed any more: -want +got:\n%s", diff)
 	}
-	t.Run("at the end", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		item := w.item(w.config(chart("plain"), nil, withoutRelease, object{"deletionGroups": only("shop-plain-greeting")}))
-		w.MustSucceed(item)
-		w.MustDelete(item)
-		if diff := cmp.Diff([]string{"shop-plain-settings"}, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("what no group has stays: -want +got:\n%s", diff)
-		}
-	})
+	w.setConfig(item, w.config(chart("plain", more), nil, withoutRelease, fields))
+	w.MustSucceed(item)
+	w.MustDelete(item)
+	if diff := cmp.Diff([]string{"shop-plain-greeting", "shop-plain-settings"}, w.Names(configMaps, "")); diff != "" {
+		t.Errorf("afterwards: -want +got:\n%s", diff)
+	}
 }
 
 // TestNamespacesOfObjects: an object that names no namespace is in that of the release, if its kind has namespaces; lists are their items,
@@ -221,8 +143,7 @@ items:
 	})
 }
 
-// TestNamespaceOfTheRelease: it has to be there, unless it may be created; one that is there is left as it is, and one that the chart has
-// itself is one of its objects.
+// TestNamespaceOfTheRelease: it has to be there, unless it may be created, and stays then; one that is there is left as it is.
 func TestNamespaceOfTheRelease(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {
@@ -233,7 +154,18 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 		w.MustFail(w.Do(plugintest.Reconcile, item), nil, missing, "not found")
 		w.setConfig(item, w.config(chart("plain"), nil, mode, object{"namespace": missing, "createNamespace": true}))
 		w.MustSucceed(item)
+		in := w.at(missing)
+		in.mustGreet("hello")
+		w.Patch(namespaces, missing, `{"metadata":{"labels":{"team":"roses"}}}`)
+		w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}, mode, object{"namespace": missing, "createNamespace": true}))
+		w.MustSucceed(item)
+		in.mustGreet("two")
 		w.MustDelete(item)
+		in.mustGreet(nil)
+		created, err := w.Objects(namespaces).Get(t.Context(), missing, metav1.GetOptions{})
+		if err != nil || created.GetDeletionTimestamp() != nil || created.GetLabels()["team"] != "roses" {
+			t.Errorf("expected the namespace to stay when the item is deleted, with the label of others, but found %v, %v", created, err)
+		}
 
 		labelled := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{
 			"name": w.Namespace + "-old", "labels": object{"team": "roses"},

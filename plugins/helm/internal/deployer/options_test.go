@@ -250,6 +250,20 @@ data: {greeting: mine}
 	}
 }
 
+// TestHistoryIsBounded keeps as many revisions as the operator allows.
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Configure(object{"maxHistory": 2})
+	item := w.item(w.config(chart("plain"), nil))
+	for _, greeting := range []string{"one", "two", "three", "four"} {
+		w.setConfig(item, w.config(chart("plain"), object{"greeting": greeting}))
+		w.MustSucceed(item)
+	}
+	w.mustHave("3 superseded", "4 deployed")
+	w.MustDelete(item)
+}
+
 // TestForce: objects are replaced, with what others have put into them.
 func TestForce(t *testing.T) {
 	t.Parallel()
@@ -268,19 +282,5 @@ func TestForce(t *testing.T) {
 	if got := other(); got != nil {
 		t.Errorf("expected that the object is replaced, but found %v", got)
 	}
-	w.MustDelete(item)
-}
-
-// TestHistoryIsBounded keeps as many revisions as the operator allows.
-func TestHistoryIsBounded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Configure(object{"maxHistory": 2})
-	item := w.item(w.config(chart("plain"), nil))
-	for _, greeting := range []string{"one", "two", "three", "four"} {
-		w.setConfig(item, w.config(chart("plain"), object{"greeting": greeting}))
-		w.MustSucceed(item)
-	}
-	w.mustHave("3 superseded", "4 deployed")
 	w.MustDelete(item)
 }

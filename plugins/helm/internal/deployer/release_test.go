@@ -77,14 +77,16 @@ func (w *world) mustHave(revisions ...string) {
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		reason string
-		change func(w *world)
+		reason, foreseen string
+		change           func(w *world)
 	}{
 		"changed": {
-			reason: "a field that the chart sets", change: func(w *world) { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) },
+			reason: "a field that the chart sets", foreseen: "update ConfigMap %s/shop-plain-greeting",
+			change: func(w *world) { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) },
 		},
 		"deleted": {
-			reason: "an object of the chart", change: func(w *world) { w.Delete(configMaps, "shop-plain-greeting") },
+			reason: "an object of the chart", foreseen: "create ConfigMap %s/shop-plain-greeting",
+			change: func(w *world) { w.Delete(configMaps, "shop-plain-greeting") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +95,7 @@ func TestDrift(t *testing.T) {
 			item := w.item(w.config(chart("plain"), nil))
 			w.MustSucceed(item)
 			c.change(w)
+			w.mustChange(item, c.foreseen)
 			plugintest.NewJob(item)
 			result := w.MustSucceed(item)
 			w.mustHave("1 superseded", "2 deployed")

@@ -1,15 +1,12 @@
 package deployer_test
 
 import (
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/chartserver"
 )
@@ -55,7 +52,8 @@ func forAddress(url string, ca []byte) *sdk.Credentials {
 	}}
 }
 
-// TestSources deploys a chart from each place that there is.
+// TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the tests of package
+// chartsource.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,28 +73,12 @@ func TestSources(t *testing.T) {
 			w.Call.Credentials = forRegistry(registry)
 			return object{"ref": registry.Ref("charts/plain", "1.0.0")}, "1.0.0"
 		}},
-		"ref with a digest": {reason: "one that never changes", source: func(w *world) (object, string) {
-			registry := w.push()
-			digest, err := registry.Push("charts/plain", "2.0.0", charts.Pack("plain", charts.Version("2.0.0")))
-			if err != nil {
-				w.Fatal(err)
-			}
-			w.Call.Credentials = forRegistry(registry)
-			return object{"ref": "oci://" + registry.Ref("charts/plain", digest)}, "2.0.0"
-		}},
 		"helmChartRepo": {reason: "the version that is named", source: func(w *world) (object, string) {
 			repository := w.publish()
 			w.Call.Credentials = forAddress(repository.URL(), repository.CA())
 			return object{"helmChartRepo": object{
 				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "1.0.0",
 			}}, "1.0.0"
-		}},
-		"helmChartRepo with a range": {reason: "the newest one in it", source: func(w *world) (object, string) {
-			repository := w.publish()
-			w.Call.Credentials = forAddress(repository.URL(), repository.CA())
-			return object{"helmChartRepo": object{
-				"helmChartRepoUrl": repository.URL(), "helmChartName": "plain", "helmChartVersion": "^1.0",
-			}}, "1.2.3"
 		}},
 	} {
 		for mode, fields := range map[string]object{"with a release": {}, "without": withoutRelease} {
@@ -119,7 +101,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSourcesThatFail: the error says what is wrong, and is tried again if it may go away by itself.
+// TestSourcesThatFail: the error says what is wrong, and is tried again if it may go away by itself. All such errors are in the tests of
+// packages config and chartsource.
 func TestSourcesThatFail(t *testing.T) {
 	t.Parallel()
 	retried := []landscaper.ErrorCode(nil)
@@ -138,20 +121,6 @@ func TestSourcesThatFail(t *testing.T) {
 			reason: "the component model needs a resolver", source: func(*world) object { return object{"resourceRef": "c2hvcA=="} },
 			codes: plugintest.ConfigurationProblem, parts: []string{"ChartResolverMissing", "chart.resourceRef"},
 		},
-		"fromResource": {
-			reason: "and so does what was there before it", source: func(*world) object { return object{"fromResource": object{"name": "shop"}} },
-			codes: plugintest.ConfigurationProblem, parts: []string{"ChartResolverMissing", "chart.fromResource"},
-		},
-		"several": {
-			reason: "the one that counts is a matter of guessing", source: func(*world) object {
-				return object{"ref": "registry.example.org/a:1", "archive": object{"raw": "H4sI"}}
-			},
-			codes: plugintest.ConfigurationProblem, parts: []string{"chart.ref and chart.archive are set"},
-		},
-		"none": {
-			reason: "there is nothing to deploy", source: func(*world) object { return object{} },
-			codes: plugintest.ConfigurationProblem, parts: []string{"chart", "set one of ref, helmChartRepo, archive.raw and archive.remote"},
-		},
 		"missing": {
 			reason: "it may be published later", source: func(w *world) object { return repositoryOf(w, "none") },
 			codes: retried, parts: []string{"ChartNotFound", "none"},
@@ -159,31 +128,6 @@ func TestSourcesThatFail(t *testing.T) {
 		"no credentials": {
 			reason: "the Context has none", source: func(w *world) object { return object{"ref": w.push().Ref("charts/plain", "1.0.0")} },
 			codes: plugintest.ConfigurationProblem, parts: []string{"ChartCredentialsMissing", "registryPullSecrets"},
-		},
-		"wrong credentials": {
-			reason: "the server does not take them", source: func(w *world) object {
-				source := repositoryOf(w, "plain")
-				w.Call.Credentials.ChartRepositories[0].AuthHeader = chartserver.BasicAuth(user, "wrong")
-				return source
-			},
-			codes: []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, parts: []string{"ChartUnauthorized", "helmChartRepoCredentials"},
-		},
-		"unusable credentials": {
-			reason: "the Secret may come", source: func(w *world) object {
-				source := repositoryOf(w, "plain")
-				url := w.Call.Credentials.ChartRepositories[0].URL
-				w.Call.Credentials.ChartRepositories = []sdk.ChartRepositoryCredentials{{URL: url, Problem: `Secret "login" does not exist`}}
-				return source
-			},
-			codes: retried, parts: []string{"ChartCredentialsInvalid", `Secret "login" does not exist`},
-		},
-		"unknown authority": {
-			reason: "nobody else is to be believed", source: func(w *world) object {
-				source := repositoryOf(w, "plain")
-				w.Call.Credentials.ChartRepositories[0].CAData = nil
-				return source
-			},
-			codes: retried, parts: []string{"ChartUnavailable", "certificate", "customCAData"},
 		},
 		"no archive": {
 			reason: "it is something else", source: func(w *world) object {
@@ -217,48 +161,6 @@ func TestSourcesThatFail(t *testing.T) {
 				t.Errorf("%s: expected no write, but found %v", c.reason, writes)
 			}
 			w.MustDelete(item)
-		})
-	}
-}
-
-// TestManyItemsOfOneChart: many items of one chart in a registry, several at once, download it once.
-func TestManyItemsOfOneChart(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		mode object
-	}{"with a release": {mode: object{}}, "without": {mode: withoutRelease}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			registry := w.push()
-			source := object{"ref": registry.Ref("charts/plain", "1.0.0")}
-			w.MustFail(w.Do(plugintest.Reconcile, w.item(w.config(source, nil, c.mode))), plugintest.ConfigurationProblem, registry.Host())
-			registry.Forget()
-			w.Call.Credentials = forRegistry(registry)
-			calls := make(chan sdktest.Call)
-			var workers sync.WaitGroup
-			for range 8 {
-				workers.Go(func() {
-					for call := range calls {
-						if result := w.Plugin.ReconcileUntilDone(t.Context(), call); result.Succeeded == nil {
-							t.Errorf("expected success, but found: %s", result)
-						}
-					}
-				})
-			}
-			const items = 24
-			for i := range items {
-				name := fmt.Sprintf("shop-%d", i)
-				calls <- w.CallOf(w.itemOf(name, w.config(source, nil, c.mode, object{"name": name})))
-			}
-			close(calls)
-			workers.Wait()
-			if got := len(w.Names(configMaps, "")); got != 2*items {
-				t.Errorf("expected two objects of each item, but found %d", got)
-			}
-			if got := registry.Count(chartserver.Blob); got != 1 {
-				t.Errorf("expected one download, but found %d requests for blobs: %v", got, registry.Requests(chartserver.Blob))
-			}
 		})
 	}
 }

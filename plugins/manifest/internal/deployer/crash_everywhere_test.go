@@ -63,9 +63,6 @@ func live(t *testing.T, s scenario, n int, f plugintest.Fault) (end state, steps
 	if s.before != nil {
 		l.MustSucceed(l.item)
 	}
-	if s.foreign != nil {
-		s.foreign(l.world)
-	}
 	l.SetConfig(l.item, s.job(l.world))
 	l.forget()
 	if n > 0 {
@@ -84,39 +81,6 @@ func live(t *testing.T, s scenario, n int, f plugintest.Fault) (end state, steps
 	return end, steps
 }
 
-// TestCrashWhilePatching kills the plugin after patchAfterDeployment, of a job that has waited before, so that what
-// it has applied was noted without the patch. The patch must not be taken for a change that somebody else has made.
-func TestCrashWhilePatching(t *testing.T) {
-	t.Parallel()
-	l := newLife(t, func(w *world) object {
-		slow := w.deployment("slow", "none")
-		slow["metadata"].(object)["labels"] = object{"state": "applied"}
-		return configOf(entry(slow, object{"patchAfterDeployment": object{"metadata": object{"labels": object{"state": "deployed"}}}}))
-	})
-	l.mustWait(l.Do(plugintest.Reconcile, l.item), "slow")
-	l.ready("slow")
-
-	l.Requests.Take()
-	const result = 3 // after the status is saved and the patch is made
-	l.Disturb(plugintest.Reconcile, l.item, result, plugintest.Killed)
-	slow := " /apis/apps/v1/namespaces/" + l.Namespace + "/deployments/slow"
-	want := []string{http.MethodGet + slow, plugintest.StepSave, http.MethodPatch + slow, plugintest.StepResult}
-	if diff := cmp.Diff(want, l.Requests.Steps()); diff != "" {
-		t.Fatalf("until the plugin was killed: -want +got:\n%s", diff)
-	}
-	l.Requests.Take()
-	l.carryOut(plugintest.Reconcile)
-	if writes := l.Requests.Writes(); len(writes) > 0 {
-		t.Errorf("expected nothing to be left to do, but found %v", writes)
-	}
-	if l.state().Drifted {
-		t.Error("the patch was taken for a drift")
-	}
-	if got := l.MustGet(deployments, "slow").GetLabels()["state"]; got != "deployed" {
-		t.Errorf("expected the label of the patch, but found %q", got)
-	}
-}
-
 // life is that of a deploy item, with what cannot be seen at its end any more.
 type life struct {
 	*world
@@ -126,8 +90,6 @@ type life struct {
 	mu sync.Mutex
 	// created says how often objects were created, by the paths of their resources.
 	created map[string]int
-	// patched are the paths of the objects that were patched, as some are before they are deleted.
-	patched map[string]bool
 }
 
 func newLife(t *testing.T, config func(*world) object) *life {
@@ -143,7 +105,7 @@ func newLife(t *testing.T, config func(*world) object) *life {
 func (l *life) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.created, l.patched = map[string]int{}, map[string]bool{}
+	l.created = map[string]int{}
 	l.Requests.Take()
 }
 
@@ -156,9 +118,6 @@ func (l *life) note(next http.RoundTripper) http.RoundTripper {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if r.Method == http.MethodPatch {
-			l.patched[r.URL.Path] = true
-		}
 		if response.StatusCode == http.StatusCreated {
 			resource := r.URL.Path
 			if r.Method != http.MethodPost { // server-side apply

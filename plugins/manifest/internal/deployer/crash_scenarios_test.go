@@ -1,7 +1,17 @@
 package deployer_test
 
 import (
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
 // scenario is a job that something happens to in the middle.
@@ -9,8 +19,6 @@ type scenario struct {
 	name, reason string
 	// before is the configuration of a job that was done before; nil for none.
 	before func(w *world) object
-	// foreign is made by somebody else after that; nil for nothing.
-	foreign func(w *world)
 	// job is the configuration of the job; for a deletion, that of the item.
 	job func(w *world) object
 	// do defaults to a reconcile.
@@ -25,7 +33,7 @@ func (s scenario) operation() plugintest.Operation {
 }
 
 func scenarios() []scenario {
-	all := []scenario{
+	return []scenario{
 		{
 			name:   "create mixed kinds",
 			reason: "objects are created in stages, and the kind of one comes with the item",
@@ -44,12 +52,6 @@ func scenarios() []scenario {
 			reason: "the object is gone for a while, and must not be taken for one that somebody has deleted",
 			before: func(w *world) object { return configOf(w.recreated("1", "first")) },
 			job:    func(w *world) object { return configOf(w.recreated("2", "second")) },
-		},
-		{
-			name:   "recreate with apply",
-			reason: "server-side apply creates what is missing by the same request as it changes what is there",
-			before: func(w *world) object { return with(configOf(w.recreated("1", "first")), "updateStrategy", "apply") },
-			job:    func(w *world) object { return with(configOf(w.recreated("2", "second")), "updateStrategy", "apply") },
 		},
 		{
 			name:   "from update to apply",
@@ -74,10 +76,8 @@ func scenarios() []scenario {
 				)
 			},
 			job: func(w *world) object {
-				return with(config(w.configMap("stays", nil)), "deletionGroupsDuringUpdate", []any{
-					object{"customResourceGroup": object{"resources": []any{object{"apiVersion": "v1", "kind": "secrets"}}}},
-					object{"predefinedResourceGroup": object{"type": "namespaced-resources"}},
-				})
+				return with(config(w.configMap("stays", nil)), "deletionGroupsDuringUpdate", groups(
+					customGroup("secrets", nil), predefined("namespaced-resources")))
 			},
 		},
 		{
@@ -87,83 +87,25 @@ func scenarios() []scenario {
 			job:    func(w *world) object { return configOf(w.patched("old", "2"), w.patched("new", "2")) },
 		},
 		{
-			name:   "policies",
-			reason: "each has its own idea of what may be done with an object that is there",
-			before: func(w *world) object {
-				return configOf(
-					entry(w.configMap("ours", object{"a": "1"}), object{"policy": "fallback"}),
-					entry(w.configMap("kept", object{"a": "1"}), object{"policy": "keep"}),
-					entry(w.configMap("fixed", object{"a": "1"}), object{"policy": "immutable"}),
-				)
-			},
-			foreign: func(w *world) {
-				w.Create(configMaps, w.configMap("theirs", object{"a": "theirs"}))
-				w.Create(configMaps, w.configMap("taken", object{"a": "theirs"}))
-			},
-			job: func(w *world) object {
-				return configOf(
-					entry(w.configMap("ours", object{"a": "2"}), object{"policy": "fallback"}),
-					entry(w.configMap("theirs", object{"a": "2"}), object{"policy": "fallback"}),
-					entry(w.configMap("taken", object{"a": "2"}), nil),
-					entry(w.configMap("fixed", object{"a": "2"}), object{"policy": "immutable"}),
-					entry(w.configMap("ignored", object{"a": "2"}), object{"policy": "ignore"}),
-				)
-			},
-		},
-		{
-			name:    "deletion in groups",
-			reason:  "objects of others and finalizers go as well, in the order of the groups",
-			before:  deletedInGroups,
-			foreign: func(w *world) { w.Create(w.roses(), w.custom("Rose", "wild")) },
-			job:     deletedInGroups,
-			do:      plugintest.Delete,
-		},
-		{
-			name:   "deletion in the default order",
-			reason: "many objects of a kind are looked at in a list, those that are prepared one by one",
-			before: func(w *world) object {
-				return configOf(
-					entry(w.configMap("a", nil), nil), entry(w.configMap("b", nil), nil),
-					entry(w.configMap("c", nil), nil), entry(w.configMap("d", nil), nil),
-					entry(w.configMap("prepared", nil), object{"annotateBeforeDelete": object{"example.org/deleted": "yes"}}),
-					entry(w.secretWith("kept", "1"), object{"policy": "keep"}),
-					entry(w.clusterRole(), nil),
-				)
-			},
-			job: func(*world) object { return config() },
-			do:  plugintest.Delete,
+			name:   "deletion in groups",
+			reason: "finalizers go as well, in the order of the groups",
+			before: deletedInGroups,
+			job:    deletedInGroups,
+			do:     plugintest.Delete,
 		},
 	}
-	for _, strategy := range []string{"update", "patch", "merge", "mergeOverwrite", "apply"} {
-		all = append(all, scenario{
-			name:   "strategy " + strategy,
-			reason: "an object is changed, one is created and one stays as it is",
-			before: func(w *world) object {
-				return with(config(w.serviceAt(80), w.configMap("same", object{"a": "1"})), "updateStrategy", strategy)
-			},
-			job: func(w *world) object {
-				return with(config(w.serviceAt(81), w.configMap("same", object{"a": "1"}), w.configMap("added", nil)), "updateStrategy", strategy)
-			},
-		})
-	}
-	return all
 }
 
 func deletedInGroups(w *world) object {
 	held := w.configMap("held", nil)
 	held["metadata"].(object)["finalizers"] = []any{"example.org/hold"}
-	return with(configOf(
-		entry(w.crd("Rose"), nil),
-		entry(w.custom("Rose", "climbing"), nil),
-		entry(held, nil),
-	), "deletionGroups", []any{
+	return with(configOf(entry(w.crd("Rose"), nil), entry(w.custom("Rose", "climbing"), nil), entry(held, nil)), "deletionGroups", groups(
 		object{"customResourceGroup": object{
 			"resources":          []any{object{"apiVersion": w.group() + "/v1", "kind": "roses", "namespaces": []any{w.Namespace}}},
 			"deleteAllResources": true,
 		}},
-		object{"predefinedResourceGroup": object{"type": "namespaced-resources", "forceDelete": true}},
-		object{"predefinedResourceGroup": object{"type": "crds"}},
-	})
+		forced("namespaced-resources"), predefined("crds"),
+	))
 }
 
 // recreated is an entry of an object that cannot be changed.
@@ -188,10 +130,64 @@ func (w *world) secretWith(name, value string) object {
 	}
 }
 
-func (w *world) serviceAt(port int64) object {
-	return object{
-		"apiVersion": "v1", "kind": "Service",
-		"metadata": object{"name": "service", "namespace": w.Namespace},
-		"spec":     object{"selector": object{"app": "none"}, "ports": []any{object{"name": "http", "port": port}}},
+func (w *world) roses() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: w.group(), Version: "v1", Resource: "roses"}
+}
+
+// labelled returns the objects that say that they belong to the item of the world. A resource that is not served has none.
+func (w *world) labelled() []unstructured.Unstructured {
+	w.Helper()
+	var all []unstructured.Unstructured
+	for _, resource := range []schema.GroupVersionResource{configMaps, secrets, w.roses(), roles, crds} {
+		list, err := w.Objects(resource).List(w.Context(), metav1.ListOptions{LabelSelector: owner.Label + "=" + w.Namespace + ".item"})
+		if err != nil && !apierrors.IsNotFound(err) {
+			w.Fatalf("list %s: %v", resource.Resource, err)
+		}
+		if err == nil {
+			all = append(all, list.Items...)
+		}
 	}
+	return all
+}
+
+// state is what is the same after a job, whatever happened in between.
+type state struct {
+	// Objects are those of the item, by kind and name, and Managed the entries of the provider status.
+	Objects, Managed map[string]object
+	// Drifted tells whether the job has blamed others for what it has found.
+	Drifted bool
+	// Created says how often objects were created, by the paths of their resources.
+	Created map[string]int
+}
+
+// state returns that of the life, as it would be in any namespace and at any time.
+func (l *life) state() state {
+	l.Helper()
+	s := state{Objects: map[string]object{}, Managed: map[string]object{}, Created: map[string]int{}}
+	anywhere := func(text string) string { return strings.ReplaceAll(text, l.Namespace, "NAMESPACE") }
+	for _, o := range l.labelled() {
+		var managers []string
+		for _, m := range o.GetManagedFields() {
+			managers = append(managers, m.Manager+" "+string(m.Operation))
+		}
+		slices.Sort(managers) // the API server sorts them by their times
+		s.Objects[anywhere(o.GetKind()+" "+o.GetName())] = object{
+			"annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers(), "data": o.Object["data"], "managers": managers,
+		}
+	}
+	var status v1alpha2.ProviderStatus
+	if saved := l.item.Status.ProviderStatus; saved != nil {
+		mustParse(l, saved.Raw, &status)
+	}
+	s.Drifted = status.Drift != nil
+	for _, m := range status.ManagedResources {
+		s.Managed[anywhere(m.Resource.Kind+" "+m.Resource.Name)] = object{
+			"policy": m.Policy, "uid": m.Resource.UID != "", "applied": m.Applied != "",
+			"annotateBeforeDelete": m.AnnotateBeforeDelete, "patchBeforeDelete": m.PatchBeforeDelete,
+		}
+	}
+	for key, times := range l.created {
+		s.Created[anywhere(key)] = times
+	}
+	return s
 }

@@ -8,10 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // TestSavedBeforeCreated lets the provider status be refused, and then the job be cut off after each request in turn.
@@ -48,30 +46,6 @@ func TestSavedBeforeCreated(t *testing.T) {
 	}
 }
 
-// TestCrashBetweenWriteAndNote goes back to an older manifest after a newer one was written but never noted.
-func TestCrashBetweenWriteAndNote(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("a", object{"x": "1"})))
-	w.mustSucceed(item)
-
-	newer := item.DeepCopy()
-	w.SetConfig(newer, config(w.configMap("a", object{"x": "1", "y": "2"})))
-	var saved json.RawMessage
-	w.Plugin.Reconcile(t.Context(), sdktest.Call{DeployItem: newer, Target: w.Call.Target, OnSave: func(d json.RawMessage) error {
-		saved = d
-		return nil
-	}})
-	if saved == nil {
-		t.Fatal("expected the digest of the older manifest to be struck off before the newer one is written")
-	}
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: saved}
-	w.mustSucceed(item)
-	if diff := cmp.Diff(object{"x": "1"}, w.MustGet(configMaps, "a").Object["data"]); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
 func TestFailedApplyForgetsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -91,5 +65,25 @@ func TestFailedApplyForgetsNothing(t *testing.T) {
 	w.mustSucceed(item)
 	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.managed(item)); diff != "" {
 		t.Errorf("managed after the repair: -want +got:\n%s", diff)
+	}
+}
+
+// TestOlderManifestAfterACrash goes back to an older manifest after a newer one was written but never noted.
+func TestOlderManifestAfterACrash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	older := config(w.configMap("a", object{"x": "1"}))
+	item := w.item(older)
+	w.mustSucceed(item)
+	w.SetConfig(item, config(w.configMap("a", object{"x": "1", "y": "2"})))
+	const result = 3 // after the status is saved and the object is written
+	w.Disturb(plugintest.Reconcile, item, result, plugintest.Killed)
+	if diff := cmp.Diff(object{"x": "1", "y": "2"}, w.data("a")); diff != "" {
+		t.Fatalf("until the plugin was killed: -want +got:\n%s", diff)
+	}
+	w.SetConfig(item, older)
+	w.mustSucceed(item)
+	if diff := cmp.Diff(object{"x": "1"}, w.data("a")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

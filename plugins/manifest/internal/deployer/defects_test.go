@@ -3,44 +3,13 @@ package deployer_test
 import (
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/client-go/rest"
-
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // What is known to go wrong in Landscaper's deployer, as far as the tests of the single features do not show it.
-
-// readOnly returns access to the cluster for somebody who may only read the ConfigMaps of the test's namespace.
-func (w *world) readOnly() *rest.Config {
-	w.Helper()
-	config, _ := w.ServiceAccount("reader", rbacv1.PolicyRule{
-		APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list"},
-	})
-	return config
-}
-
-// TestErrorsOfADeletionAreTold: Landscaper only logs them.
-func TestErrorsOfADeletionAreTold(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("a", nil), w.configMap("held", nil)))
-	w.mustSucceed(item)
-	admin := w.Call.Target
-	w.Call.Target = w.Target("cluster", w.readOnly())
-	w.MustFail(w.Do(plugintest.Delete, item), nil, "delete ConfigMap "+w.Namespace+"/a", `cannot delete resource "configmaps"`)
-
-	// While something else is on its way, the error is told beside it.
-	w.hold("held")
-	w.Delete(configMaps, "held")
-	w.mustWait(w.Do(plugintest.Delete, item), "ConfigMap "+w.Namespace+"/held", "example.org/hold",
-		"ConfigMap "+w.Namespace+"/a (cannot be deleted yet: ", `cannot delete resource "configmaps"`)
-	w.release("held")
-	w.Call.Target = admin
-	w.mustDelete(item)
-}
 
 // TestWaysOutOfADeletion: a target that is gone does not keep its items for ever.
 func TestWaysOutOfADeletion(t *testing.T) {
@@ -60,6 +29,13 @@ func TestWaysOutOfADeletion(t *testing.T) {
 		"unauthorized": {
 			reason: "the credentials are", want: "does not accept the credentials",
 			call: sdktest.Call{DeployItem: item, Target: w.Target("cluster", anonymous())},
+		},
+		"unusable": {
+			reason: "its kubeconfig is none", want: `"broken"`,
+			call: sdktest.Call{DeployItem: item, Target: &sdk.Target{Name: "broken", Content: []byte(`{"kubeconfig":"hunter2: ["}`)}},
+		},
+		"empty": {
+			reason: "it has none", want: `"empty"`, call: sdktest.Call{DeployItem: item, Target: &sdk.Target{Name: "empty", Content: []byte(`{}`)}},
 		},
 		"none": {reason: "the Target is", want: "spec.target", call: sdktest.Call{DeployItem: item}},
 	} {

@@ -1,12 +1,13 @@
 package deployer_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // The deletion groups of a configuration.
@@ -119,87 +120,20 @@ func TestVersionsWithGroups(t *testing.T) {
 	}
 }
 
-// TestDeleteAllResources deletes what the item does not manage, and of what it manages spares what it still wants or has to keep.
-func TestDeleteAllResources(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		reason string
-		field  string
-		end    func(*world, *landscaper.DeployItem)
-		want   map[string]bool // left on the target
-	}{
-		"update": {
-			reason: "what is still wanted stays", field: "deletionGroupsDuringUpdate",
-			end: func(w *world, item *landscaper.DeployItem) {
-				w.mustSucceed(item)
-			},
-			want: map[string]bool{"theirs": false, "others": false, "orphan": false, "wanted": true, "kept": true},
-		},
-		"deletion": {
-			reason: "what has to be kept stays", field: "deletionGroups",
-			end: func(w *world, item *landscaper.DeployItem) {
-				w.mustDelete(item)
-			},
-			want: map[string]bool{"theirs": false, "others": false, "orphan": false, "wanted": false, "kept": true},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.Create(configMaps, w.configMap("theirs", nil))
-			w.mustSucceed(w.itemOf("other", config(w.configMap("others", nil))))
-			kept := entry(w.configMap("kept", nil), object{"policy": "keep"})
-			item := w.item(configOf(entry(w.configMap("orphan", nil), nil), entry(w.configMap("wanted", nil), nil), kept))
-			w.mustSucceed(item)
-			all := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.Namespace}}))
-			w.SetConfig(item, with(configOf(entry(w.configMap("wanted", nil), nil), kept), c.field, groups(all)))
-			c.end(w, item)
-			for o, want := range c.want {
-				if got := w.Get(configMaps, o) != nil; got != want {
-					t.Errorf("%s: %s: left on the target is %t", c.reason, o, got)
-				}
-			}
-		})
-	}
-}
-
-// TestForceDelete removes the finalizers of what is being deleted, and of nothing else.
-func TestForceDelete(t *testing.T) {
+// TestDeleteAllResourcesSparesWhatIsWanted, although another Target leads to the same cluster.
+func TestDeleteAllResourcesSparesWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	item := w.item(with(config(w.configMap("held", nil), w.configMap("free", nil)), "deletionGroups", groups(forced("namespaced-resources"))))
+	item := w.item(config(w.configMap("wanted", nil), w.configMap("goes", nil)))
 	w.mustSucceed(item)
-	w.hold("held")
-	w.Create(configMaps, w.configMap("theirs", nil))
-	w.hold("theirs")
-	w.mustDelete(item)
-	if w.Get(configMaps, "held") != nil || w.Get(configMaps, "free") != nil {
-		t.Error("expected the objects to be gone")
-	}
-	if got := w.MustGet(configMaps, "theirs").GetFinalizers(); len(got) != 1 {
-		t.Errorf("expected finalizers of others' objects to stay, but found %v", got)
-	}
-}
-
-// TestOrphansWaitForAnErrorFreeApply: as long as an object cannot be applied, nothing is deleted, and nothing forgotten.
-func TestOrphansWaitForAnErrorFreeApply(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("orphan", nil)))
+	all := deleteAll(customGroup("ConfigMap", object{"namespaces": []any{w.Namespace}}))
+	all["customResourceGroup"].(object)["targetName"] = "alias"
+	w.SetConfig(item, with(config(w.configMap("wanted", nil)), "deletionGroupsDuringUpdate", groups(all, predefined("namespaced-resources"))))
+	alias := *w.Call.Target
+	alias.Name, alias.Content = "alias", []byte(strings.ReplaceAll(string(w.Call.Target.Content), "test", "best"))
+	w.Call.Targets = map[string]*sdk.Target{"alias": &alias}
 	w.mustSucceed(item)
-	w.SetConfig(item, config(w.configMap("fine", nil), w.configMap("Bad_Name", nil)))
-	for range 2 {
-		w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "Bad_Name")
-		if w.Get(configMaps, "orphan") == nil {
-			t.Fatal("an orphan was deleted although the apply failed")
-		}
-	}
-	w.SetConfig(item, config(w.configMap("fine", nil)))
-	w.mustSucceed(item)
-	if w.Get(configMaps, "orphan") != nil {
-		t.Error("an orphan was forgotten")
-	}
-	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.managed(item)); diff != "" {
-		t.Errorf("managed: -want +got:\n%s", diff)
+	if w.Get(configMaps, "wanted") == nil || w.Get(configMaps, "goes") != nil {
+		t.Error("expected that what the item wants stays, and only that")
 	}
 }

@@ -143,32 +143,6 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffBeforeTheFirstJob: nothing is there yet, neither the namespace nor the kind of some objects.
-func TestDiffBeforeTheFirstJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	inner, group := w.Namespace+"-inner", w.Namespace+".example.org"
-	setting := w.configMap("a", nil)
-	setting["metadata"].(object)["namespace"] = inner
-	item := w.item(config(w.crd("Thing"), w.custom("Thing", "t"), setting,
-		object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": inner}}, w.custom("Ghost", "g")))
-	changes := w.diff(item)
-	want := map[string]sdk.Action{
-		"CustomResourceDefinition things." + group: sdk.ActionCreate, "Thing " + w.Namespace + "/t": sdk.ActionCreate,
-		"Namespace " + inner: sdk.ActionCreate, "ConfigMap " + inner + "/a": sdk.ActionCreate, "Ghost " + w.Namespace + "/g": sdk.ActionFail,
-	}
-	got := map[string]sdk.Action{}
-	for name, c := range changes {
-		got[name] = c.Action
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if w.Get(namespaces, inner) != nil || w.Get(crds, "things."+w.group()) != nil {
-		t.Error("the diff has created something")
-	}
-}
-
 // TestDiffOfASecret tells that a value would change, and no value.
 func TestDiffOfASecret(t *testing.T) {
 	t.Parallel()
@@ -196,24 +170,6 @@ func TestDiffOfASecret(t *testing.T) {
 	updated := changes["Secret "+w.Namespace+"/updated"]
 	if before, after := dataOf(t, updated.Before), dataOf(t, updated.After); cmp.Equal(before, after) || before.(object)["password"] == nil {
 		t.Errorf("expected to see that the password changes, but found %v and %v", before, after)
-	}
-}
-
-// TestDiffOfWhatOthersHave tells about objects of others, with each policy that minds them.
-func TestDiffOfWhatOthersHave(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mustSucceed(w.itemOf("other", config(w.configMap("taken", object{"by": "other"}), w.configMap("left", object{"by": "other"}))))
-	item := w.item(configOf(
-		entry(w.configMap("taken", object{"by": "us"}), nil), entry(w.configMap("left", object{"by": "us"}), object{"policy": "fallback"}),
-		entry(w.configMap("ignored", nil), object{"policy": "ignore"}),
-	))
-	changes := w.diff(item)
-	if len(changes) != 1 {
-		t.Errorf("expected one change, but found %v", changes)
-	}
-	if c := changes["ConfigMap "+w.Namespace+"/taken"]; c.Action != sdk.ActionUpdate || !strings.Contains(c.Note, w.Namespace+".other") {
-		t.Errorf("expected the note to tell from whom the object is taken, but found %+v", c)
 	}
 }
 

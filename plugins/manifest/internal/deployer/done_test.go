@@ -1,6 +1,7 @@
 package deployer_test
 
 import (
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -32,13 +33,13 @@ var (
 
 // running is a Job that has begun.
 func (w *world) running(spec object) object {
-	w.Helper()
-	job := w.job(nil)
-	for name, value := range spec {
-		job["spec"].(object)[name] = value
+	all := object{"suspend": false, "template": object{"spec": object{
+		"restartPolicy": "Never", "containers": []any{object{"name": "main", "image": "busybox"}},
+	}}}
+	maps.Copy(all, spec)
+	return object{
+		"apiVersion": "batch/v1", "kind": "Job", "metadata": object{"name": "job", "namespace": w.Namespace}, "spec": all,
 	}
-	job["spec"].(object)["suspend"] = false
-	return job
 }
 
 // gate is a readiness check that waits until the test has opened it.
@@ -153,68 +154,33 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 // TestCompleteOnce: what was seen complete is not created again when it is gone, and its end is not waited for.
 func TestCompleteOnce(t *testing.T) {
 	t.Parallel()
-	for name, finalizers := range map[string]string{"gone": `null`, "held by its finalizer": `["example.org/held"]`} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			item := w.item(with(config(w.running(nil)), "readinessChecks", w.gate()))
-			w.mustWait(w.call(item), "Job "+w.Namespace+"/job")
-			w.Patch(jobs, "job", `{"metadata":{"finalizers":`+finalizers+`}}`)
-			w.setStatus(jobs, "job", jobSucceeded)
-			if name == "gone" {
-				w.mustWaitForGate(w.call(item))
-			}
-			w.vanish(jobs, "job")
-			w.call(item) // sees that it is complete
-			w.mustWaitForGate(w.call(item))
-			w.open()
-			w.mustSucceed(item)
-			if w.Get(jobs, "job") != nil {
-				w.Patch(jobs, "job", `{"metadata":{"finalizers":null}}`)
-			}
-			startJobOfHook(item)
-			w.mustSucceed(item)
-			w.mustCreate("jobs")
-		})
-	}
+	w := newWorld(t)
+	item := w.item(with(config(w.running(nil)), "readinessChecks", w.gate()))
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job")
+	w.Patch(jobs, "job", `{"metadata":{"finalizers":["example.org/held"]}}`)
+	w.setStatus(jobs, "job", jobSucceeded)
+	w.vanish(jobs, "job")
+	w.call(item) // sees that it is complete
+	w.mustWaitForGate(w.call(item))
+	w.Patch(jobs, "job", `{"metadata":{"finalizers":null}}`)
+	w.mustWaitForGate(w.call(item))
+	w.open()
+	w.mustSucceed(item)
+	startJobOfHook(item)
+	w.mustSucceed(item)
+	w.mustCreate("jobs")
 }
 
-// TestNotDone: what is gone before it was done is created again, by the same job and by a schedule's.
+// TestNotDone: what has failed is an error, and is created again by a schedule's job when it is gone.
 func TestNotDone(t *testing.T) {
 	t.Parallel()
-	t.Run("running", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		item := w.item(config(w.running(nil)))
-		w.mustWait(w.call(item))
-		w.vanish(jobs, "job")
-		w.mustWait(w.call(item))
-		w.mustCreate("jobs", "jobs")
-	})
-	t.Run("failed", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 1})))
-		w.mustWait(w.call(item))
-		w.setStatus(jobs, "job", jobFailed)
-		w.MustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "ObjectFailed")
-		w.vanish(jobs, "job")
-		startJobOfHook(item)
-		w.mustWait(w.call(item))
-		w.mustCreate("jobs", "jobs")
-	})
-}
-
-// TestFailedJobIsSeenBeforeItIsGone: a Job with a TTL that is being deleted has not succeeded if it says that it has failed.
-func TestFailedJobIsSeenBeforeItIsGone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
-	item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 0})))
-	w.mustWait(w.call(item), "Job "+w.Namespace+"/job")
+	item := w.item(config(w.running(object{"ttlSecondsAfterFinished": 1})))
+	w.mustWait(w.call(item))
 	w.setStatus(jobs, "job", jobFailed)
-	foreground := metav1.DeletePropagationForeground // as the TTL controller does; nobody ends it here
-	if err := w.Objects(jobs).Delete(w.Context(), "job", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
-		t.Fatal(err)
-	}
-	w.MustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "Readiness", "ObjectFailed", "it has tried often enough")
+	w.MustFail(w.call(item), []landscaper.ErrorCode{landscaper.ErrorNoRetry}, "ObjectFailed", "it has tried often enough")
+	w.vanish(jobs, "job")
+	startJobOfHook(item)
+	w.mustWait(w.call(item))
+	w.mustCreate("jobs", "jobs")
 }

@@ -1,7 +1,6 @@
 package deployer_test
 
 import (
-	"strings"
 	"sync"
 	"testing"
 
@@ -55,15 +54,6 @@ func TestExports(t *testing.T) {
 	}
 }
 
-func TestExportNeedsNoRequestForAnAppliedObject(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.mustSucceed(w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{export("x", ".data.foo", w.Namespace, "a")})))
-	if got := w.Requests.Take(); len(got) != 1 {
-		t.Errorf("expected one request, but found %v", got)
-	}
-}
-
 func TestExportWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,20 +69,6 @@ func TestExportWaits(t *testing.T) {
 	result := w.mustSucceed(item)
 	if diff := cmp.Diff(object{"late": object{"value": "now"}, "other": "y"}, result.Succeeded.Exports); diff != "" {
 		t.Errorf("exports: -want +got:\n%s", diff)
-	}
-}
-
-func TestUnreachableTarget(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Call.Target = w.Target("cluster", nowhere())
-	result := w.Do(plugintest.Reconcile, w.item(config(w.configMap("a", nil))))
-	w.MustFail(result, nil, "cannot reach target cluster 127.0.0.1:1", "TargetUnreachable")
-	if strings.Contains(result.String(), "very-secret") {
-		t.Error("the error holds the credentials")
-	}
-	if result.ProviderStatus != nil {
-		t.Errorf("expected nothing to be noted, but found %s", result.ProviderStatus)
 	}
 }
 

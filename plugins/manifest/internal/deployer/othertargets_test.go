@@ -49,76 +49,25 @@ func newAbroad(w *world) *abroad {
 	return &abroad{world: &world{&there}, target: w.Target("abroad", config)}
 }
 
+// TestOtherTargets: readiness checks and deletion groups look there as exports do; see packages readiness and remove.
 func TestOtherTargets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := newAbroad(w)
 	w.Call.Targets = map[string]*sdk.Target{"abroad": a.target}
 
-	t.Run("exports", func(t *testing.T) {
-		w := w.in(t)
-		a.Create(configMaps, w.configMap("a", object{"where": "abroad"}))
-		a.Create(secrets, object{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.Namespace}, "data": object{"token": "dA=="},
-		})
-		a.Create(configMaps, w.configMap("ref", object{"name": "token"}))
-		there := export("there", ".data.where", w.Namespace, "a")
-		there["targetName"] = "abroad"
-		own := export("own", ".data.where", w.Namespace, "a")
-		own["targetName"] = w.Call.Target.Name
-		referred := func(key string) object {
-			return with(export(key, ".data", w.Namespace, "ref"), "fromObjectRef", object{"apiVersion": "v1", "kind": "Secret", "jsonPath": ".data.token"})
-		}
-		secret := object{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "token", "namespace": w.Namespace}, "data": object{"token": "aGVyZQ=="},
-		}
-		item := w.itemOf("exports", with(
-			config(w.configMap("a", object{"where": "here"}), w.configMap("ref", object{"name": "token"}), secret), "exports", []any{
-				export("here", ".data.where", w.Namespace, "a"), there, own,
-				referred("token.here"), with(referred("token.there"), "targetName", "abroad"),
-			}))
-		result := w.UntilDone(plugintest.Reconcile, item)
-		if result.Succeeded == nil {
-			t.Fatalf("expected success, but found: %s", result)
-		}
-		want := object{"here": "here", "there": "abroad", "own": "here", "token": object{"here": "aGVyZQ==", "there": "dA=="}}
-		if diff := cmp.Diff(want, result.Succeeded.Exports); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
-
-	t.Run("readiness checks", func(t *testing.T) {
-		w := w.in(t)
-		requirement := object{"jsonPath": ".data.state", "operator": "==", "values": []any{object{"value": "done"}}}
-		checks := w.check(requirement, "checked")
-		checks["custom"].([]any)[0].(object)["targetName"] = "abroad"
-		item := w.itemOf("checks", with(config(w.configMap("checked", object{"state": "done"})), "readinessChecks", checks))
-		w.mustWait(w.Do(plugintest.Reconcile, item), `readiness check "check"`, "ConfigMap "+w.Namespace+"/checked", "abroad")
-		a.Create(configMaps, w.configMap("checked", object{"state": "done"}))
-		if result := w.Do(plugintest.Reconcile, item); result.Succeeded == nil {
-			t.Errorf("expected success, but found: %s", result)
-		}
-	})
-
-	t.Run("deletion groups", func(t *testing.T) {
-		w := w.in(t)
-		a.Create(configMaps, w.configMap("both", nil))
-		a.hold("both")
-		group := deleteAll(customGroup("configmaps", object{"namespaces": []any{w.Namespace}, "names": []any{"both"}}))
-		group["customResourceGroup"].(object)["targetName"] = "abroad"
-		item := w.itemOf("groups", with(config(w.configMap("both", nil)), "deletionGroups", groups(group, predefined("namespaced-resources"))))
-		w.mustSucceed(item)
-		result := w.Do(plugintest.Delete, item)
-		w.mustWait(result, "ConfigMap "+w.Namespace+"/both", "example.org/hold")
-		if got := w.MustGet(configMaps, "both"); got.GetDeletionTimestamp() != nil {
-			t.Error("a later group began before the objects on the other Target were gone")
-		}
-		a.release("both")
-		result = w.UntilDone(plugintest.Delete, item)
-		if result.Succeeded == nil || a.Get(configMaps, "both") != nil || w.Get(configMaps, "both") != nil || len(w.managed(item)) > 0 {
-			t.Errorf("expected nothing to be left, but found: %s, managed %v", result, w.managed(item))
-		}
-	})
+	a.Create(configMaps, w.configMap("a", object{"where": "abroad"}))
+	there := export("there", ".data.where", w.Namespace, "a")
+	there["targetName"] = "abroad"
+	own := export("own", ".data.where", w.Namespace, "a")
+	own["targetName"] = w.Call.Target.Name
+	item := w.item(with(config(w.configMap("a", object{"where": "here"})), "exports", []any{
+		export("here", ".data.where", w.Namespace, "a"), there, own,
+	}))
+	want := object{"here": "here", "there": "abroad", "own": "here"}
+	if diff := cmp.Diff(want, w.mustSucceed(item).Succeeded.Exports); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
 
 // TestTargetThatLeadsToAnotherCluster: what is on the cluster before is neither forgotten nor made anew elsewhere.

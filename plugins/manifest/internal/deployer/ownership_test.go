@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
@@ -20,15 +19,8 @@ func TestLongNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	long := strings.Repeat("very-", 20)
-	one, two := w.itemOf(long+"long", nil), w.itemOf(long+"longer", nil)
-	w.SetConfig(one, config(w.configMap("a", object{"by": "one"})))
+	one, two := w.itemOf(long+"long", config(w.configMap("a", object{"by": "one"}))), w.itemOf(long+"longer", nil)
 	w.mustSucceed(one)
-	labels := w.MustGet(configMaps, "a").GetLabels()
-	for _, key := range []string{owner.Label, v1alpha2.DeployItemLabel} {
-		if got := labels[key]; got == "" || len(got) > 63 {
-			t.Errorf("label %s: expected a value that fits, but found %q", key, got)
-		}
-	}
 	w.SetConfig(two, configOf(entry(w.configMap("a", object{"by": "two"}), object{"policy": "fallback"})))
 	w.mustSucceed(two)
 	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
@@ -139,62 +131,6 @@ func TestAdoptionOfObjectsAsTheirManifestsNameThem(t *testing.T) {
 			_, err := w.Admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.Namespace, metav1.GetOptions{})
 			if (w.Get(roles, w.Namespace) == nil) != deletion || apierrors.IsNotFound(err) != deletion {
 				t.Errorf("found the ClusterRole %v, and of the ConfigMap %v", w.Get(roles, w.Namespace), err)
-			}
-		})
-	}
-}
-
-// TestMove moves an object from one item to another, in each order in which their jobs may run.
-func TestMove(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, c := range map[string]struct {
-		reason     string
-		newFirst   bool
-		wantNew    string // the event of the new item
-		wantOld    string // the event of the old item
-		wantSameID bool
-	}{
-		"taken": {
-			reason: "the new item takes the object over before the old one drops it", newFirst: true,
-			wantNew: "TakenOver: ", wantOld: "LeftOnTarget: ", wantSameID: true,
-		},
-		"dropped": {reason: "the old item deletes the object, and the new one makes another"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := w.in(t)
-			from, to := w.itemOf(name+"-from", config(w.configMap(name, nil))), w.itemOf(name+"-to", config(w.configMap(name, nil)))
-			w.mustSucceed(from)
-			before := w.MustGet(configMaps, name).GetUID()
-			w.SetConfig(from, config())
-			jobs := []*landscaper.DeployItem{from, to}
-			if c.newFirst {
-				jobs = []*landscaper.DeployItem{to, from}
-			}
-			for _, item := range jobs {
-				want := c.wantOld
-				if item == to {
-					want = c.wantNew
-				}
-				var events []string
-				if want != "" {
-					events = []string{want + "ConfigMap " + w.Namespace + "/" + name}
-				}
-				w.mustTell(w.mustSucceed(item), events...)
-			}
-			if got := w.MustGet(configMaps, name); (got.GetUID() == before) != c.wantSameID || got.GetLabels()[owner.Label] != w.Namespace+"."+name+"-to" {
-				t.Errorf("%s: found %v", c.reason, got.Object["metadata"])
-			}
-			if got := w.managed(from); len(got) > 0 {
-				t.Errorf("%s: the old item still manages %v", c.reason, got)
-			}
-			w.mustDelete(from)
-			if w.Get(configMaps, name) == nil {
-				t.Errorf("%s: the old item deleted what is not its own any more", c.reason)
-			}
-			w.mustDelete(to)
-			if w.Get(configMaps, name) != nil {
-				t.Errorf("%s: expected the new item to delete its object", c.reason)
 			}
 		})
 	}

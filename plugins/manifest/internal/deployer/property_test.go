@@ -1,258 +1,371 @@
 package deployer_test
 
 import (
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// TestAnySequence takes two deploy items through random sequences of edits, jobs, faults, deletions and changes by others. After each job
-// the target, the provider status and the condition are those of a model.
+// TestAnySequence takes two deploy items, which want some of the same objects, through random sequences of edits, jobs with and without
+// faults, deletions and changes by others. After each job the target and the provider status are those of a model.
+//
+// The model knows who has an object and one value of it. What each policy and strategy makes of fields is in the tests of package apply.
 func TestAnySequence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Create(crds, w.crd(kindRose))
-	w.waitUntilServed()
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGame(rt, w)
-		for range 6 {
-			g.editEntry(rt)
+		for range 4 {
+			g.edit(rt)
 		}
-		g.editSettings(rt)
-		g.editSettings(rt)
 		rt.Repeat(map[string]func(*rapid.T){
-			"edit an entry":       g.editEntry,
-			"edit the settings":   g.editSettings,
+			"edit":                g.edit,
 			"reconcile":           g.reconcile,
 			"reconcile once more": g.reconcile,
-			"reconcile again":     g.reconcile,
 			"somebody changes":    g.somebodyChanges,
-			"somebody relabels":   g.somebodyRelabels,
-			"somebody creates":    g.somebodyCreates,
 			"somebody deletes":    g.somebodyDeletes,
+			"somebody creates":    g.somebodyCreates,
 			"delete":              g.deleteItem,
 		})
-		for i := range g.players {
-			g.deleteAs(&g.players[i])
+		for _, p := range g.players {
+			g.deleteAs(p)
 		}
 	})
 }
 
-// game is one sequence.
-type game struct {
-	playground
-
-	t       *rapid.T
-	model   *modelCluster
-	players [2]player
-	// strikeAt is at which step a fault strikes in the next job; 0 for never.
-	strikeAt int
-	fault    plugintest.Fault
-	// uids are those of the objects of the model, and versions the resourceVersions that they had after the last job or change by others.
-	uids     map[int]types.UID
-	versions map[slot]string
+// slot is a place for an object. What is frozen cannot change and has to be recreated.
+type slot struct {
+	kind, name string
+	resource   plugintest.Resource
+	frozen     bool
 }
+
+// slots returns the places in a namespace. A cluster-scoped object has the namespace's name, so that no two games share it.
+func slots(namespace string) []slot {
+	return []slot{
+		{kind: "ConfigMap", name: "a", resource: configMaps}, {kind: "ConfigMap", name: "b", resource: configMaps},
+		{kind: "Secret", name: "frozen", resource: secrets, frozen: true}, {kind: "ClusterRole", name: namespace, resource: roles},
+	}
+}
+
+// modelObject is an object on the target.
+type modelObject struct {
+	// id is another one for each object that was created; owner is the name of an item, or empty for somebody.
+	id           int
+	owner, value string
+}
+
+// modelEntry is an entry of the manifests; modelManaged is what an item knows of an object.
+type (
+	modelEntry   struct{ policy, value string }
+	modelManaged struct {
+		policy string
+		id     int
+	}
+)
 
 // player is a deploy item, for the deployer and for the model.
 type player struct {
-	item  *landscaper.DeployItem
-	model *modelItem
+	item     *landscaper.DeployItem
+	name     string
+	strategy string
+	entries  map[slot]modelEntry
+	managed  map[slot]modelManaged
+}
+
+// game is one sequence, in a namespace of its own.
+type game struct {
+	*world
+
+	t       *rapid.T
+	slots   []slot
+	players []*player
+	objects map[slot]modelObject
+	lastID  int
+	// uids are those of the objects of the model.
+	uids map[int]types.UID
 }
 
 func newGame(t *rapid.T, w *world) *game {
-	g := &game{
-		playground: w.newPlayground(), t: t,
-		model: &modelCluster{objects: map[slot]*modelObject{}}, uids: map[int]types.UID{}, versions: map[slot]string{},
-	}
-	for i, name := range []string{"one", "two"} {
-		g.players[i] = player{model: &modelItem{
-			namespace: g.Namespace, name: name, strategy: "update", entries: map[slot]modelEntry{}, ledger: map[slot]modelManaged{},
-		}}
-		g.renew(&g.players[i])
+	inner := *w.Host
+	inner.World = w.At(w.Create(namespaces, object{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"generateName": "game-"},
+	}).GetName())
+	g := &game{world: &world{&inner}, t: t, objects: map[slot]modelObject{}, uids: map[int]types.UID{}, slots: slots(inner.Namespace)}
+	g.DeleteAfter(roles, g.Namespace)
+	for _, name := range []string{"one", "two"} {
+		g.players = append(g.players, &player{
+			item: g.itemOf(name, nil), name: name, strategy: "update", entries: map[slot]modelEntry{}, managed: map[slot]modelManaged{},
+		})
 	}
 	return g
 }
 
-// renew makes the deploy item anew.
-func (g *game) renew(p *player) {
-	p.item = g.Item(v1alpha2.Type, p.model.name, nil)
-}
+// What the actions do.
 
-func (w *world) waitUntilServed() {
-	w.Helper()
-	w.Eventually("the custom resource to be served", func() bool {
-		_, err := w.Objects(w.roses()).List(w.Context(), metav1.ListOptions{})
-		return err == nil
-	})
-}
-
-// The edits.
-
-func (g *game) player(t *rapid.T) *player { return &g.players[rapid.IntRange(0, 1).Draw(t, "item")] }
-
-func (g *game) editEntry(t *rapid.T) {
-	p, at := g.player(t), rapid.SampledFrom(slots).Draw(t, "object")
-	if _, ok := p.model.entries[at]; ok && rapid.IntRange(0, 3).Draw(t, "remove") == 0 {
-		delete(p.model.entries, at)
+func (g *game) edit(t *rapid.T) {
+	p, at := rapid.SampledFrom(g.players).Draw(t, "item"), rapid.SampledFrom(g.slots).Draw(t, "object")
+	p.strategy = rapid.SampledFrom([]string{"update", "patch", "mergeOverwrite", "apply"}).Draw(t, "strategy")
+	if _, ok := p.entries[at]; ok && rapid.IntRange(0, 2).Draw(t, "remove") == 0 {
+		delete(p.entries, at)
 		return
 	}
-	p.model.entries[at] = drawEntry(t, at)
-}
-
-func drawEntry(t *rapid.T, at slot) modelEntry {
-	e := modelEntry{
-		policy:   rapid.SampledFrom([]string{"manage", "manage", "manage", "fallback", "keep", "immutable", "ignore"}).Draw(t, "policy"),
-		fields:   drawFields(t, at),
-		recreate: rapid.Bool().Draw(t, "recreate"),
-		force:    rapid.Bool().Draw(t, "force"),
-		made:     rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(t, "annotateBeforeCreate"),
+	policies := []string{"manage", "manage", "fallback", "keep"}
+	if at.frozen { // what is kept is not recreated, and the job fails
+		policies = policies[:3]
 	}
-	e.patch = rapid.SampledFrom([]fields{
-		nil, nil, nil, {valuePrefix + "p": "9"}, {valuePrefix + "a": "9"}, {valuePrefix + "b": null, fieldTeam: "9"},
-	}).Draw(t, "patchAfterDeployment")
-	return e
-}
-
-// drawFields returns those that a manifest, or somebody, may give to an object.
-func drawFields(t *rapid.T, at slot) fields {
-	f := fields{}
-	for _, name := range []string{valuePrefix + "a", valuePrefix + "b", fieldTeam} {
-		if value := rapid.SampledFrom([]string{null, "1", "2", ""}).Draw(t, name); value != null {
-			f[name] = value
-		}
-	}
-	if at.kind == kindConfigMap && rapid.IntRange(0, 4).Draw(t, "immutable") == 0 {
-		f[fieldImmutable] = "true"
-	}
-	return f
-}
-
-func (g *game) editSettings(t *rapid.T) {
-	m := g.player(t).model
-	m.strategy = rapid.SampledFrom([]string{"update", "patch", "merge", "mergeOverwrite", "apply", "apply", "apply"}).Draw(t, "strategy")
-	groups := rapid.SampledFrom([]string{groupsDefault, groupsDefault, groupsEmpty, groupsNamespaced, groupsConfigMaps, groupsAll})
-	m.groups, m.groupsDuringUpdate = groups.Draw(t, "deletionGroups"), groups.Draw(t, "deletionGroupsDuringUpdate")
-}
-
-// config returns the provider configuration of an item.
-func (g *game) config(m *modelItem) object {
-	var entries []object
-	for _, at := range slotsOf(m.entries) {
-		e := m.entries[at]
-		settings := object{"policy": e.policy, "recreate": e.recreate, "force": e.force && m.strategy == "apply"}
-		if e.made != "" {
-			settings["annotateBeforeCreate"] = object{"example.org/made": e.made}
-		}
-		if e.patch != nil {
-			settings["patchAfterDeployment"] = g.part(at, e.patch)
-		}
-		entries = append(entries, entry(g.manifest(at, e.fields), settings))
-	}
-	conf := with(configOf(entries...), "updateStrategy", m.strategy)
-	conf = with(conf, "deletionGroups", g.deletionGroups(m.groups))
-	return with(conf, "deletionGroupsDuringUpdate", g.deletionGroups(m.groupsDuringUpdate))
-}
-
-func (g *game) deletionGroups(name string) []any {
-	predefined := func(t string) object { return object{"predefinedResourceGroup": object{"type": t}} }
-	configMaps := func(all bool) object {
-		return object{"customResourceGroup": object{"deleteAllResources": all, "resources": []any{
-			object{"apiVersion": "v1", "kind": "configmaps", "namespaces": []any{g.Namespace}},
-		}}}
-	}
-	switch name {
-	case groupsEmpty:
-		return []any{predefined("empty")}
-	case groupsNamespaced:
-		return []any{predefined("namespaced-resources")}
-	case groupsConfigMaps:
-		return []any{configMaps(false)}
-	case groupsAll:
-		return []any{configMaps(true), predefined("namespaced-resources")}
-	default:
-		return nil
+	p.entries[at] = modelEntry{
+		policy: rapid.SampledFrom(policies).Draw(t, "policy"), value: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value"),
 	}
 }
-
-// The jobs.
 
 func (g *game) reconcile(t *rapid.T) {
-	p := g.player(t)
-	before := g.snapshot()
-	expected := g.model.job(p.model)
-	// How far a job gets that fails anyway depends on how often it is begun.
-	faulty := g.drawFault(t) && expected.succeeds
-	if !faulty {
-		g.strikeAt = 0
+	p := rapid.SampledFrom(g.players).Draw(t, "item")
+	fault, n := g.drawFault(t)
+	g.job(p)
+	g.run(p, plugintest.Reconcile, fault, n)
+	g.check(p)
+
+	g.Requests.Take()
+	result := g.run(p, plugintest.Reconcile, fault, 0)
+	if writes := g.Requests.Writes(); len(writes) > 0 {
+		t.Fatalf("item %s: a second job without a change wrote %v\n%s", p.name, writes, p.item.Spec.Config.Raw)
 	}
-	result := g.run(p, plugintest.Reconcile)
-	if (result.Succeeded != nil) != expected.succeeds {
-		t.Fatalf("item %s: expected success to be %t, but found: %s\n%s", p.model.name, expected.succeeds, result, p.item.Spec.Config.Raw)
-	}
-	if faulty {
-		// What is written twice may look the same at the end.
-		for at := range p.model.ledger {
-			g.model.touched[at] = true
+	for _, c := range result.Conditions {
+		if c.Status == landscaper.ConditionTrue {
+			t.Fatalf("item %s: a second job without a change reports %v", p.name, c)
 		}
 	}
-	g.check(p, before)
-	g.checkDrift(p, result, expected, faulty)
-	if faulty {
-		g.learn(p)
-		return
-	}
-	if expected.succeeds && rapid.Bool().Draw(t, "again") {
-		g.reconcileAgain(p)
-	}
-}
-
-// reconcileAgain runs a job without a change, which writes nothing.
-func (g *game) reconcileAgain(p *player) {
-	g.strikeAt = 0
-	g.Requests.Take()
-	before := g.snapshot()
-	expected := g.model.job(p.model)
-	result := g.run(p, plugintest.Reconcile)
-	if result.Succeeded == nil || expected.drifted {
-		g.t.Fatalf("item %s: a second job: %s; the model: %+v", p.model.name, result, expected)
-	}
-	if writes := g.Requests.Writes(); len(writes) > 0 {
-		g.t.Fatalf("item %s: a second job without a change wrote %v\n%s", p.model.name, writes, p.item.Spec.Config.Raw)
-	}
-	g.check(p, before)
-	g.checkDrift(p, result, expected, false)
+	g.check(p)
 }
 
 func (g *game) deleteItem(t *rapid.T) {
-	g.drawFault(t)
-	g.deleteAs(g.player(t))
+	p := rapid.SampledFrom(g.players).Draw(t, "item")
+	fault, n := g.drawFault(t)
+	g.drop(p, maps.Clone(p.managed))
+	g.run(p, plugintest.Delete, fault, n)
+	g.check(p)
+	p.item = g.itemOf(p.name, nil)
 }
 
 func (g *game) deleteAs(p *player) {
-	before := g.snapshot()
-	g.model.delete(p.model)
-	if result := g.run(p, plugintest.Delete); result.Succeeded == nil {
-		g.t.Fatalf("item %s: delete: %s\n%s", p.model.name, result, p.item.Spec.Config.Raw)
-	}
-	g.check(p, before)
-	g.renew(p)
+	g.drop(p, maps.Clone(p.managed))
+	g.run(p, plugintest.Delete, plugintest.Fault{}, 0)
+	g.check(p)
 }
 
-// drawFault tells whether something is to go wrong in the next job.
-func (g *game) drawFault(t *rapid.T) bool {
-	g.strikeAt = 0
-	if rapid.IntRange(0, 3).Draw(t, "faulty") > 0 {
-		return false
+func (g *game) somebodyChanges(t *rapid.T) {
+	at := rapid.SampledFrom(g.slots).Draw(t, "object")
+	o, ok := g.objects[at]
+	if !ok || at.frozen {
+		t.Skip("there is nothing to change")
 	}
-	g.fault = rapid.SampledFrom([]plugintest.Fault{
+	o.value = "changed"
+	_, err := g.Objects(at.resource).Patch(g.Context(), at.name, types.MergePatchType, g.Marshal(g.part(at, o.value)),
+		metav1.PatchOptions{FieldManager: "somebody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.objects[at] = o
+}
+
+func (g *game) somebodyDeletes(t *rapid.T) {
+	at := rapid.SampledFrom(g.slots).Draw(t, "object")
+	if _, ok := g.objects[at]; !ok {
+		t.Skip("there is no object")
+	}
+	g.Delete(at.resource, at.name)
+	delete(g.objects, at)
+}
+
+func (g *game) somebodyCreates(t *rapid.T) {
+	at := rapid.SampledFrom(g.slots).Draw(t, "object")
+	if _, ok := g.objects[at]; ok {
+		t.Skip("there is an object")
+	}
+	g.Create(at.resource, g.manifest(at, "theirs"))
+	g.create(at, modelObject{value: "theirs"})
+}
+
+// drawFault returns what goes wrong in a job, and at which step; 0 for never.
+func (g *game) drawFault(t *rapid.T) (plugintest.Fault, int) {
+	fault := rapid.SampledFrom([]plugintest.Fault{
 		plugintest.Failed, plugintest.AnswerLost, plugintest.Refused, plugintest.Killed, plugintest.ReadFailed,
 	}).Draw(t, "fault")
-	g.strikeAt = rapid.IntRange(1, 8).Draw(t, "at step")
-	return true
+	return fault, max(0, rapid.IntRange(-6, 6).Draw(t, "at step"))
+}
+
+// The model.
+
+// job carries out a job of an item.
+func (g *game) job(p *player) {
+	orphans := map[slot]modelManaged{}
+	for at, known := range p.managed {
+		if _, wanted := p.entries[at]; !wanted {
+			orphans[at] = known
+		}
+	}
+	for at, e := range p.entries {
+		live, exists := g.objects[at]
+		if exists && e.policy == "fallback" && live.owner != p.name {
+			delete(p.managed, at)
+			continue
+		}
+		if !exists || at.frozen && live.value != e.value {
+			g.create(at, modelObject{})
+		}
+		live = modelObject{id: g.objects[at].id, owner: p.name, value: e.value}
+		g.objects[at], p.managed[at] = live, modelManaged{policy: e.policy, id: live.id}
+	}
+	g.drop(p, orphans)
+}
+
+func (g *game) create(at slot, o modelObject) {
+	g.lastID++
+	o.id = g.lastID
+	g.objects[at] = o
+}
+
+// drop ends the management of objects: what is not to be kept, and nobody else has taken over, is deleted.
+func (g *game) drop(p *player, managed map[slot]modelManaged) {
+	for at, known := range managed {
+		delete(p.managed, at)
+		if known.policy != "keep" && g.objects[at].owner == p.name {
+			delete(g.objects, at)
+		}
+	}
+}
+
+// The deployer.
+
+// run carries a job out to its success, as a host does.
+func (g *game) run(p *player, do plugintest.Operation, fault plugintest.Fault, n int) *sdktest.Result {
+	plugintest.NewJob(p.item)
+	entries := []object{}
+	for _, at := range g.slots {
+		if e, ok := p.entries[at]; ok {
+			entries = append(entries, entry(g.manifest(at, e.value), object{
+				"policy": e.policy, "recreate": at.frozen, "force": p.strategy == "apply",
+			}))
+		}
+	}
+	g.SetConfig(p.item, with(configOf(entries...), "updateStrategy", p.strategy))
+	if n > 0 {
+		g.Disturb(do, p.item, n, fault)
+	}
+	result := g.UntilDone(do, p.item)
+	keepConditions(p.item, result.Conditions)
+	if result.Succeeded == nil {
+		g.t.Fatalf("item %s: expected success, but found: %s\n%s", p.name, result, p.item.Spec.Config.Raw)
+	}
+	return result
+}
+
+func (g *game) manifest(at slot, value string) object {
+	o := g.part(at, value)
+	o["apiVersion"], o["kind"] = at.resource.GroupVersion().String(), at.kind
+	g.set(o, at.name, "metadata", "name")
+	if at.resource != roles {
+		g.set(o, g.Namespace, "metadata", "namespace")
+	}
+	if at.frozen {
+		o["immutable"] = true
+	}
+	return o
+}
+
+// part returns the value alone.
+func (g *game) part(at slot, value string) object {
+	o := object{}
+	g.set(o, base64.StdEncoding.EncodeToString([]byte(value)), at.valuePath()...)
+	return o
+}
+
+// valuePath is where an object has its value, which is base64 for the sake of Secrets.
+func (s slot) valuePath() []string {
+	if s.resource == roles {
+		return []string{"metadata", "annotations", "value"}
+	}
+	return []string{"data", "value"}
+}
+
+func (g *game) set(o object, value string, path ...string) {
+	if err := unstructured.SetNestedField(o, value, path...); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// check compares the target and the provider status with the model.
+func (g *game) check(p *player) {
+	want, got := map[string]modelObject{}, map[string]modelObject{}
+	for at, o := range g.objects {
+		want[at.kind+" "+at.name] = o
+	}
+	for _, at := range g.slots {
+		// One by one: lists have to wait until the cache of the API server is up to date.
+		live, err := g.Objects(at.resource).Get(g.Context(), at.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		got[at.kind+" "+at.name] = g.objectOf(at, live)
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(modelObject{})); diff != "" {
+		g.t.Fatalf("after a job of item %s: -want +got:\n%s\n%s", p.name, diff, p.item.Spec.Config.Raw)
+	}
+	var managed, listed []string
+	for at, known := range p.managed {
+		managed = append(managed, strings.Join([]string{at.kind, at.name, known.policy, string(g.uids[known.id])}, " "))
+	}
+	var status v1alpha2.ProviderStatus
+	if p.item.Status.ProviderStatus != nil {
+		mustParse(g, p.item.Status.ProviderStatus.Raw, &status)
+	}
+	for _, m := range status.ManagedResources {
+		listed = append(listed, strings.Join([]string{m.Resource.Kind, m.Resource.Name, string(m.Policy), string(m.Resource.UID)}, " "))
+	}
+	slices.Sort(managed)
+	slices.Sort(listed)
+	if diff := cmp.Diff(managed, listed); diff != "" {
+		g.t.Fatalf("item %s manages: -want +got:\n%s\n%s", p.name, diff, p.item.Spec.Config.Raw)
+	}
+}
+
+// objectOf returns an object as the model has it. A uid that is not that of the model's object has the id 0.
+func (g *game) objectOf(at slot, live *unstructured.Unstructured) modelObject {
+	expected := g.objects[at]
+	if _, known := g.uids[expected.id]; !known && !slices.Contains(slices.Collect(maps.Values(g.uids)), live.GetUID()) {
+		g.uids[expected.id] = live.GetUID()
+	}
+	o := modelObject{owner: strings.TrimPrefix(live.GetLabels()[owner.Label], g.Namespace+".")}
+	if g.uids[expected.id] == live.GetUID() {
+		o.id = expected.id
+	}
+	encoded, _, err := unstructured.NestedString(live.Object, at.valuePath()...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	value, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	o.value = string(value)
+	return o
 }

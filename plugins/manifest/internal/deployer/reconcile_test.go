@@ -2,15 +2,11 @@ package deployer_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -27,7 +23,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestCreateUpdateAndDrift(t *testing.T) {
+// TestCreateOnce: an object costs one request to create, and one in each job that finds nothing to do.
+func TestCreateOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(config(w.configMap("settings", object{"a": "1", "b": "2"})))
@@ -55,187 +52,6 @@ func TestCreateUpdateAndDrift(t *testing.T) {
 	if got := w.MustGet(configMaps, "settings").GetResourceVersion(); got != created.GetResourceVersion() {
 		t.Error("a job without a change wrote the object")
 	}
-
-	w.SetConfig(item, config(w.configMap("settings", object{"a": "1"})))
-	w.mustSucceed(item)
-	if diff := cmp.Diff(object{"a": "1"}, w.MustGet(configMaps, "settings").Object["data"]); diff != "" {
-		t.Errorf("a field that was removed from the manifest must go: -want +got:\n%s", diff)
-	}
-
-	w.Patch(configMaps, "settings", `{"data":{"a":"changed"},"metadata":{"labels":null}}`)
-	w.mustSucceed(item)
-	repaired := w.MustGet(configMaps, "settings")
-	if diff := cmp.Diff(object{"a": "1"}, repaired.Object["data"]); diff != "" {
-		t.Errorf("drift must be repaired: -want +got:\n%s", diff)
-	}
-	labels := map[string]string{
-		"pergola.dev/deployitem": w.Namespace + ".item", "manifest.deployer.landscaper.gardener.cloud/deployitem": "item",
-	}
-	if diff := cmp.Diff(labels, repaired.GetLabels()); diff != "" {
-		t.Errorf("the labels must be back: -want +got:\n%s", diff)
-	}
-
-	if err := w.Objects(configMaps).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.mustSucceed(item)
-	if w.Get(configMaps, "settings") == nil {
-		t.Error("a deleted object must be created again")
-	}
-}
-
-func TestUnchangedObjectsAreNotWritten(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	secret := object{
-		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "secret", "namespace": w.Namespace},
-		"stringData": object{"password": "hunter2"},
-	}
-	service := object{
-		"apiVersion": "v1", "kind": "Service", "metadata": object{"name": "service", "namespace": w.Namespace},
-		"spec": object{"selector": object{"app": "a"}, "ports": []any{object{"port": 80}}},
-	}
-	job := object{
-		"apiVersion": "batch/v1", "kind": "Job", "metadata": object{"name": "job", "namespace": w.Namespace},
-		"spec": object{"suspend": true, "template": object{"spec": object{
-			"restartPolicy": "Never", "containers": []any{object{"name": "main", "image": "busybox"}},
-		}}},
-	}
-	item := w.item(with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
-	w.mustSucceed(item)
-	w.Requests.Take()
-
-	w.mustSucceed(item)
-	for _, request := range w.Requests.Take() {
-		if !strings.HasPrefix(request, http.MethodGet) {
-			t.Errorf("a job without a change sent %s", request)
-		}
-	}
-
-	// Replicas are not named in the manifest and belong to whoever scales; the secret's password is, if in another field.
-	w.Patch(deployments, "web", `{"spec":{"replicas":3}}`)
-	w.Patch(secrets, "secret", `{"data":{"password":"bm90IGh1bnRlcg=="}}`)
-	w.Requests.Take()
-	w.mustSucceed(item)
-	writes := w.Requests.Writes()
-	if diff := cmp.Diff([]string{"PUT /api/v1/namespaces/" + w.Namespace + "/secrets/secret"}, writes); diff != "" {
-		t.Errorf("writes after drift: -want +got:\n%s", diff)
-	}
-	if replicas, _, _ := unstructured.NestedInt64(w.MustGet(deployments, "web").Object, "spec", "replicas"); replicas != 3 {
-		t.Errorf("expected the replicas to be left alone, but found %d", replicas)
-	}
-
-	// A change of each kind that the API server would refuse without the fields that it filled in.
-	for _, o := range []object{service, job} {
-		o["metadata"].(object)["annotations"] = object{"changed": "yes"}
-	}
-	w.SetConfig(item, with(config(w.deployment("web", "nginx"), secret, service, job), "readinessChecks", object{"disableDefault": true}))
-	w.mustSucceed(item)
-	if w.MustGet(services, "service").GetAnnotations()["changed"] != "yes" || w.MustGet(jobs, "job").GetAnnotations()["changed"] != "yes" {
-		t.Error("expected Service and Job to be updated")
-	}
-}
-
-func TestRevokedRules(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.Namespace}}
-	rules := []any{object{"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"get"}}}
-	item := w.item(config(with(role, "rules", rules)))
-	w.mustSucceed(item)
-	if diff := cmp.Diff(rules, w.MustGet(roles, w.Namespace).Object["rules"]); diff != "" {
-		t.Errorf("rules: -want +got:\n%s", diff)
-	}
-	w.SetConfig(item, config(role))
-	w.mustSucceed(item)
-	if got := w.MustGet(roles, w.Namespace).Object["rules"]; got != nil {
-		t.Errorf("expected the rules to be revoked, but found %v", got)
-	}
-
-	// There is no controller; the rules are given as it would.
-	aggregated := with(role, "aggregationRule", object{"clusterRoleSelectors": []any{object{"matchLabels": object{"a": "b"}}}})
-	w.SetConfig(item, config(aggregated))
-	w.mustSucceed(item)
-	patch, err := json.Marshal(object{"rules": rules})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Patch(roles, w.Namespace, string(patch))
-	aggregated["metadata"] = object{"name": w.Namespace, "annotations": object{"changed": "yes"}}
-	w.SetConfig(item, config(aggregated))
-	w.mustSucceed(item)
-	if diff := cmp.Diff(rules, w.MustGet(roles, w.Namespace).Object["rules"]); diff != "" {
-		t.Errorf("rules of an aggregated role: -want +got:\n%s", diff)
-	}
-}
-
-func TestForeignFinalizersAndOwnersSurvive(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("a", object{"a": "1"})))
-	w.mustSucceed(item)
-	w.Patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/keep"],"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"1"}]}}`)
-	w.SetConfig(item, config(w.configMap("a", object{"a": "2"})))
-	w.mustSucceed(item)
-	o := w.MustGet(configMaps, "a")
-	if diff := cmp.Diff([]string{"example.org/keep"}, o.GetFinalizers()); diff != "" {
-		t.Errorf("finalizers: -want +got:\n%s", diff)
-	}
-	if len(o.GetOwnerReferences()) != 1 {
-		t.Errorf("expected the owner to stay, but found %v", o.GetOwnerReferences())
-	}
-	w.Patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
-}
-
-func TestCustomResourceWithItsDefinition(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.custom("Widget", "w"), w.crd("Widget")))
-	w.mustSucceed(item)
-	widgets := schema.GroupVersionResource{Group: w.group(), Version: "v1", Resource: "widgets"}
-	if w.Get(widgets, "w") == nil {
-		t.Fatal("expected the custom resource to exist")
-	}
-	w.Requests.Take()
-	w.mustSucceed(item)
-	if got := w.Requests.Take(); len(got) != 2 {
-		t.Errorf("expected two requests of a job without a change, but found %v", got)
-	}
-	deleted := w.UntilDone(plugintest.Delete, item)
-	if deleted.Succeeded == nil {
-		t.Fatalf("expected the deletion to succeed, but found: %s", deleted)
-	}
-	if w.Get(crds, "widgets."+w.group()) != nil {
-		t.Error("expected the definition to be gone")
-	}
-	deletions := slices.DeleteFunc(w.Requests.Take(), func(r string) bool { return !strings.HasPrefix(r, http.MethodDelete) })
-	want := []string{
-		"DELETE /apis/" + w.group() + "/v1/namespaces/" + w.Namespace + "/widgets/w",
-		"DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + w.group(),
-	}
-	if diff := cmp.Diff(want, slices.Compact(deletions)); diff != "" {
-		t.Errorf("deletions: -want +got:\n%s", diff)
-	}
-}
-
-func TestListAndDefaultNamespace(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	// Names in the default namespace are shared by all tests.
-	homeless := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.Namespace}}
-	item := w.item(config(object{"apiVersion": "v1", "kind": "List", "items": []any{w.configMap("a", nil), homeless}}))
-	w.mustSucceed(item)
-	if w.Get(configMaps, "a") == nil {
-		t.Error("expected the items of a List to be created")
-	}
-	if _, err := w.Admin.Resource(configMaps).Namespace("default").Get(t.Context(), w.Namespace, metav1.GetOptions{}); err != nil {
-		t.Errorf("expected an object without a namespace in the default one: %v", err)
-	}
-	again := object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": w.Namespace, "namespace": "default"}}
-	w.SetConfig(item, config(homeless, again))
-	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "manifests[1].manifest", "already in manifests[0].manifest")
-	w.SetConfig(item, config())
-	w.mustSucceed(item)
 }
 
 func TestDeletedBehindTheBack(t *testing.T) {
@@ -287,30 +103,6 @@ func TestReadiness(t *testing.T) {
 	w.mustSucceed(item)
 }
 
-func TestOlderProviderStatus(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, reason := range []string{"flat", "nested"} {
-		o := w.configMap(reason, nil)
-		o["metadata"].(object)["labels"] = object{"manifest.deployer.landscaper.gardener.cloud/deployitem": "item"}
-		if _, err := w.Objects(configMaps).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	item := w.item(config(w.configMap("new", nil)))
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{
-		"apiVersion": "manifest.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderStatus", "managedResources": [
-			{"apiVersion": "v1", "kind": "ConfigMap", "name": "flat", "namespace": "` + w.Namespace + `"},
-			{"policy": "manage", "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "nested", "namespace": "` + w.Namespace + `"}}]}`)}
-	result := w.mustSucceed(item)
-	if w.Get(configMaps, "flat") != nil || w.Get(configMaps, "nested") != nil {
-		t.Error("expected the objects of the older provider status to be deleted")
-	}
-	if !strings.Contains(string(result.ProviderStatus), "/v1alpha2") {
-		t.Errorf("expected the newer form, but found %s", result.ProviderStatus)
-	}
-}
-
 func TestV1alpha1WithExports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -345,31 +137,78 @@ func TestKindThatComesLater(t *testing.T) {
 	})
 }
 
-// TestKindThatVanishes lets a kind go that the client believes to know: the call that finds out is retried, and then knows.
-func TestKindThatVanishes(t *testing.T) {
+// TestSteps: the progress of a job tells what it does, one step after the other.
+func TestSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	definition := w.item(config(w.crd("Ghost")))
-	w.mustSucceed(definition)
-	first := w.item(config(w.custom("Ghost", "first")))
-	w.mustSucceed(first)
-	if result := w.UntilDone(plugintest.Delete, definition); result.Succeeded == nil {
-		t.Fatalf("expected the deletion to succeed, but found: %s", result)
+	item := w.item(config(w.configMap("orphan", nil)))
+	w.mustSucceed(item)
+	w.SetConfig(item, with(config(w.deployment("web", "nginx")), "exports", []any{export("x", ".data.x", w.Namespace, "later")}))
+
+	var steps []string
+	note := func() {
+		t.Helper()
+		for _, m := range w.Do(plugintest.Reconcile, item).Messages {
+			if m.Progress != nil {
+				steps = append(steps, m.Progress.Step)
+			}
+		}
 	}
-	second := w.item(config(w.custom("Ghost", "second")))
-	w.MustFail(w.Do(plugintest.Reconcile, second), nil, "apply Ghost "+w.Namespace+"/second")
-	w.MustFail(w.Do(plugintest.Reconcile, second), nil, "UnknownKind", "serves no kind Ghost")
+	note()
+	w.ready("web")
+	note()
+	// A look that finds everything applied says nothing of it: what is waited for is to be seen.
+	want := []string{"Apply", "CleanUp", "Readiness", "Export"}
+	if diff := cmp.Diff(want, slices.Compact(steps)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
 
-func TestErrorsOfTheTarget(t *testing.T) {
+// check is a custom readiness check of ConfigMaps of the test's namespace.
+func (w *world) check(requirement object, names ...string) object {
+	var selected []any
+	for _, name := range names {
+		selected = append(selected, object{"apiVersion": "v1", "kind": "ConfigMap", "name": name, "namespace": w.Namespace})
+	}
+	return object{"custom": []any{object{"name": "check", "resourceSelector": selected, "requirements": []any{requirement}}}}
+}
+
+// TestChecksOfManagedObjects judges what the item itself has applied, as it was just read.
+func TestChecksOfManagedObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := w.configMap("a", nil)
-	o["metadata"].(object)["namespace"] = w.Namespace + "-missing"
-	w.MustFail(w.Do(plugintest.Reconcile, w.item(config(o))), nil, "apply ConfigMap", "not found")
-	w.MustFail(w.Do(plugintest.Reconcile, w.item(config(w.custom("Ghost", "g")))), nil,
-		"UnknownKind", "manifests[0].manifest", "Ghost "+w.Namespace+"/g", w.group()+"/v1")
-	unauthorized := []landscaper.ErrorCode{landscaper.ErrorUnauthorized}
-	w.Call.Target = w.Target("cluster", anonymous())
-	w.MustFail(w.Do(plugintest.Reconcile, w.item(config(w.configMap("a", nil)))), unauthorized, "credentials")
+	done := object{"jsonPath": ".metadata.annotations.state", "operator": "==", "values": []any{object{"value": "done"}}}
+	item := w.item(with(config(w.configMap("a", nil)), "readinessChecks", w.check(done, "a")))
+	w.mustWait(w.Do(plugintest.Reconcile, item), "ConfigMap "+w.Namespace+"/a")
+	w.Requests.Take()
+	// The list of objects must not grow from one look to the next.
+	for range 3 {
+		w.mustWait(w.Do(plugintest.Reconcile, item), "ConfigMap "+w.Namespace+"/a")
+		if got := w.Requests.Take(); len(got) != 1 {
+			t.Errorf("expected a look to cost one request, but found %v", got)
+		}
+	}
+	w.Patch(configMaps, "a", `{"metadata":{"annotations":{"state":"done"}}}`)
+	w.mustSucceed(item)
+}
+
+func (w *world) setStatus(resource schema.GroupVersionResource, name string, status object) {
+	w.Helper()
+	patch, err := json.Marshal(object{"status": status})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Patch(resource, name, string(patch), "status")
+}
+
+func TestEmptyAnnotationsAreSavedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(configOf(entry(w.configMap("a", nil), object{"annotateBeforeDelete": object{}})))
+	w.mustSucceed(item)
+	w.Requests.Take()
+	result := w.Do(plugintest.Reconcile, item)
+	if slices.Contains(w.Requests.Steps(), plugintest.StepSave) {
+		t.Errorf("saved %s", result.ProviderStatus)
+	}
 }

@@ -51,15 +51,10 @@ func TestSchedules(t *testing.T) {
 		want   opinion
 	}{
 		"none":       {reason: "schedules are optional", config: good, want: opinionNone},
-		"empty":      {reason: "an empty one is none", config: scheduled(object{}), want: opinionNone},
-		"null":       {reason: "and so is null", config: scheduled(nil), want: opinionNone},
+		"no config":  {reason: "and so is all else", want: opinionNone},
 		"every, due": {reason: "the interval counts from the start of the last job", config: scheduled(object{"every": "30m"}), want: opinionDue},
-		"every":      {reason: "the host looks again when it is over", config: scheduled(object{"every": "1000h"}), want: opinionLater},
-		"cron, due":  {reason: "a minute has begun in the last hour", config: scheduled(object{"cron": "* * * * *"}), want: opinionDue},
 		"cron":       {reason: "an interval may be given to cron, too", config: scheduled(object{"cron": "@every 1000h"}), want: opinionLater},
-		"never":      {reason: "there is no such day", config: scheduled(object{"cron": "0 0 30 2 *"}), want: opinionNone},
 		"both":       {reason: "a wrong schedule is none; the job has failed over it", config: scheduled(object{"every": "30m", "cron": "* * * * *"}), want: opinionNone},
-		"bad cron":   {reason: "the same goes for one that cannot be parsed", config: scheduled(object{"cron": "CRON_TZ=UTC"}), want: opinionNone},
 		"bad type":   {reason: "and for one that cannot be read", config: scheduled(object{"every": 30}), want: opinionNone},
 		"rest unknown": {
 			reason: "the rest of the configuration does not count", config: with(scheduled(object{"every": "30m"}), "manifests", "unreadable"),
@@ -70,10 +65,12 @@ func TestSchedules(t *testing.T) {
 			config: with(scheduled(object{"every": "30m"}), "apiVersion", "manifest.deployer.landscaper.gardener.cloud/v1alpha1"),
 			want:   opinionNone,
 		},
-		"kind": {reason: "nor have other kinds", config: with(scheduled(object{"every": "30m"}), "kind", "Configuration"), want: opinionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			item := w.item(c.config)
+			if c.config == nil {
+				item.Spec.Config = nil
+			}
 			item.Status.JobIDFinished = item.Status.JobID
 			item.Status.LastReconcileTime = &hourAgo
 			outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
@@ -84,39 +81,6 @@ func TestSchedules(t *testing.T) {
 				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
 			}
 		})
-	}
-}
-
-// TestScheduleWithoutConfiguration has nothing to read a schedule from.
-func TestScheduleWithoutConfiguration(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(nil)
-	item.Spec.Config = nil
-	now := landscaper.Now()
-	item.Status.JobIDFinished, item.Status.LastReconcileTime = item.Status.JobID, &now
-	outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := opinionOf(t, outcomes); got != opinionNone {
-		t.Errorf("expected no opinion, but found %q", got)
-	}
-}
-
-func TestJobWithSchedule(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for reason, schedule := range map[string]object{
-		"a schedule is none of the job's business": {"every": "1m"},
-		"an empty one is allowed":                  {},
-	} {
-		result := w.mustSucceed(w.item(with(config(w.configMap("a", nil)), "continuousReconcile", schedule)))
-		for _, m := range result.Messages {
-			if m.Event != nil {
-				t.Errorf("%s: expected no event, but found %+v", reason, m.Event)
-			}
-		}
 	}
 }
 

@@ -24,9 +24,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 var (
-	configMaps, secrets, services = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Services
-	deployments, jobs             = plugintest.Deployments, plugintest.Jobs
-	namespaces, roles, crds       = plugintest.Namespaces, plugintest.ClusterRoles, plugintest.CRDs
+	configMaps, secrets     = plugintest.ConfigMaps, plugintest.Secrets
+	deployments, jobs       = plugintest.Deployments, plugintest.Jobs
+	namespaces, roles, crds = plugintest.Namespaces, plugintest.ClusterRoles, plugintest.CRDs
 )
 
 // world is what one test plays in: a host with a manifest deployer.
