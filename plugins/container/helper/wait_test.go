@@ -87,7 +87,7 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 		"no directories": {"the image may remove them", []made{func(p *place) error { return os.RemoveAll(shared(p, layout.State)) }}, layout.Report{}, nil},
 		"state with a link": {
 			"it leads out, and the exports are good", []made{link(layout.State + "/a"), file(layout.State+"/b", "s3cr3t"), file(layout.Exports, "s3cr3t")},
-			layout.Report{Exported: true, StateFailed: true}, []string{stateFails + `"state/a" is a symbolic link, but only regular files`},
+			layout.Report{Exported: true, StateFailed: true}, []string{stateFails + `"state/a" is a symbolic link, but only a regular file`},
 		},
 		"state is too large": {
 			"four chunks are allowed", []made{file(layout.State+"/a", noise(4*layout.ChunkBytes))}, layout.Report{StateFailed: true},
@@ -114,7 +114,7 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 		},
 		"exports are too long": {
 			"a Secret has an end", []made{file(layout.Exports, strings.Repeat("x", 1001))},
-			layout.Report{}, []string{`the exports are not taken: "exports/values" has 1001 bytes, but 1000 are allowed; export less`},
+			layout.Report{}, []string{`the exports are not taken: "exports/values" has more than the 1000 bytes that are allowed; export less`},
 		},
 		"longest exports": {"that is allowed", []made{file(layout.Exports, strings.Repeat("x", 1000))}, layout.Report{Exported: true}, nil},
 		"both": {

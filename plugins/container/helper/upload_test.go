@@ -138,20 +138,3 @@ func TestForbiddenForAWhile(t *testing.T) {
 		})
 	}
 }
-
-func TestBecause(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ reason, answer, want string }{
-		{"the API server says why", `{"message":"exceeded quota: q"}`, ": exceeded quota: q"},
-		{"it says it in one line", `{"message":"a\n\u0000\tb"}`, ": a b"},
-		{"it need not", `{}`, ""},
-		{"something else may answer", `<html>`, ""},
-	} {
-		t.Run(c.reason, func(t *testing.T) {
-			t.Parallel()
-			if got := because([]byte(c.answer)); got != c.want {
-				t.Errorf("expected %q, but found %q", c.want, got)
-			}
-		})
-	}
-}
