@@ -7,9 +7,7 @@ import (
 	"context"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -34,6 +32,6 @@ func Serve(version string, opts ...Option) {
 		opt(&o)
 	}
 	defer tracing.Start(context.Background(), name, version)()
-	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(settings.Schema),
-		sdk.ProviderConfigSchema(v1alpha1.Type, config.Schema), sdk.ContextCredentials(), sdk.HostClusterAccess())
+	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(deployer.SettingsSchema),
+		sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema), sdk.ContextCredentials(), sdk.HostClusterAccess())
 }

@@ -1,8 +1,9 @@
-// Package run describes what is created in a cluster to run a container once: names and labels, and the objects themselves. It creates
-// nothing.
-package run
+// Package pod is what runs a container once: the Pod and the objects that it needs, what is done with them in a cluster, and
+// what a Pod shows of how far it has come and why it has failed.
+package pod
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -65,9 +66,9 @@ const (
 	Finalizer               = upstream + "finalizer"
 	stateChunksAnnotation   = "container.pergola.dev/chunks"
 	hashLength              = 10
-	longestName             = 63 // it is also the host name of the Pod
-	mostReadable            = longestName - hashLength - 1
-	readableNamespacePart   = mostReadable / 2
+	maxName                 = 63 // it is also the host name of the Pod
+	maxReadable             = maxName - hashLength - 1
+	readableNamespacePart   = maxReadable / 2
 	unreadable              = "item"
 	installationPlaceholder = "unknown"
 )
@@ -76,6 +77,8 @@ const (
 type Identity struct {
 	// Installation is that of sdk.HostCluster.
 	Installation string
+	// PodNamespace is where the Pod is, and all that belongs to it.
+	PodNamespace string
 	// Namespace, Name and UID of the deploy item, and its generation.
 	Namespace, Name string
 	UID             types.UID
@@ -95,11 +98,11 @@ func (i Identity) RunName() string {
 
 // readable is the part of a name that is for people.
 func readable(namespace, name string) string {
-	if len(namespace)+1+len(name) > mostReadable && len(namespace) > readableNamespacePart {
-		namespace = namespace[:max(readableNamespacePart, mostReadable-1-len(name))]
+	if len(namespace)+1+len(name) > maxReadable && len(namespace) > readableNamespacePart {
+		namespace = namespace[:max(readableNamespacePart, maxReadable-1-len(name))]
 	}
 	text := strings.ReplaceAll(namespace+"-"+name, ".", "-")
-	text = strings.Trim(text[:min(len(text), mostReadable)], "-")
+	text = strings.Trim(text[:min(len(text), maxReadable)], "-")
 	if len(validation.IsDNS1123Label(text)) > 0 {
 		return unreadable
 	}
@@ -114,30 +117,29 @@ func oldStateName(run string, number int) string {
 }
 func pullName(run string) string { return run + "-pull" }
 
-// AccessName is the name of the Secret with what the wait container needs for its uploads.
-func AccessName(run string) string { return run + "-access" }
+// accessName is the name of the Secret with what the wait container needs for its uploads.
+func accessName(run string) string { return run + "-access" }
 
 // ResultName is the name of the Secret that the run's result is in.
 func ResultName(run string) string { return run + "-result" }
 
 // Labels returns those of a part of the run.
 func (i Identity) Labels(part string) map[string]string {
-	all := i.owner().Labels()
+	all := owner.Owner{Namespace: i.Namespace, Name: i.Name}.Labels()
 	all[InstallationLabel] = installationValue(i.Installation)
 	all[ItemLabel] = string(i.UID)
 	all[RunLabel] = i.RunName()
 	all[PartLabel] = part
-	if part == PartPod || part == PartState {
-		all[UpstreamNameLabel] = owner.LabelValue(i.Name)
-		all[UpstreamItemName] = owner.LabelValue(i.Name)
-		all[UpstreamItemNamespace] = owner.LabelValue(i.Namespace)
-	}
 	switch part {
 	case PartPod:
 		all[UpstreamItemGeneration] = strconv.FormatInt(i.Generation, 10)
 	case PartState:
 		all[UpstreamTypeLabel] = UpstreamTypeState
+	default:
+		return all
 	}
+	all[UpstreamNameLabel] = owner.LabelValue(i.Name)
+	all[UpstreamItemName], all[UpstreamItemNamespace] = owner.LabelValue(i.Name), owner.LabelValue(i.Namespace)
 	return all
 }
 
@@ -146,14 +148,9 @@ func (i Identity) Annotations() map[string]string {
 	return map[string]string{NameAnnotation: i.Name, NamespaceAnnotation: i.Namespace, JobAnnotation: i.JobID}
 }
 
-func (i Identity) owner() owner.Owner { return owner.Owner{Namespace: i.Namespace, Name: i.Name} }
-
 // installationValue is a label for an installation, of which a host may know nothing.
 func installationValue(installation string) string {
-	if installation == "" {
-		return installationPlaceholder
-	}
-	return installation
+	return cmp.Or(installation, installationPlaceholder)
 }
 
 // Selector is a label selector, as a request has it.
@@ -171,10 +168,10 @@ func OfInstallation(installation string) Selector {
 }
 
 // ResultOf selects the result of a run.
-func ResultOf(uid types.UID, name string) Selector { return OfRun(uid, name).OfPart(PartResult) }
+func ResultOf(uid types.UID, name string) Selector { return OfRun(uid, name).ofPart(PartResult) }
 
 // StateOf selects the state that a run has left.
-func StateOf(uid types.UID, name string) Selector { return OfRun(uid, name).OfPart(PartState) }
+func StateOf(uid types.UID, name string) Selector { return OfRun(uid, name).ofPart(PartState) }
 
 // Obsolete selects what nobody needs of a run that is over, whatever other runs there are: all that is temporary, and its own state and the one
 // that it has begun with unless they are the one that is kept; nil for none.
@@ -211,14 +208,12 @@ func KeptPods(uid types.UID, lastRun string) Selector {
 	return OfItem(uid).and(PartLabel + "=" + PartKept).and(RunLabel + "!=" + lastRun)
 }
 
-// UpstreamStates selects the states that Landscaper has left for the deploy item, and those of this deployer.
-func (i Identity) UpstreamStates() Selector {
+// LeftByUpstream selects the states that Landscaper has left for the deploy item. Those of this deployer have its own labels.
+func (i Identity) LeftByUpstream() Selector {
 	return Selector(UpstreamTypeLabel + "=" + UpstreamTypeState).
-		and(UpstreamItemName + "=" + owner.LabelValue(i.Name)).and(UpstreamItemNamespace + "=" + owner.LabelValue(i.Namespace))
+		and(UpstreamItemName + "=" + owner.LabelValue(i.Name)).
+		and(UpstreamItemNamespace + "=" + owner.LabelValue(i.Namespace)).and("!" + ItemLabel)
 }
-
-// LeftByUpstream selects the states that Landscaper has left for the deploy item.
-func (i Identity) LeftByUpstream() Selector { return i.UpstreamStates().and("!" + ItemLabel) }
 
 // SecretsOf selects the Secrets of a state of the deploy item. Names alone do not tell whose a Secret is: who may write the
 // status of the item could name any.
@@ -229,12 +224,6 @@ func (i Identity) SecretsOf(s *v1alpha1.State) Selector {
 	return StateOf(i.UID, s.ID)
 }
 
-// OfPart selects one part of what s selects.
-func (s Selector) OfPart(part string) Selector { return s.and(PartLabel + "=" + part) }
+func (s Selector) ofPart(part string) Selector { return s.and(PartLabel + "=" + part) }
 
 func (s Selector) and(requirement string) Selector { return s + "," + Selector(requirement) }
-
-// String names the run for messages.
-func (i Identity) String() string {
-	return fmt.Sprintf("%s of deploy item %s/%s for job %s", i.Operation, i.Namespace, i.Name, i.JobID)
-}

@@ -1,39 +1,53 @@
-package settings_test
+package deployer
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/internal/schematest"
 )
 
 const head = "apiVersion: container.pergola.dev/v1alpha1\nkind: ContainerConfiguration\n"
 
-// defaults returns the settings of an operator who says nothing, with changes.
-func defaults(changes ...func(*settings.Settings)) settings.Settings {
-	s := settings.Settings{
-		Strict: true, ImagePullPatience: time.Minute, StateBytes: 10_485_760, ExportBytes: 524_288,
-	}
+// settingsWith returns the settings of an operator who says nothing, with changes.
+func settingsWith(changes ...func(*settings)) settings {
+	s := settings{patience: time.Minute, stateBytes: 10_485_760, exportBytes: 524_288}
 	for _, change := range changes {
 		change(&s)
 	}
 	return s
 }
 
+// diffSettings compares settings but for the texts whose meaning they have.
+func diffSettings(want, got settings) string {
+	return cmp.Diff(want, got, cmp.AllowUnexported(settings{}), cmpopts.IgnoreFields(settingsDocument{}, "TypeMeta", "ImagePullPatience", "Limits"),
+		cmp.Transformer("text", func(m json.RawMessage) string { return string(m) }))
+}
+
+var settingsSchema = schematest.New(SettingsSchema)
+
+func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
+	t.Parallel()
+	settingsSchema.MustHaveFields(t, reflect.TypeFor[settingsDocument](), reflect.TypeFor[corev1.ResourceRequirements]())
+}
+
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason, document string
-		want             settings.Settings
+		want             settings
 	}{
-		"nothing": {reason: "an operator who says nothing gets the defaults", want: defaults()},
-		"head":    {reason: "a document may leave everything out", document: head, want: defaults()},
+		"nothing": {reason: "an operator who says nothing gets the defaults", want: settingsWith()},
+		"head":    {reason: "a document may leave everything out", document: head, want: settingsWith()},
 		"everything": {
 			reason: "what is said counts",
 			document: head + `
@@ -50,63 +64,60 @@ imagePullPatience: 1m30s
 limits: {state: 1M, exports: 1.5Ki}
 garbageCollection: {disable: true}
 `,
-			want: settings.Settings{
-				Namespace: "runs", DefaultImage: "image:1",
-				Init:            settings.HelperConfiguration{Image: "helper:1", Command: []string{"/helper"}, Args: []string{"init", "-v"}, ImagePullPolicy: corev1.PullAlways},
-				Wait:            settings.HelperConfiguration{Image: "helper:2", Command: []string{"/wait"}, Args: []string{"wait"}, ImagePullPolicy: corev1.PullNever},
-				ServiceAccounts: []string{"a", "b.c"},
-				Resources:       corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
-				PodTemplate:     json.RawMessage(`{"metadata":{"annotations":{"c":"d"},"labels":{"a":"b"}},"spec":{"nodeName":"e"}}`),
-				KeepPod:         true, ImagePullPatience: 90 * time.Second, StateBytes: 1_000_000, ExportBytes: 1536, NoGarbageCollection: true,
-			},
+			want: settingsWith(func(s *settings) {
+				s.Strict, s.Namespace, s.DefaultImage, s.ServiceAccounts = new(false), "runs", "image:1", []string{"a", "b.c"}
+				s.InitContainer = pod.Helper{Image: "helper:1", Command: []string{"/helper"}, Args: []string{"init", "-v"}, ImagePullPolicy: corev1.PullAlways}
+				s.WaitContainer = pod.Helper{Image: "helper:2", Command: []string{"/wait"}, Args: []string{"wait"}, ImagePullPolicy: corev1.PullNever}
+				s.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
+				s.PodTemplate = json.RawMessage(`{"metadata":{"annotations":{"c":"d"},"labels":{"a":"b"}},"spec":{"nodeName":"e"}}`)
+				s.Debug.KeepPod, s.GarbageCollection.Disable = true, true
+				s.patience, s.stateBytes, s.exportBytes = 90*time.Second, 1_000_000, 1536
+			}),
 		},
 		"one image": {
 			reason: "both containers are the same helper", document: head + "initContainer: {image: a, imagePullPolicy: Always}\n",
-			want: defaults(func(s *settings.Settings) {
-				s.Init = settings.HelperConfiguration{Image: "a", ImagePullPolicy: corev1.PullAlways}
-				s.Wait = settings.HelperConfiguration{Image: "a"}
+			want: settingsWith(func(s *settings) {
+				s.InitContainer = pod.Helper{Image: "a", ImagePullPolicy: corev1.PullAlways}
+				s.WaitContainer = pod.Helper{Image: "a"}
 			}),
 		},
 		"other arguments": {
 			reason: "the image is that of the init container, whatever else is said", document: head + "initContainer: {image: a}\nwaitContainer: {args: [b]}\n",
-			want: defaults(func(s *settings.Settings) {
-				s.Init = settings.HelperConfiguration{Image: "a"}
-				s.Wait = settings.HelperConfiguration{Image: "a", Args: []string{"b"}}
+			want: settingsWith(func(s *settings) {
+				s.InitContainer = pod.Helper{Image: "a"}
+				s.WaitContainer = pod.Helper{Image: "a", Args: []string{"b"}}
 			}),
 		},
 		"least": {
 			reason: "the bounds themselves are allowed", document: head + "imagePullPatience: 0s\nlimits: {state: 1Ki, exports: 1Ki}\n",
-			want: defaults(func(s *settings.Settings) { s.ImagePullPatience, s.StateBytes, s.ExportBytes = 0, 1024, 1024 }),
+			want: settingsWith(func(s *settings) { s.patience, s.stateBytes, s.exportBytes = 0, 1024, 1024 }),
 		},
 		"most": {
 			reason: "the upper ones are, too", document: head + "imagePullPatience: 1h\nlimits: {state: 100Mi, exports: 960Ki}\n",
-			want: defaults(func(s *settings.Settings) {
-				s.ImagePullPatience, s.StateBytes, s.ExportBytes = time.Hour, 104_857_600, 983_040
+			want: settingsWith(func(s *settings) {
+				s.patience, s.stateBytes, s.exportBytes = time.Hour, 104_857_600, 983_040
 			}),
 		},
 		"JSON": {
 			reason: "the host hands JSON over", document: `{"apiVersion":"container.pergola.dev/v1alpha1","kind":"ContainerConfiguration","namespace":"a"}`,
-			want: defaults(func(s *settings.Settings) { s.Namespace = "a" }),
+			want: settingsWith(func(s *settings) { s.Namespace = "a" }),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, problems := settings.Load([]byte(c.document))
+			got, problems := loadSettings([]byte(c.document))
 			if c.document != "" {
-				if err := schema.Validate(t, []byte(c.document)); err != nil {
+				if err := settingsSchema.Validate(t, []byte(c.document)); err != nil {
 					t.Errorf("%s: the schema refuses it: %v", c.reason, err)
 				}
 			}
 			if len(problems) > 0 {
 				t.Errorf("%s: %v", c.reason, problems)
 			}
-			if diff := cmp.Diff(c.want, got, cmp.Transformer("text", func(m json.RawMessage) string { return string(m) })); diff != "" {
+			if diff := diffSettings(c.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
 			}
 		})
-	}
-	if diff := cmp.Diff(defaults(), settings.Default()); diff != "" {
-		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 }
 
@@ -175,8 +186,8 @@ garbageCollection: {enable: true}
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, problems := settings.Load([]byte(c.document))
-			if !c.beyond && schema.Validate(t, []byte(c.document)) == nil {
+			_, problems := loadSettings([]byte(c.document))
+			if !c.beyond && settingsSchema.Validate(t, []byte(c.document)) == nil {
 				t.Errorf("%s: the schema accepts it", c.reason)
 			}
 			var found []string
@@ -198,8 +209,8 @@ garbageCollection: {enable: true}
 // TestNoTemplate: a field without a value is as good as none.
 func TestNoTemplate(t *testing.T) {
 	t.Parallel()
-	s, problems := settings.Load([]byte(head + "podTemplate:\nresources:\nserviceAccounts:\nlimits:\n"))
-	if diff := cmp.Diff(defaults(), s); diff != "" || len(problems) > 0 {
+	s, problems := loadSettings([]byte(head + "podTemplate:\nresources:\nserviceAccounts:\nlimits:\n"))
+	if diff := diffSettings(settingsWith(), s); diff != "" || len(problems) > 0 {
 		t.Errorf("found problems %v and settings (-want +got):\n%s", problems, diff)
 	}
 }

@@ -1,4 +1,4 @@
-package run_test
+package pod
 
 import (
 	"fmt"
@@ -11,15 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
 // template is what most Pods are made of.
-func template(changes ...func(*run.Template)) *run.Template {
-	t := &run.Template{
-		Namespace: namespace, Image: "image:1", Inputs: 2,
-		Init: run.Helper{Image: "helper:1"}, Wait: run.Helper{Image: "helper:2", ImagePullPolicy: corev1.PullAlways},
+func template(changes ...func(*Template)) *Template {
+	t := &Template{
+		Image: "image:1", Inputs: 2,
+		Init: Helper{Image: "helper:1"}, Wait: Helper{Image: "helper:2", ImagePullPolicy: corev1.PullAlways},
 	}
 	for _, change := range changes {
 		change(t)
@@ -27,11 +26,11 @@ func template(changes ...func(*run.Template)) *run.Template {
 	return t
 }
 
-func withAccount(t *run.Template)  { t.ServiceAccountName = "account" }
-func withState(t *run.Template)    { t.OldState = []string{"old-0", "old-1"} }
-func withDeadline(t *run.Template) { t.Deadline = 90*time.Second + 999*time.Millisecond }
+func withAccount(t *Template)  { t.ServiceAccountName = "account" }
+func withState(t *Template)    { t.OldState = []string{"old-0", "old-1"} }
+func withDeadline(t *Template) { t.Deadline = 90*time.Second + 999*time.Millisecond }
 
-func podOf(t *testing.T, i run.Identity, template *run.Template) *corev1.Pod {
+func podOf(t *testing.T, i Identity, template *Template) *corev1.Pod {
 	t.Helper()
 	pod, err := i.Pod(template)
 	if err != nil {
@@ -49,14 +48,14 @@ func containers(pod *corev1.Pod) []corev1.Container {
 func TestPod(t *testing.T) {
 	t.Parallel()
 	uid, gid, volumes, grace, deadline, yes, no := int64(1000), int64(3000), int64(2000), int64(300), int64(90), true, false
-	pod := podOf(t, shop(), template(withDeadline, func(t *run.Template) {
+	pod := podOf(t, shop(), template(withDeadline, func(t *Template) {
 		t.PullSecrets, t.NodeSelector, t.Tolerations = true, map[string]string{"zone": "a"}, []corev1.Toleration{{Key: "taint"}}
 	}))
 	want := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace, ActiveDeadlineSeconds: &deadline,
 		AutomountServiceAccountToken: &no, EnableServiceLinks: &no, ServiceAccountName: shop().RunName(),
 		SecurityContext:  &corev1.PodSecurityContext{RunAsUser: &uid, RunAsGroup: &gid, FSGroup: &volumes, RunAsNonRoot: &yes},
-		ImagePullSecrets: []corev1.LocalObjectReference{{Name: shop().Pull(namespace, nil).Name}},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: shop().Pull(nil).Name}},
 		NodeSelector:     map[string]string{"zone": "a"}, Tolerations: []corev1.Toleration{{Key: "taint"}},
 	}
 	found := pod.Spec
@@ -82,7 +81,7 @@ func TestDeadline(t *testing.T) {
 		"a job without a timeout has none": {}, "Kubernetes takes none below a second": {deadline: time.Millisecond, want: time.Second},
 		"a Pod does not outlive its job": {deadline: 1999 * time.Millisecond, want: time.Second},
 	} {
-		pod := podOf(t, shop(), template(func(t *run.Template) { t.Deadline = c.deadline }))
+		pod := podOf(t, shop(), template(func(t *Template) { t.Deadline = c.deadline }))
 		found := pod.Spec.ActiveDeadlineSeconds
 		if c.want == 0 && found != nil || c.want > 0 && (found == nil || *found != int64(c.want/time.Second)) {
 			t.Errorf("%s: found %v", reason, found)
@@ -94,7 +93,7 @@ func TestDeadline(t *testing.T) {
 func TestContainers(t *testing.T) {
 	t.Parallel()
 	resources := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
-	pod := podOf(t, shop(), template(func(t *run.Template) {
+	pod := podOf(t, shop(), template(func(t *Template) {
 		t.Command, t.Args, t.Resources = []string{"/run"}, []string{"-v"}, resources
 		t.Init.Command, t.Init.Args = []string{"/helper"}, []string{"init", "-v"}
 	}))
@@ -173,7 +172,7 @@ func TestMounts(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		reason   string
-		template *run.Template
+		template *Template
 		want     map[string][]string
 	}{
 		"plain": {

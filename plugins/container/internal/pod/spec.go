@@ -1,6 +1,7 @@
-package run
+package pod
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -35,7 +36,6 @@ const (
 
 // Template is what a Pod is made of, beside its identity.
 type Template struct {
-	Namespace string
 	// Image, Command and Args of main.
 	Image         string
 	Command, Args []string
@@ -58,23 +58,27 @@ type Template struct {
 	Overlay json.RawMessage
 }
 
-// Helper is a container of Pergola's own.
+// Helper is a container of Pergola's own, as an operator writes it.
 type Helper struct {
-	Image           string
-	Command, Args   []string
-	ImagePullPolicy corev1.PullPolicy
+	// Image of the helper. Required for the init container.
+	Image string `json:"image,omitempty"`
+	// Command and Args take the place of those of the helper.
+	Command []string `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	// ImagePullPolicy defaults to what Kubernetes makes of the image's tag.
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
 // Pod returns the Pod. The error is that of the overlay.
 func (i Identity) Pod(t *Template) (*corev1.Pod, error) {
-	meta := i.meta(t.Namespace, i.RunName(), PartPod)
+	meta := i.meta(i.RunName(), PartPod)
 	meta.Annotations[OperationAnnotation] = string(i.Operation)
 	meta.Finalizers = []string{Finalizer}
-	pod := &corev1.Pod{ObjectMeta: meta, Spec: i.podSpec(t)}
+	p := &corev1.Pod{ObjectMeta: meta, Spec: i.podSpec(t)}
 	if len(t.Overlay) == 0 {
-		return pod, nil
+		return p, nil
 	}
-	content, err := json.Marshal(pod)
+	content, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("write the Pod: %w", err)
 	}
@@ -94,40 +98,34 @@ func (i Identity) Pod(t *Template) (*corev1.Pod, error) {
 
 // merge returns the entries of both maps. Those of the second one count.
 func merge(first, second map[string]string) map[string]string {
-	all := map[string]string{}
+	all := maps.Clone(second)
 	maps.Copy(all, first)
 	maps.Copy(all, second)
 	return all
 }
 
 func (i Identity) podSpec(t *Template) corev1.PodSpec {
-	no, yes := false, true
-	seconds := grace
-	uid, gid, volumes := user, group, volumeGroup
 	spec := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
-		TerminationGracePeriodSeconds: &seconds,
+		TerminationGracePeriodSeconds: new(grace),
 		// Tokens are mounted into single containers.
-		AutomountServiceAccountToken: &no,
+		AutomountServiceAccountToken: new(false),
 		// What other Services there are in the namespace is none of the image's business.
-		EnableServiceLinks: &no,
-		ServiceAccountName: t.ServiceAccountName,
-		SecurityContext:    &corev1.PodSecurityContext{RunAsUser: &uid, RunAsGroup: &gid, FSGroup: &volumes, RunAsNonRoot: &yes},
-		NodeSelector:       t.NodeSelector,
-		Tolerations:        t.Tolerations,
-		InitContainers:     []corev1.Container{i.initContainer(t), i.waitContainer(t)},
-		Containers:         []corev1.Container{i.mainContainer(t)},
-		Volumes:            i.volumes(t),
-	}
-	if spec.ServiceAccountName == "" {
-		spec.ServiceAccountName = i.RunName()
+		EnableServiceLinks: new(false),
+		ServiceAccountName: cmp.Or(t.ServiceAccountName, i.RunName()),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsUser: new(user), RunAsGroup: new(group), FSGroup: new(volumeGroup), RunAsNonRoot: new(true),
+		},
+		NodeSelector: t.NodeSelector, Tolerations: t.Tolerations,
+		InitContainers: []corev1.Container{i.initContainer(t), i.waitContainer(t)},
+		Containers:     []corev1.Container{i.mainContainer(t)},
+		Volumes:        i.volumes(t),
 	}
 	if t.PullSecrets {
 		spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: pullName(i.RunName())}}
 	}
 	if t.Deadline > 0 {
-		deadline := max(1, int64(t.Deadline/time.Second))
-		spec.ActiveDeadlineSeconds = &deadline
+		spec.ActiveDeadlineSeconds = new(max(1, int64(t.Deadline/time.Second)))
 	}
 	return spec
 }
@@ -149,24 +147,26 @@ func (i Identity) mainContainer(t *Template) corev1.Container {
 
 func (i Identity) initContainer(t *Template) corev1.Container {
 	c := i.helper(layout.InitContainer, &t.Init)
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: inputVolume, MountPath: path.Join(layout.Base, layout.Input), ReadOnly: true})
+	c.VolumeMounts = append(c.VolumeMounts, readOnly(inputVolume, layout.Input))
 	if len(t.OldState) > 0 {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: oldStateVolume, MountPath: path.Join(layout.Base, layout.OldState), ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, readOnly(oldStateVolume, layout.OldState))
 	}
 	return c
+}
+
+func readOnly(volume, at string) corev1.VolumeMount {
+	return corev1.VolumeMount{Name: volume, MountPath: path.Join(layout.Base, at), ReadOnly: true}
 }
 
 // waitContainer runs beside main until that has ended, when Kubernetes ends it, too.
 func (i Identity) waitContainer(t *Template) corev1.Container {
 	c := i.helper(layout.WaitContainer, &t.Wait)
-	always := corev1.ContainerRestartPolicyAlways
-	c.RestartPolicy = &always
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: accessVolume, MountPath: path.Join(layout.Base, layout.Access), ReadOnly: true})
+	c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	c.VolumeMounts = append(c.VolumeMounts, readOnly(accessVolume, layout.Access))
 	return c
 }
 
 func (i Identity) helper(name string, h *Helper) corev1.Container {
-	no, yes := false, true
 	c := corev1.Container{
 		Name: name, Image: h.Image, Command: h.Command, Args: h.Args, ImagePullPolicy: h.ImagePullPolicy,
 		Env: append(environment(),
@@ -177,7 +177,7 @@ func (i Identity) helper(name string, h *Helper) corev1.Container {
 			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 		}},
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -213,8 +213,8 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 		{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		projected(inputVolume, input),
 		projected(accessVolume, []corev1.VolumeProjection{
-			secretFile(AccessName(run), layout.TokenFile, layout.TokenFile),
-			secretFile(AccessName(run), layout.UploadFile, layout.UploadFile),
+			secretFile(accessName(run), layout.TokenFile, layout.TokenFile),
+			secretFile(accessName(run), layout.UploadFile, layout.UploadFile),
 			authoritiesFile(),
 		}),
 	}
@@ -226,9 +226,8 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 		volumes = append(volumes, projected(oldStateVolume, state))
 	}
 	if t.ServiceAccountName != "" {
-		seconds := tokenSeconds
 		volumes = append(volumes, projected(tokenVolume, []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(tokenSeconds)}},
 			authoritiesFile(),
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
 				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"},
@@ -240,9 +239,8 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 
 // projected is a volume that the group of volumes can read.
 func projected(name string, sources []corev1.VolumeProjection) corev1.Volume {
-	mode := int32(0o440)
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: &mode},
+		Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o440))},
 	}}
 }
 

@@ -1,4 +1,4 @@
-package run_test
+package pod
 
 import (
 	"regexp"
@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
@@ -22,45 +21,46 @@ const (
 )
 
 // shop is the run of most tests.
-func shop() run.Identity {
-	return run.Identity{
-		Installation: "here", Namespace: "team-a", Name: "web.shop", UID: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e", Generation: 7,
+func shop() Identity {
+	return Identity{
+		Installation: "here", PodNamespace: namespace, Namespace: "team-a", Name: "web.shop", UID: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e", Generation: 7,
 		JobID: "job-1", Operation: v1alpha1.OperationReconcile,
 	}
 }
 
 // identities draws runs of deploy items that Kubernetes takes.
-func identities() *rapid.Generator[run.Identity] {
+func identities() *rapid.Generator[Identity] {
 	label := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`)
-	return rapid.Custom(func(t *rapid.T) run.Identity {
+	return rapid.Custom(func(t *rapid.T) Identity {
 		name := strings.Join(rapid.SliceOfN(label, 1, 6).Draw(t, "name"), ".")
-		return run.Identity{
+		return Identity{
 			Installation: rapid.SampledFrom([]string{"", "here", "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e"}).Draw(t, "installation"),
+			PodNamespace: namespace,
 			Namespace:    label.Draw(t, "namespace"),
 			Name:         strings.Trim(name[:min(len(name), validation.DNS1123SubdomainMaxLength)], "-."),
 			UID:          types.UID(rapid.StringMatching(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).Draw(t, "uid")),
 			Generation:   rapid.Int64Min(0).Draw(t, "generation"),
 			JobID:        rapid.String().Draw(t, "job"),
-			Operation:    rapid.SampledFrom(run.Operations()).Draw(t, "operation"),
+			Operation:    rapid.SampledFrom(Operations()).Draw(t, "operation"),
 		}
 	})
 }
 
 // objects are all that is created for a run.
-func objects(t rapid.TB, i run.Identity) []metav1.Object {
+func objects(t rapid.TB, i Identity) []metav1.Object {
 	t.Helper()
-	upload := i.Upload(namespace, 11*mebibyte, mebibyte)
+	upload := i.Upload(11*mebibyte, mebibyte)
 	access, err := i.Access(upload, "token")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod, err := i.Pod(&run.Template{Namespace: namespace, Image: "image:1"})
+	pod, err := i.Pod(&Template{Image: "image:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []metav1.Object{pod, access, i.Result(namespace), i.Pull(namespace, nil), i.ServiceAccount(namespace), i.Role(upload), i.RoleBinding(namespace)}
+	all := []metav1.Object{pod, access, i.Result(), i.Pull(nil), i.ServiceAccount(), i.Role(upload), i.RoleBinding()}
 	chunks := make([][]byte, 11)
-	for _, secret := range slices.Concat(i.Inputs(namespace, chunks), i.OldState(namespace, chunks)) {
+	for _, secret := range slices.Concat(i.Inputs(chunks), i.OldState(chunks)) {
 		all = append(all, secret)
 	}
 	for _, name := range upload.State {
@@ -132,9 +132,9 @@ func TestRunNames(t *testing.T) {
 		if same.RunName() != name {
 			t.Fatalf("%q is called %q after a change that makes no other run", name, same.RunName())
 		}
-		for what, change := range map[string]func(*run.Identity){
-			"uid": func(i *run.Identity) { i.UID = types.UID("f" + string(i.UID[1:])) }, "job": func(i *run.Identity) { i.JobID += "x" },
-			"operation": func(i *run.Identity) { i.Operation += "x" },
+		for what, change := range map[string]func(*Identity){
+			"uid": func(i *Identity) { i.UID = types.UID("f" + string(i.UID[1:])) }, "job": func(i *Identity) { i.JobID += "x" },
+			"operation": func(i *Identity) { i.Operation += "x" },
 		} {
 			other := i
 			change(&other)
@@ -175,20 +175,20 @@ func TestLabels(t *testing.T) {
 	t.Parallel()
 	const landscaper = "container.deployer.landscaper.gardener.cloud/"
 	common := map[string]string{
-		"pergola.dev/deployitem": "team-a.web.shop", run.InstallationLabel: "here", run.ItemLabel: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e",
-		run.RunLabel: shop().RunName(),
+		"pergola.dev/deployitem": "team-a.web.shop", InstallationLabel: "here", ItemLabel: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e",
+		RunLabel: shop().RunName(),
 	}
 	item := map[string]string{landscaper + "name": "web.shop", "deployitem." + landscaper + "name": "web.shop", "deployitem." + landscaper + "namespace": "team-a"}
 	for part, c := range map[string]struct {
 		reason string
 		more   []map[string]string
 	}{
-		run.PartPod:    {reason: "Landscaper's users look for a Pod by the name of its deploy item", more: []map[string]string{item, {"deployitem." + landscaper + "generation": "7"}}},
-		run.PartState:  {reason: "Landscaper finds a state by these", more: []map[string]string{item, {landscaper + "type": "state"}}},
-		run.PartInput:  {reason: "Landscaper knows no such Secret"},
-		run.PartRights: {reason: "Landscaper has rights for all runs in common"},
+		PartPod:    {reason: "Landscaper's users look for a Pod by the name of its deploy item", more: []map[string]string{item, {"deployitem." + landscaper + "generation": "7"}}},
+		PartState:  {reason: "Landscaper finds a state by these", more: []map[string]string{item, {landscaper + "type": "state"}}},
+		PartInput:  {reason: "Landscaper knows no such Secret"},
+		PartRights: {reason: "Landscaper has rights for all runs in common"},
 	} {
-		want := map[string]string{run.PartLabel: part}
+		want := map[string]string{PartLabel: part}
 		for _, labels := range append(c.more, common) {
 			for key, value := range labels {
 				want[key] = value
@@ -200,14 +200,7 @@ func TestLabels(t *testing.T) {
 	}
 	nowhere := shop()
 	nowhere.Installation = ""
-	if got := nowhere.Labels(run.PartPod)[run.InstallationLabel]; got == "" {
+	if got := nowhere.Labels(PartPod)[InstallationLabel]; got == "" {
 		t.Error("expected a label by which what belongs to no installation can be selected, but found none")
-	}
-}
-
-func TestString(t *testing.T) {
-	t.Parallel()
-	if got, want := shop().String(), "RECONCILE of deploy item team-a/web.shop for job job-1"; got != want {
-		t.Errorf("expected %q, but found %q", want, got)
 	}
 }

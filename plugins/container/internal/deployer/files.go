@@ -1,4 +1,4 @@
-package config
+package deployer
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package config_test
+package deployer
 
 import (
 	"encoding/json"
@@ -10,20 +10,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
-
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
 )
 
-func withFiles(filesystem any) object {
-	return document(object{"blueprint": object{"inline": object{"filesystem": filesystem}}})
+func withFiles(filesystem any) tree {
+	return configOf(tree{"blueprint": tree{"inline": tree{"filesystem": filesystem}}})
 }
 
 // nested is a file system with as many directories in each other.
 func nested(directories int) any {
-	filesystem := object{"file": "text"}
+	filesystem := tree{"file": "text"}
 	for range directories {
-		filesystem = object{"d": filesystem}
+		filesystem = tree{"d": filesystem}
 	}
 	return filesystem
 }
@@ -44,9 +41,9 @@ func TestFiles(t *testing.T) {
 		filesystem any
 		want       map[string]string
 	}{
-		"empty": {reason: "a blueprint may have no files", filesystem: object{}, want: map[string]string{}},
+		"empty": {reason: "a blueprint may have no files", filesystem: tree{}, want: map[string]string{}},
 		"object": {
-			reason: "objects are directories", filesystem: object{"blueprint.yaml": "kind: Blueprint\n", "a": object{"b": object{"c": ""}, "d": "e"}, "empty": object{}},
+			reason: "objects are directories", filesystem: tree{"blueprint.yaml": "kind: Blueprint\n", "a": tree{"b": tree{"c": ""}, "d": "e"}, "empty": tree{}},
 			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b/c": "", "a/d": "e"},
 		},
 		"text": {
@@ -56,7 +53,7 @@ func TestFiles(t *testing.T) {
 		"JSON as text": {reason: "JSON is YAML", filesystem: `{"a": "b"}`, want: map[string]string{"a": "b"}},
 		"values": {
 			reason:     "anything else is the content of a YAML file",
-			filesystem: object{"number": 5, "list": []any{"a", object{"b": true}}, "truth": false, "nothing": nil, "float": 1.5},
+			filesystem: tree{"number": 5, "list": []any{"a", tree{"b": true}}, "truth": false, "nothing": nil, "float": 1.5},
 			want:       map[string]string{"number": "5\n", "list": "- a\n- b: true\n", "truth": "false\n", "nothing": "null\n", "float": "1.5\n"},
 		},
 		"long numbers": {
@@ -65,17 +62,17 @@ func TestFiles(t *testing.T) {
 		},
 		"long numbers as text": {reason: "nor is one in YAML", filesystem: "number: 9007199254740993", want: map[string]string{"number": "9007199254740993\n"}},
 		"odd names": {
-			reason: "Linux takes them", filesystem: object{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
+			reason: "Linux takes them", filesystem: tree{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
 			want: map[string]string{"...": "a", `\..\b`: "c", " ": "d", "ä\n": "e"},
 		},
 		"aliases":     {reason: "people repeat little things by them", filesystem: "a: &a b\nc: *a\n", want: map[string]string{"a": "b", "c": "b"}},
-		"deep values": {reason: "there is room, too", filesystem: object{"a": []any{nestedLists(49)}}, want: map[string]string{"a": strings.Repeat("- ", 50) + "[]\n"}},
+		"deep values": {reason: "there is room, too", filesystem: tree{"a": []any{nestedLists(49)}}, want: map[string]string{"a": strings.Repeat("- ", 50) + "[]\n"}},
 		"deep":        {reason: "there is room for what people do", filesystem: nested(50), want: map[string]string{strings.Repeat("d/", 50) + "file": "text"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found := map[string]string{}
-			for file, content := range mustRead(t, withFiles(c.filesystem)).Files {
+			for file, content := range mustRead(t, withFiles(c.filesystem)).files {
 				found[file] = string(content)
 			}
 			if diff := cmp.Diff(c.want, found); diff != "" {
@@ -92,12 +89,12 @@ func TestFilesAreRefused(t *testing.T) {
 		filesystem any
 		want       string
 	}{
-		"empty name":   {reason: "a file has a name", filesystem: object{"": "a"}, want: `"" in "/" is no name`},
-		"dot":          {reason: "it is the directory itself", filesystem: object{".": "a"}, want: `"." in "/" is no name`},
-		"dots":         {reason: "it is another directory", filesystem: object{"a": object{"..": "b"}}, want: `".." in "/a" is no name`},
-		"path":         {reason: "it may be the name of another file", filesystem: object{"a/b": "c"}, want: `"a/b" in "/" is no name`},
-		"absolute":     {reason: "it is elsewhere", filesystem: object{"/etc": object{"passwd": ""}}, want: `"/etc" in "/" is no name`},
-		"end":          {reason: "Linux does not take it", filesystem: object{"a\x00b": "c"}, want: `is no name`},
+		"empty name":   {reason: "a file has a name", filesystem: tree{"": "a"}, want: `"" in "/" is no name`},
+		"dot":          {reason: "it is the directory itself", filesystem: tree{".": "a"}, want: `"." in "/" is no name`},
+		"dots":         {reason: "it is another directory", filesystem: tree{"a": tree{"..": "b"}}, want: `".." in "/a" is no name`},
+		"path":         {reason: "it may be the name of another file", filesystem: tree{"a/b": "c"}, want: `"a/b" in "/" is no name`},
+		"absolute":     {reason: "it is elsewhere", filesystem: tree{"/etc": tree{"passwd": ""}}, want: `"/etc" in "/" is no name`},
+		"end":          {reason: "Linux does not take it", filesystem: tree{"a\x00b": "c"}, want: `is no name`},
 		"as text":      {reason: "YAML makes no difference", filesystem: "..: {a: b}", want: `".." in "/" is no name`},
 		"too deep":     {reason: "nobody needs it", filesystem: nested(51), want: "directories are nested more than 50 deep"},
 		"far too deep": {reason: "nor has anybody the memory", filesystem: nested(5000), want: "directories are nested more than 50 deep"},
@@ -113,7 +110,7 @@ func TestFilesAreRefused(t *testing.T) {
 		},
 		"deep value": {
 			reason: "its lines would be indented by thousands of spaces", want: `what is in "/a/b" is nested more than 50 deep`,
-			filesystem: object{"a": object{"b": []any{nested(49)}}},
+			filesystem: tree{"a": tree{"b": []any{nested(49)}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,10 +136,10 @@ func bomb() string {
 func TestFilesSayWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	name := rapid.StringMatching(`[a-zA-Z0-9._ -]{1,8}`).Filter(func(s string) bool { return s != "." && s != ".." })
-	var filesystem func(depth int) *rapid.Generator[object]
-	filesystem = func(depth int) *rapid.Generator[object] {
-		return rapid.Custom(func(t *rapid.T) object {
-			entries := object{}
+	var filesystem func(depth int) *rapid.Generator[tree]
+	filesystem = func(depth int) *rapid.Generator[tree] {
+		return rapid.Custom(func(t *rapid.T) tree {
+			entries := tree{}
 			for _, n := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "names") {
 				if depth > 0 && rapid.Bool().Draw(t, "directory") {
 					entries[n] = filesystem(depth-1).Draw(t, n)
@@ -163,7 +160,7 @@ func TestFilesSayWhatWasWritten(t *testing.T) {
 		}
 		for form, raw := range map[string]any{"object": drawn, "text": string(text)} {
 			found := map[string]string{}
-			for file, content := range mustRead(t, withFiles(raw)).Files {
+			for file, content := range mustRead(t, withFiles(raw)).files {
 				found[file] = string(content)
 			}
 			if !maps.Equal(want, found) {
@@ -173,9 +170,9 @@ func TestFilesSayWhatWasWritten(t *testing.T) {
 	})
 }
 
-func flatten(into map[string]string, at string, entries object) {
+func flatten(into map[string]string, at string, entries tree) {
 	for name, entry := range entries {
-		if directory, ok := entry.(object); ok {
+		if directory, ok := entry.(tree); ok {
 			flatten(into, path.Join(at, name), directory)
 			continue
 		}
@@ -187,22 +184,22 @@ func flatten(into map[string]string, at string, entries object) {
 // their directory.
 func FuzzValidate(f *testing.F) {
 	for _, value := range []any{
-		document(nil), withFiles(object{"a": object{"b": 5}}), withFiles("a: b"), withFiles(object{"..": ""}), document(object{"image": 5}), []any{},
-		document(object{
-			"componentDescriptor": object{"inline": object{}}, "registryPullSecrets": []any{object{"name": "a"}}, "continuousReconcile": object{"every": "1h"},
-			"resources": object{"limits": object{"memory": "1Gi"}}, "serviceAccountName": "a", "runOnTarget": object{"namespace": "b"},
+		configOf(nil), withFiles(tree{"a": tree{"b": 5}}), withFiles("a: b"), withFiles(tree{"..": ""}), configOf(tree{"image": 5}), []any{},
+		configOf(tree{
+			"componentDescriptor": tree{"inline": tree{}}, "registryPullSecrets": []any{tree{"name": "a"}}, "continuousReconcile": tree{"every": "1h"},
+			"resources": tree{"limits": tree{"memory": "1Gi"}}, "serviceAccountName": "a", "runOnTarget": tree{"namespace": "b"},
 		}),
 	} {
 		f.Add(string(marshal(f, value)), true)
 		f.Add(string(marshal(f, value)), false)
 	}
 	f.Fuzz(func(t *testing.T, raw string, resolves bool) {
-		s := settings.Default()
-		first, err := config.Validate([]byte(raw), &s, resolves)
+		s := defaultSettings()
+		first, err := validateConfig([]byte(raw), &s, resolves)
 		if err != nil {
 			t.Fatalf("expected problems, but found the error %v", err)
 		}
-		again, err := config.Validate([]byte(raw), &s, resolves)
+		again, err := validateConfig([]byte(raw), &s, resolves)
 		if diff := cmp.Diff(first, again); diff != "" || err != nil {
 			t.Fatalf("found %v and (-first +again):\n%s", err, diff)
 		}
@@ -210,7 +207,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		c := mustRead(t, json.RawMessage(raw))
-		for file := range c.Files {
+		for file := range c.files {
 			if file == "" || path.Join("/", file) != "/"+file {
 				t.Fatalf("%q is no path of a file", file)
 			}

@@ -1,4 +1,4 @@
-package run_test
+package pod
 
 import (
 	"encoding/json"
@@ -8,12 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 )
 
-func overlaid(overlay string) *run.Template {
-	return template(withDeadline, withState, withAccount, func(t *run.Template) { t.Overlay = json.RawMessage(overlay) })
+func overlaid(overlay string) *Template {
+	return template(withDeadline, withState, withAccount, func(t *Template) { t.Overlay = json.RawMessage(overlay) })
 }
 
 func TestOverlay(t *testing.T) {
@@ -53,11 +51,11 @@ func TestOverlay(t *testing.T) {
 		},
 		"name": {
 			reason:  "by these the Pod is found",
-			overlay: `{"metadata":{"name":"mine","namespace":"others","finalizers":null,"labels":{"` + run.ItemLabel + `":"x"},"annotations":{"` + run.JobAnnotation + `":"x"}}}`,
+			overlay: `{"metadata":{"name":"mine","namespace":"others","finalizers":null,"labels":{"` + ItemLabel + `":"x"},"annotations":{"` + JobAnnotation + `":"x"}}}`,
 			change:  func(*corev1.Pod) {},
 		},
 		"removal": {
-			reason: "nor can it be lost by a removal", overlay: `{"metadata":{"name":null,"namespace":null,"labels":{"` + run.ItemLabel + `":null}}}`,
+			reason: "nor can it be lost by a removal", overlay: `{"metadata":{"name":null,"namespace":null,"labels":{"` + ItemLabel + `":null}}}`,
 			change: func(*corev1.Pod) {},
 		},
 		"no labels":      {reason: "nor by that of all labels", overlay: `{"metadata":{"labels":null}}`, change: func(*corev1.Pod) {}},

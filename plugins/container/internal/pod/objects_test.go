@@ -1,4 +1,4 @@
-package run_test
+package pod
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
@@ -17,9 +16,9 @@ import (
 func TestRights(t *testing.T) {
 	t.Parallel()
 	i := shop()
-	upload := i.Upload(namespace, 2*mebibyte, mebibyte)
+	upload := i.Upload(2*mebibyte, mebibyte)
 	name := i.RunName()
-	role, binding, account := i.Role(upload), i.RoleBinding(namespace), i.ServiceAccount(namespace)
+	role, binding, account := i.Role(upload), i.RoleBinding(), i.ServiceAccount()
 	rules := []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "patch"},
 		ResourceNames: []string{name + "-result", name + "-state-0", name + "-state-1"},
@@ -28,9 +27,9 @@ func TestRights(t *testing.T) {
 		t.Errorf("rules: -want +got:\n%s", diff)
 	}
 	want := &rbacv1.RoleBinding{
-		ObjectMeta: binding.ObjectMeta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+		TypeMeta: binding.TypeMeta, ObjectMeta: binding.ObjectMeta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
 	}
 	if diff := cmp.Diff(want, binding); diff != "" {
 		t.Errorf("binding: -want +got:\n%s", diff)
@@ -49,8 +48,8 @@ func TestUpload(t *testing.T) {
 		"a part of a chunk needs a Secret": {bytes: 1, want: 1}, "a full one needs no second": {bytes: layout.ChunkBytes, want: 1},
 		"one byte more needs one": {bytes: layout.ChunkBytes + 1, want: 2}, "operators may have all that settings allow": {bytes: 100 * mebibyte, want: 100},
 	} {
-		upload := shop().Upload(namespace, c.bytes, 17)
-		names := run.StateNames(&v1alpha1.State{ID: shop().RunName(), Chunks: c.want})
+		upload := shop().Upload(c.bytes, 17)
+		names := StateNames(&v1alpha1.State{ID: shop().RunName(), Chunks: c.want})
 		if diff := cmp.Diff(names, upload.State); diff != "" {
 			t.Errorf("%s: -names of the state +names that are uploaded:\n%s", reason, diff)
 		}
@@ -58,16 +57,16 @@ func TestUpload(t *testing.T) {
 			t.Errorf("expected 17 bytes for exports, but found %d", upload.MaxExportBytes)
 		}
 	}
-	upload := shop().Upload(namespace, 1, 1)
+	upload := shop().Upload(1, 1)
 	want := shop().Annotations()
 	want["container.deployer.landscaper.gardener.cloud/uuid"] = shop().RunName()
 	if diff := cmp.Diff(want, upload.StateAnnotations); diff != "" {
 		t.Errorf("Landscaper tells states apart by an annotation: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(shop().Labels(run.PartState), upload.StateLabels); diff != "" {
+	if diff := cmp.Diff(shop().Labels(PartState), upload.StateLabels); diff != "" {
 		t.Errorf("labels of the state: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(shop().Result(namespace).Labels, upload.ResultLabels); diff != "" {
+	if diff := cmp.Diff(shop().Result().Labels, upload.ResultLabels); diff != "" {
 		t.Errorf("the result keeps its labels when it is uploaded: -want +got:\n%s", diff)
 	}
 }
@@ -76,7 +75,7 @@ func TestUpload(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	i := shop()
-	upload := i.Upload(namespace, 1, 1)
+	upload := i.Upload(1, 1)
 	document, err := json.Marshal(upload)
 	if err != nil {
 		t.Fatal(err)
@@ -91,9 +90,10 @@ func TestSecrets(t *testing.T) {
 		Data       map[string]string
 	}
 	var found []content
-	secrets := append(i.Inputs(namespace, [][]byte{[]byte("a"), []byte("b")}), i.OldState(namespace, [][]byte{[]byte("c")})...)
-	for _, s := range append(secrets, access, i.Result(namespace), i.Pull(namespace, []byte("{}"))) {
-		c := content{Name: s.Name, Part: s.Labels[run.PartLabel], Type: s.Type, Data: map[string]string{}}
+	secrets := append(i.Inputs([][]byte{[]byte("a"), []byte("b")}), i.OldState([][]byte{[]byte("c")})...)
+	for _, o := range append(secrets, access, i.Result(), i.Pull([]byte("{}"))) {
+		s := o.(*corev1.Secret)
+		c := content{Name: s.Name, Part: s.Labels[PartLabel], Type: s.Type, Data: map[string]string{}}
 		for key, value := range s.Data {
 			c.Data[key] = string(value)
 		}
@@ -101,12 +101,12 @@ func TestSecrets(t *testing.T) {
 	}
 	name := i.RunName()
 	want := []content{
-		{Name: name + "-input-0", Part: run.PartInput, Type: "Opaque", Data: map[string]string{"chunk": "a"}},
-		{Name: name + "-input-1", Part: run.PartInput, Type: "Opaque", Data: map[string]string{"chunk": "b"}},
-		{Name: name + "-old-state-0", Part: run.PartInput, Type: "Opaque", Data: map[string]string{layout.ChunkKey: "c"}},
-		{Name: name + "-access", Part: run.PartAccess, Type: "Opaque", Data: map[string]string{layout.TokenFile: "token", layout.UploadFile: string(document)}},
-		{Name: name + "-result", Part: run.PartResult, Type: "Opaque", Data: map[string]string{}},
-		{Name: name + "-pull", Part: run.PartPull, Type: "kubernetes.io/dockerconfigjson", Data: map[string]string{".dockerconfigjson": "{}"}},
+		{Name: name + "-input-0", Part: PartInput, Type: "Opaque", Data: map[string]string{"chunk": "a"}},
+		{Name: name + "-input-1", Part: PartInput, Type: "Opaque", Data: map[string]string{"chunk": "b"}},
+		{Name: name + "-old-state-0", Part: PartInput, Type: "Opaque", Data: map[string]string{layout.ChunkKey: "c"}},
+		{Name: name + "-access", Part: PartAccess, Type: "Opaque", Data: map[string]string{layout.TokenFile: "token", layout.UploadFile: string(document)}},
+		{Name: name + "-result", Part: PartResult, Type: "Opaque", Data: map[string]string{}},
+		{Name: name + "-pull", Part: PartPull, Type: "kubernetes.io/dockerconfigjson", Data: map[string]string{".dockerconfigjson": "{}"}},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
