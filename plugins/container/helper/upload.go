@@ -30,7 +30,8 @@ const (
 	maxRetryAfter = time.Minute
 	firstPause    = 500 * time.Millisecond
 	maxPause      = 30 * time.Second
-	// maxForbidden is for how long what is forbidden is tried again. The Pod has less than five minutes left when main has ended.
+	// maxForbidden is for how long what is forbidden is tried again. The Pod has less than five minutes left when main
+	// has ended.
 	maxForbidden = time.Minute
 )
 
@@ -144,8 +145,8 @@ func (s *server) patch(address string, body []byte) error {
 	return explain(response, answer)
 }
 
-// explain returns an answer that is none of success as an error. What is forbidden may be allowed soon: one of several API
-// servers may not have heard of the run's Role so far, and a quota has room again when others are gone.
+// explain returns an answer that is none of success as an error. What is forbidden may be allowed soon: one of several
+// API servers may not have heard of the run's Role so far, and a quota has room again when others are gone.
 func explain(response *http.Response, answer []byte) error {
 	found := fmt.Sprintf("the API server answers %d (%s)", response.StatusCode, http.StatusText(response.StatusCode))
 	after := retryAfter(response.Header.Get("Retry-After"))
@@ -168,8 +169,8 @@ func explain(response *http.Response, answer []byte) error {
 	}
 }
 
-// because is what the API server says of a request that is forbidden, in one line. Only then it speaks of names and rights;
-// otherwise it may quote what was written.
+// because is what the API server says of a request that is forbidden, in one line. Only then it speaks of names and
+// rights; otherwise it may quote what was written.
 func because(answer []byte) string {
 	const enough = 500
 	var status struct {
@@ -194,8 +195,8 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 }
 
-// pause is how long to wait after an attempt, the first of which is 0. It doubles each time, and luck (from 0 to 1) makes it
-// up to twice as short, so that not all try at once. It is never shorter than the API server asks for.
+// pause is how long to wait after an attempt, the first of which is 0. It doubles each time, and luck (from 0 to 1)
+// makes it up to twice as short, so that not all try at once. It is never shorter than the API server asks for.
 func pause(attempt int, luck float64, after time.Duration) time.Duration {
 	longest := min(firstPause<<min(attempt, 10), maxPause)
 	return max(longest-time.Duration(luck*float64(longest/2)), after)

@@ -12,34 +12,6 @@ import (
 	"time"
 )
 
-func TestPause(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		reason  string
-		attempt int
-		luck    float64
-		after   time.Duration
-		want    time.Duration
-	}{
-		{"the first is short", 0, 0, 0, 500 * time.Millisecond},
-		{"luck makes it shorter", 0, 0.5, 0, 375 * time.Millisecond},
-		{"but not to nothing", 0, 1, 0, 250 * time.Millisecond},
-		{"it doubles", 1, 0, 0, time.Second},
-		{"and doubles", 3, 0.5, 0, 3 * time.Second},
-		{"up to a bound", 6, 0, 0, 30 * time.Second},
-		{"which stays", 1 << 40, 0, 0, 30 * time.Second},
-		{"nobody comes sooner than he is told", 0, 0.5, 7 * time.Second, 7 * time.Second},
-		{"but later", 6, 0, 7 * time.Second, 30 * time.Second},
-	} {
-		t.Run(c.reason, func(t *testing.T) {
-			t.Parallel()
-			if got := pause(c.attempt, c.luck, c.after); got != c.want {
-				t.Errorf("expected %s, but found %s", c.want, got)
-			}
-		})
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

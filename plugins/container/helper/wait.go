@@ -88,8 +88,8 @@ func newSecret(name string, labels, annotations map[string]string, data map[stri
 	}
 }
 
-// collect returns the Secrets with what main has left, in the order in which they are to be written, and the report, which is
-// in the last one. The report tells what cannot be taken.
+// collect returns the Secrets with what main has left, in the order in which they are to be written, and the report,
+// which is in the last one. The report tells what cannot be taken.
 func collect(shared *os.Root, u *layout.Upload) ([]*secret, *layout.Report, error) {
 	report := &layout.Report{}
 	packed, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes)

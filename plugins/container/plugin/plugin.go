@@ -1,6 +1,7 @@
-// Package plugin makes a program of the container deployer. Its purpose is that the author of a plugin can build one that knows what
-// references to components refer to; see package content. Such a program takes the place of Pergola's own in the plugin directory: both serve
-// deploy items of type landscaper.gardener.cloud/container, and have the same configuration.
+// Package plugin makes a program of the container deployer. Its purpose is that the author of a plugin can build one
+// that knows what references to components refer to; see package content. Such a program takes the place of Pergola's
+// own in the plugin directory: both serve deploy items of type landscaper.gardener.cloud/container, and have the same
+// configuration.
 package plugin
 
 import (
@@ -19,13 +20,14 @@ const name = "container"
 // Option adds something to what Serve serves.
 type Option func(*deployer.Options)
 
-// WithResolver has references to components found by a resolver; without one they are a mistake of the user. The last one counts.
+// WithResolver has references to components found by a resolver; without one they are a mistake of the user. The last
+// one counts.
 func WithResolver(resolver content.Resolver) Option {
 	return func(o *deployer.Options) { o.Resolver = resolver }
 }
 
-// Serve is the main function of a container plugin; all that is said of sdk.Serve goes for it. version is that of the program, free text,
-// semantic version preferred.
+// Serve is the main function of a container plugin; all that is said of sdk.Serve goes for it. version is that of the
+// program, free text, semantic version preferred.
 func Serve(version string, opts ...Option) {
 	o := deployer.Options{UserAgent: "pergola-container/" + version}
 	for _, opt := range opts {

@@ -1,9 +1,9 @@
 // Package archive moves directories between containers that do not trust each other, as gzipped tar archives in chunks
 // that fit into Secrets.
 //
-// An image may put anything into its directories. Pack and Open stay in the root that they are given, wait for nothing, and
-// take regular files and directories alone. Archives may come from Landscaper's deployer, and through other hands: Unpack
-// makes regular files and directories below its directory, within limits, whatever an archive holds.
+// An image may put anything into its directories. Pack and Open stay in the root that they are given, wait for nothing,
+// and take regular files and directories alone. Archives may come from Landscaper's deployer, and through other hands:
+// Unpack makes regular files and directories below its directory, within limits, whatever an archive holds.
 package archive
 
 import (
@@ -24,7 +24,8 @@ const (
 	executableMode = 0o755
 	directoryMode  = 0o755
 
-	// maxNameBytes is more than any name needs, and bounds how deep directories are nested: each is opened on the way to a file.
+	// maxNameBytes is more than any name needs, and bounds how deep directories are nested: each is opened on the way
+	// to a file.
 	maxNameBytes = 1024
 )
 
@@ -43,8 +44,8 @@ func Join(chunks [][]byte) io.Reader {
 	return io.MultiReader(readers...)
 }
 
-// refusal is why a file or an archive is not taken, as a sentence that is safe to be shown: names are quoted and short, and
-// it has nothing of what is in a file.
+// refusal is why a file or an archive is not taken, as a sentence that is safe to be shown: names are quoted and short,
+// and it has nothing of what is in a file.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

@@ -17,10 +17,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and the
-// right to execute are kept, and nothing else, so that the same files make the same archive. The archive is nil if there is
-// nothing in the directory, or no such directory. It is an error if there is something that is not taken, or more of it
-// than is allowed; maxBytes bounds the archive.
+// Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and
+// the right to execute are kept, and nothing else, so that the same files make the same archive. The archive is nil if
+// there is nothing in the directory, or no such directory. It is an error if there is something that is not taken, or
+// more of it than is allowed; maxBytes bounds the archive.
 func Pack(root *os.Root, dir string, maxBytes int64) ([]byte, error) {
 	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -119,8 +119,8 @@ func (p *packing) file(name string) error {
 	return nil
 }
 
-// Open opens a regular file for reading, whatever others have put there. It follows no symbolic links and does not wait.
-// The name is relative to the root. The error is fs.ErrNotExist if there is nothing of that name.
+// Open opens a regular file for reading, whatever others have put there. It follows no symbolic links and does not
+// wait. The name is relative to the root. The error is fs.ErrNotExist if there is nothing of that name.
 func Open(root *os.Root, name string) (*os.File, error) {
 	name = path.Clean(name)
 	for i, c := range name {
@@ -134,8 +134,8 @@ func Open(root *os.Root, name string) (*os.File, error) {
 	return f, err
 }
 
-// open opens what is of a type. Others may put a pipe there meanwhile, for whose writer nobody waits, or a link, which the
-// root does not let lead out of it.
+// open opens what is of a type. Others may put a pipe there meanwhile, for whose writer nobody waits, or a link, which
+// the root does not let lead out of it.
 func open(root *os.Root, name string, want fs.FileMode) (*os.File, fs.FileInfo, error) {
 	if _, err := expect(name, want, func() (fs.FileInfo, error) { return root.Lstat(name) }); err != nil {
 		return nil, nil, err
@@ -173,8 +173,8 @@ func expect(name string, want fs.FileMode, stat func() (fs.FileInfo, error)) (fs
 	return nil, refuse(name, "is %s, but only %s can be taken; replace or remove it", what, typeNames[want])
 }
 
-// FromFiles packs files that are in memory. Directories above them need no entries. It is an error if Unpack would not take
-// the archive.
+// FromFiles packs files that are in memory. Directories above them need no entries. It is an error if Unpack would not
+// take the archive.
 func FromFiles(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, known, left := newWriter(&out), entries{}, layout.MaxUnpackedBytes

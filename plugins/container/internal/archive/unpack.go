@@ -15,13 +15,14 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// maxStreamBytes bounds what an archive decompresses to: its files, and what surrounds them. An entry with a name of the
-// greatest length has 3 KiB around it.
+// maxStreamBytes bounds what an archive decompresses to: its files, and what surrounds them. An entry with a name of
+// the greatest length has 3 KiB around it.
 const maxStreamBytes = layout.MaxUnpackedBytes + layout.MaxFiles*4<<10
 
-// Unpack unpacks an archive into a directory, which is relative to the root and there. It stops at the end of the archive,
-// whatever comes behind it. Files that are there are replaced, and nothing is written through a link. All may read what is
-// made, and execute what somebody may, as far as the umask allows. After an error, some of the archive may be unpacked.
+// Unpack unpacks an archive into a directory, which is relative to the root and there. It stops at the end of the
+// archive, whatever comes behind it. Files that are there are replaced, and nothing is written through a link. All may
+// read what is made, and execute what somebody may, as far as the umask allows. After an error, some of the archive may
+// be unpacked.
 func Unpack(r io.Reader, root *os.Root, dir string) error {
 	u := &unpacking{root: root, dir: dir, known: entries{}, left: layout.MaxUnpackedBytes}
 	return read(r, u.entry)
@@ -61,8 +62,8 @@ func read(r io.Reader, entry func(header *tar.Header, content io.Reader) error) 
 	return broken(err)
 }
 
-// broken makes a refusal of an error of the decoders, which quote nothing; nil for nil. Refusals and errors of the disk stay
-// what they are.
+// broken makes a refusal of an error of the decoders, which quote nothing; nil for nil. Refusals and errors of the disk
+// stay what they are.
 func broken(err error) error {
 	_, refused := errors.AsType[refusal](err)
 	_, disk := errors.AsType[syscall.Errno](err)

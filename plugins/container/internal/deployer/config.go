@@ -39,8 +39,8 @@ type config struct {
 	unknown []string
 }
 
-// readConfig reads and validates the provider configuration. resolves says whether there is a resolver for references. The
-// error names everything that is wrong with it.
+// readConfig reads and validates the provider configuration. resolves says whether there is a resolver for references.
+// The error names everything that is wrong with it.
 func readConfig(req *sdk.Request, s *settings, resolves bool) (*config, error) {
 	document, unknown, misread, err := decodeConfig(req, s.isStrict())
 	if err != nil {
@@ -174,12 +174,12 @@ func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.Err
 	return problems
 }
 
-// quantities are the amounts of a resource that are read: none that is negative, and no exponents, over some of which the library is busy for
-// minutes.
+// quantities are the amounts of a resource that are read: none that is negative, and no exponents, over some of which
+// the library is busy for minutes.
 var quantities = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
 
-// checkQuantities looks at the amounts in the field resources of a provider configuration before anybody decodes them, and returns what is
-// wrong with them. What is wrong with the rest is found when it is decoded.
+// checkQuantities looks at the amounts in the field resources of a provider configuration before anybody decodes them,
+// and returns what is wrong with them. What is wrong with the rest is found when it is decoded.
 func checkQuantities(item *landscaper.DeployItem) []sdk.Problem {
 	if item.Spec.Config == nil {
 		return nil

@@ -15,11 +15,13 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 )
 
-// maxDepth bounds how deep directories are nested, and what is in files together with them: in YAML each line is as long as it is deep.
+// maxDepth bounds how deep directories are nested, and what is in files together with them: in YAML each line is as
+// long as it is deep.
 const maxDepth = 50
 
-// readFiles reads a file system that stands in a document, and returns its files by their paths. An object is a directory, a text a file, and
-// anything else the content of a file in YAML. The file system may also be a text that has it as YAML.
+// readFiles reads a file system that stands in a document, and returns its files by their paths. An object is a
+// directory, a text a file, and anything else the content of a file in YAML. The file system may also be a text that
+// has it as YAML.
 func readFiles(raw json.RawMessage) (map[string][]byte, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

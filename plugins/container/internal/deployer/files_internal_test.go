@@ -2,14 +2,11 @@ package deployer
 
 import (
 	"encoding/json"
-	"maps"
 	"path"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 )
 
 func withFiles(filesystem any) tree {
@@ -50,7 +47,6 @@ func TestFiles(t *testing.T) {
 			reason: "Landscaper's users write it as YAML", filesystem: "blueprint.yaml: |\n  kind: Blueprint\na: {b: c}\n",
 			want: map[string]string{"blueprint.yaml": "kind: Blueprint\n", "a/b": "c"},
 		},
-		"JSON as text": {reason: "JSON is YAML", filesystem: `{"a": "b"}`, want: map[string]string{"a": "b"}},
 		"values": {
 			reason:     "anything else is the content of a YAML file",
 			filesystem: tree{"number": 5, "list": []any{"a", tree{"b": true}}, "truth": false, "nothing": nil, "float": 1.5},
@@ -93,15 +89,10 @@ func TestFilesAreRefused(t *testing.T) {
 		"dot":          {reason: "it is the directory itself", filesystem: tree{".": "a"}, want: `"." in "/" is no name`},
 		"dots":         {reason: "it is another directory", filesystem: tree{"a": tree{"..": "b"}}, want: `".." in "/a" is no name`},
 		"path":         {reason: "it may be the name of another file", filesystem: tree{"a/b": "c"}, want: `"a/b" in "/" is no name`},
-		"absolute":     {reason: "it is elsewhere", filesystem: tree{"/etc": tree{"passwd": ""}}, want: `"/etc" in "/" is no name`},
 		"end":          {reason: "Linux does not take it", filesystem: tree{"a\x00b": "c"}, want: `is no name`},
-		"as text":      {reason: "YAML makes no difference", filesystem: "..: {a: b}", want: `".." in "/" is no name`},
 		"too deep":     {reason: "nobody needs it", filesystem: nested(51), want: "directories are nested more than 50 deep"},
 		"far too deep": {reason: "nor has anybody the memory", filesystem: nested(5000), want: "directories are nested more than 50 deep"},
-		"number":       {reason: "a number is no file system", filesystem: 5, want: "expected an object with files and directories"},
 		"nothing":      {reason: "nor is nothing", filesystem: json.RawMessage("null"), want: "expected an object with files and directories"},
-		"empty text":   {reason: "nor is an empty text", filesystem: "", want: "expected an object with files and directories"},
-		"list as text": {reason: "nor is a list", filesystem: "- a", want: "expected an object with files and directories"},
 		"twice":        {reason: "one of the two would be lost", filesystem: "a: b\na: c", want: "as a text with one in YAML"},
 		"aliases":      {reason: "YAML that unfolds is a trap", filesystem: bomb(), want: "its aliases stand for more than 4194304 bytes"},
 		"copies": {
@@ -130,54 +121,6 @@ func bomb() string {
 		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 8) + "*" + string(c-1) + "]\n"
 	}
 	return text
-}
-
-// TestFilesSayWhatWasWritten: whatever a file system holds, each text is found where it stands, and nothing else; as YAML it means the same.
-func TestFilesSayWhatWasWritten(t *testing.T) {
-	t.Parallel()
-	name := rapid.StringMatching(`[a-zA-Z0-9._ -]{1,8}`).Filter(func(s string) bool { return s != "." && s != ".." })
-	var filesystem func(depth int) *rapid.Generator[tree]
-	filesystem = func(depth int) *rapid.Generator[tree] {
-		return rapid.Custom(func(t *rapid.T) tree {
-			entries := tree{}
-			for _, n := range rapid.SliceOfNDistinct(name, 0, 4, rapid.ID).Draw(t, "names") {
-				if depth > 0 && rapid.Bool().Draw(t, "directory") {
-					entries[n] = filesystem(depth-1).Draw(t, n)
-				} else {
-					entries[n] = rapid.StringMatching(`[\t\n -~ä-ü]{0,20}`).Draw(t, n)
-				}
-			}
-			return entries
-		})
-	}
-	rapid.Check(t, func(r *rapid.T) {
-		drawn := filesystem(3).Draw(r, "filesystem")
-		want := map[string]string{}
-		flatten(want, "", drawn)
-		text, err := yaml.Marshal(drawn)
-		if err != nil {
-			r.Fatal(err)
-		}
-		for form, raw := range map[string]any{"object": drawn, "text": string(text)} {
-			found := map[string]string{}
-			for file, content := range mustRead(t, withFiles(raw)).files {
-				found[file] = string(content)
-			}
-			if !maps.Equal(want, found) {
-				r.Fatalf("as %s: -want +got:\n%s", form, cmp.Diff(want, found))
-			}
-		}
-	})
-}
-
-func flatten(into map[string]string, at string, entries tree) {
-	for name, entry := range entries {
-		if directory, ok := entry.(tree); ok {
-			flatten(into, path.Join(at, name), directory)
-			continue
-		}
-		into[path.Join(at, name)] = entry.(string)
-	}
 }
 
 // FuzzValidate: nothing that anybody can write breaks it, and it says the same of the same configuration. Files that are accepted stay below

@@ -34,8 +34,8 @@ func (j *job) keepState(result *pod.Result) {
 	}
 }
 
-// clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the state
-// for the next one. It is by the names of this run, so that whoever comes late does no harm to another one.
+// clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the
+// state for the next one. It is by the names of this run, so that whoever comes late does no harm to another one.
 func (j *job) clear(ctx context.Context) error {
 	r := j.status.Run
 	if r.Cleared {
@@ -142,7 +142,8 @@ func (j *job) removeAll(ctx context.Context) (*sdk.Response, error) {
 	return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 }
 
-// removeAt removes what a selector selects, and returns what is left. The rest goes with the last Pod, which may have gone meanwhile.
+// removeAt removes what a selector selects, and returns what is left. The rest goes with the last Pod, which may have
+// gone meanwhile.
 func removeAt(ctx context.Context, at *pod.Cluster, selector pod.Selector) (left pod.Remaining, err error) {
 	for range 2 {
 		if err := at.Remove(ctx, selector); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 )
 
-// secrecy hides in what the container says what it was given: what the deploy item says now, and, once it has said something,
-// what it said when the Pod was created, which is in the run's input.
+// secrecy hides in what the container says what it was given: what the deploy item says now, and, once it has said
+// something, what it said when the Pod was created, which is in the run's input.
 func (j *job) secrecy(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*secrecy.Secrecy, error) {
 	var known given
 	known.addDocument(string(c.ImportValues), 0)
@@ -44,11 +44,12 @@ func (j *job) secrecy(ctx context.Context, c *config, at *pod.Cluster, p *corev1
 	return hidden, nil
 }
 
-// maxTexts bounds how many texts a text is in that is looked into. It is two for a kubeconfig in the file with the Target.
+// maxTexts bounds how many texts a text is in that is looked into. It is two for a kubeconfig in the file with the
+// Target.
 const maxTexts = 5
 
-// given is what a container was given: texts, and the values in them if they are JSON or YAML, each once. The names of their fields are kept
-// apart, since they are told although they are values, too.
+// given is what a container was given: texts, and the values in them if they are JSON or YAML, each once. The names of
+// their fields are kept apart, since they are told although they are values, too.
 type given struct {
 	values []any
 	names  map[string]any
@@ -71,8 +72,8 @@ func (g *given) addText(text string, depth int) {
 	}
 }
 
-// addDocument adds what stands in a text, and nothing if it is neither JSON nor YAML. Aliases are not replaced: what they stand for is added
-// where it stands, so that nothing grows.
+// addDocument adds what stands in a text, and nothing if it is neither JSON nor YAML. Aliases are not replaced: what
+// they stand for is added where it stands, so that nothing grows.
 func (g *given) addDocument(text string, depth int) {
 	if json.Valid([]byte(text)) { // of which some is no YAML for the library
 		decoder := json.NewDecoder(strings.NewReader(text))
@@ -88,7 +89,8 @@ func (g *given) addDocument(text string, depth int) {
 	}
 }
 
-// addValue adds a value of JSON, and what stands in it if it is a text: a kubeconfig in the content of a Target is a text in a document.
+// addValue adds a value of JSON, and what stands in it if it is a text: a kubeconfig in the content of a Target is a
+// text in a document.
 func (g *given) addValue(value any, depth int) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -95,7 +95,8 @@ func (j *job) resolve(ctx context.Context, c *config) (*content.Resolved, error)
 	return out, nil
 }
 
-// checkNames refuses files that would be put beside those of the blueprint, in the place of others: their names may come from a repository.
+// checkNames refuses files that would be put beside those of the blueprint, in the place of others: their names may
+// come from a repository.
 func checkNames(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !fs.ValidPath(name) || name == "." {

@@ -29,12 +29,13 @@ const (
 
 	// pollAfter is when a job is reconciled again that nobody has woken.
 	pollAfter = 5 * time.Minute
-	// giveUpGrace is how long a Pod has to stop whose containers will not start: a user waits for the error, and there is
-	// nothing to upload.
+	// giveUpGrace is how long a Pod has to stop whose containers will not start: a user waits for the error, and there
+	// is nothing to upload.
 	giveUpGrace = 2 * time.Second
 )
 
-// job is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it can.
+// job is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
+// can.
 type job struct {
 	deployer *Deployer
 	request  *sdk.Request
@@ -45,8 +46,8 @@ type job struct {
 	result *pod.Result
 }
 
-// begin returns what a call works with. place is where the Pod is to be run, unless the run has begun already; nil for where
-// the settings say.
+// begin returns what a call works with. place is where the Pod is to be run, unless the run has begun already; nil for
+// where the settings say.
 func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *v1alpha1.Place) (*job, error) {
 	status, err := readStatus(req)
 	if err != nil {
@@ -112,8 +113,8 @@ func (j *job) run(ctx context.Context, c *config) (*sdk.Response, error) {
 			return res, err
 		}
 	case r.PodUID == "":
-		// It was not created, or so it seems: what the host has read of the deploy item may be old, and the run over and
-		// cleared away long ago. Nothing can be saved then.
+		// It was not created, or so it seems: what the host has read of the deploy item may be old, and the run over
+		// and cleared away long ago. Nothing can be saved then.
 		if err := j.save(ctx); err != nil {
 			return nil, err
 		}
@@ -188,8 +189,8 @@ func givenUp(r *v1alpha1.Run) *pod.Failure {
 	return &pod.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
 }
 
-// attend does what there is to do while a Pod runs: it stops one that is given up or whose time is up, and sees to the rights
-// of its wait container.
+// attend does what there is to do while a Pod runs: it stops one that is given up or whose time is up, and sees to the
+// rights of its wait container.
 func (j *job) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error {
 	r := j.status.Run
 	due := pod.TimeIsUp(p)
@@ -203,7 +204,8 @@ func (j *job) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error 
 		r.TimedOut = true
 		return j.stop(ctx, at, p, j.timeToStop(ctx))
 	case r.RenewAccess == nil:
-		// Somebody has died before the token was noted, and the limits may be others than those that he has made the Role for.
+		// Somebody has died before the token was noted, and the limits may be others than those that he has made the
+		// Role for.
 		if err := at.Apply(ctx, j.identity.Role(j.upload())); err != nil {
 			return j.explain(r.Place, stepRun, err)
 		}
@@ -219,8 +221,8 @@ func (j *job) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace ti
 	return j.explain(j.status.Run.Place, stepStop, at.Stop(ctx, p, grace))
 }
 
-// timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out what has
-// become of it.
+// timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out
+// what has become of it.
 func (j *job) timeToStop(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -244,7 +246,8 @@ func (j *job) noteGone(ctx context.Context, at *pod.Cluster) error {
 	return j.note(ctx, outcomeOf(failure, result, secrecy.New(nil)))
 }
 
-// wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for never.
+// wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for
+// never.
 func (j *job) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time) *sdk.Response {
 	j.deployer.watches.Follow(j.name(), at.Follow(p, result))
 	after := pollAfter
@@ -283,8 +286,8 @@ func (j *job) conclude(ctx context.Context) (*sdk.Response, error) {
 	return j.end(), &sdk.Error{Codes: r.Codes, Operation: stepRun, Reason: r.Reason, Err: errors.New(r.Message)}
 }
 
-// stopLast stops the Pod of the run that was noted last, if that has not come to an end, and waits until it has stopped. What
-// it has uploaded of its state counts.
+// stopLast stops the Pod of the run that was noted last, if that has not come to an end, and waits until it has
+// stopped. What it has uploaded of its state counts.
 func (j *job) stopLast(ctx context.Context) (*sdk.Response, error) {
 	r := j.status.Run
 	if r == nil || r.Outcome != "" && r.Cleared {

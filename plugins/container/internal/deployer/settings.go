@@ -27,24 +27,26 @@ const (
 //go:embed settings.schema.json
 var SettingsSchema []byte
 
-// settingsDocument is the configuration of the plugin itself, which an operator writes. In the HostConfiguration it stands in
-// plugins.container.config. Amounts are texts as Kubernetes has them for memory, such as 512Mi, and times are texts as Go has
-// them, such as 90s or 1h30m.
+// settingsDocument is the configuration of the plugin itself, which an operator writes. In the HostConfiguration it
+// stands in plugins.container.config. Amounts are texts as Kubernetes has them for memory, such as 512Mi, and times are
+// texts as Go has them, such as 90s or 1h30m.
 type settingsDocument struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
-	// told by a warning event. Defaults to true.
+	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
+	// Landscaper does, and told by a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Namespace of the host cluster that Pods are run in, with all that belongs to them. It should have nothing else in it. Defaults to that
-	// of the ServiceAccount which the HostConfiguration grants.
+	// Namespace of the host cluster that Pods are run in, with all that belongs to them. It should have nothing else in
+	// it. Defaults to that of the ServiceAccount which the HostConfiguration grants.
 	Namespace string `json:"namespace,omitempty"`
 	// DefaultImage is run for provider configurations without an image. There is none by default.
 	DefaultImage string `json:"defaultImage,omitempty"`
-	// InitContainer and WaitContainer run Pergola's helper beside the image. WaitContainer defaults to the image of InitContainer.
+	// InitContainer and WaitContainer run Pergola's helper beside the image. WaitContainer defaults to the image of
+	// InitContainer.
 	InitContainer pod.Helper `json:"initContainer,omitempty"`
 	WaitContainer pod.Helper `json:"waitContainer,omitempty"`
-	// ServiceAccounts are the names of those that a provider configuration may choose for a Pod on the host cluster. None by default.
+	// ServiceAccounts are the names of those that a provider configuration may choose for a Pod on the host cluster.
+	// None by default.
 	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
 	// Resources are those of containers whose provider configuration has none.
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
@@ -95,8 +97,8 @@ func defaultSettings() settings {
 // isStrict tells whether unknown fields are errors.
 func (s *settings) isStrict() bool { return s.Strict == nil || *s.Strict }
 
-// loadSettings reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with
-// it, at once, but for a value of the wrong type, which is reported alone.
+// loadSettings reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong
+// with it, at once, but for a value of the wrong type, which is reported alone.
 func loadSettings(document []byte) (settings, []sdk.Problem) {
 	s := defaultSettings()
 	if len(document) == 0 {

@@ -88,10 +88,6 @@ garbageCollection: {disable: true}
 				s.WaitContainer = pod.Helper{Image: "a", Args: []string{"b"}}
 			}),
 		},
-		"least": {
-			reason: "the bounds themselves are allowed", document: head + "imagePullPatience: 0s\nlimits: {state: 1Ki, exports: 1Ki}\n",
-			want: settingsWith(func(s *settings) { s.patience, s.stateBytes, s.exportBytes = 0, 1024, 1024 }),
-		},
 		"most": {
 			reason: "the upper ones are, too", document: head + "imagePullPatience: 1h\nlimits: {state: 100Mi, exports: 960Ki}\n",
 			want: settingsWith(func(s *settings) {
@@ -173,16 +169,10 @@ garbageCollection: {enable: true}
 			reason: "each Pod would be refused", document: head + "podTemplate: {spec: {containers: {}}}\n",
 			want: []string{"podTemplate.spec.containers: expected a list, but found object"}, beyond: true,
 		},
-		"labels in the template": {
-			reason: "labels are texts", document: head + "podTemplate: {metadata: {labels: {a: 5}}}\n",
-			want: []string{"podTemplate.metadata.labels: expected string, but found number"}, beyond: true,
-		},
 		"list as template": {reason: "a Pod is an object", document: head + "podTemplate: []\n", want: []string{"podTemplate: expected an object, but found array"}},
-		"text as template": {reason: "a text is none either", document: head + "podTemplate: 'spec: {}'\n", want: []string{"podTemplate: expected an object, but found string"}},
 		"resources":        {reason: "they are read with the types of Kubernetes", document: head + "resources: {limit: {}}\n", want: []string{`: unknown field "resources.limit"`}, beyond: true},
 		"wrong type":       {reason: "the field is named", document: head + "limits: {state: 20}\n", want: []string{"limits.state: expected string, but found number"}},
 		"twice":            {reason: "one of the two would be lost", document: "strict: true\nstrict: false\n", want: []string{": expected YAML or JSON"}},
-		"list":             {reason: "a list is no document", document: "[]", want: []string{": expected an object, but found array"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,11 +25,12 @@ const (
 	// reasonTemplate is given to the error about a podTemplate that does not fit.
 	reasonTemplate = "PodTemplateInvalid"
 
-	// maxSlack is how long before the end of its job a Pod is stopped at most, so that there is time to find out what has
-	// become of it.
+	// maxSlack is how long before the end of its job a Pod is stopped at most, so that there is time to find out what
+	// has become of it.
 	maxSlack   = 30 * time.Second
 	slackShare = 5
-	// endlessToken is how long the token of a job without a timeout is asked to live. It is renewed at half of its life.
+	// endlessToken is how long the token of a job without a timeout is asked to live. It is renewed at half of its
+	// life.
 	endlessToken = 24 * time.Hour
 	// tokenSlack is for how long the token of a job outlives it: a Pod has some time to end.
 	tokenSlack = 15 * time.Minute
@@ -102,8 +103,8 @@ func (j *job) startFailed(ctx context.Context, err error) (*sdk.Response, error)
 	return j.conclude(ctx)
 }
 
-// noteStart saves that there is a run now, and removes the result of the last run, which nobody needs when there is another
-// job. It is by its name: whoever comes late must not take what is not his.
+// noteStart saves that there is a run now, and removes the result of the last run, which nobody needs when there is
+// another job. It is by its name: whoever comes late must not take what is not his.
 func (j *job) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 	if j.begun() {
 		return nil
@@ -171,7 +172,8 @@ func (j *job) podDeadline(ctx context.Context) time.Duration {
 	return max(left-min(left/slackShare, maxSlack), time.Second)
 }
 
-// restored returns the state that the run begins with; nil for none. The first run of all begins with one that Landscaper has left.
+// restored returns the state that the run begins with; nil for none. The first run of all begins with one that
+// Landscaper has left.
 func (j *job) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
 	switch {
 	case j.begun():
@@ -190,8 +192,8 @@ func (j *job) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, e
 	return state, j.explain(j.place, stepStart, err)
 }
 
-// oldState returns the names of the Secrets with a state; none for nil. If they are somewhere else than the Pod will be,
-// copied are copies of them, and the names those of the copies.
+// oldState returns the names of the Secrets with a state; none for nil. If they are somewhere else than the Pod will
+// be, copied are copies of them, and the names those of the copies.
 func (j *job) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
 	if state == nil {
 		return nil, nil, nil
@@ -240,8 +242,8 @@ func (j *job) renewAt() time.Time {
 	return time.Time{}
 }
 
-// renewAccess gives the wait container a token if it has none, or one of which half of its life is over. What it may upload
-// stays as it was when the Pod was created, whatever the limits are now: its Role is for that.
+// renewAccess gives the wait container a token if it has none, or one of which half of its life is over. What it may
+// upload stays as it was when the Pod was created, whatever the limits are now: its Role is for that.
 func (j *job) renewAccess(ctx context.Context, at *pod.Cluster) error {
 	now := j.now()
 	if due := j.renewAt(); !due.IsZero() && now.Before(due) {

@@ -5,12 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
@@ -29,41 +27,16 @@ func hiding() *secrecy.Secrecy {
 func TestLastLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ reason, text, want string }{
-		"nothing":      {reason: "there may be nothing"},
-		"spaces":       {reason: "which may look like this", text: " \n\r\n"},
-		"few":          {reason: "all is told", text: "a\n\n b \n", want: "a\n\n b"},
-		"ten":          {reason: "all is told", text: strings.Repeat("x\n", 10), want: strings.TrimSpace(strings.Repeat("x\n", 10))},
-		"more":         {reason: "the end says what was wrong", text: "first\n" + strings.Repeat("x\n", 9) + "last\n", want: strings.Repeat("x\n", 9) + "last"},
-		"long":         {reason: "a status is no place for logs", text: "a" + strings.Repeat("x", 1500), want: "…" + strings.Repeat("x", 1500)},
-		"as long":      {reason: "all is told", text: strings.Repeat("x", 1500), want: strings.Repeat("x", 1500)},
-		"in a letter":  {reason: "no part of a letter is left", text: strings.Repeat("ä", 751) + "x", want: "…" + strings.Repeat("ä", 749) + "x"},
-		"in a picture": {reason: "they are longer", text: strings.Repeat("😀", 400) + "xyz", want: "…" + strings.Repeat("😀", 374) + "xyz"},
+		"nothing":     {reason: "there may be nothing"},
+		"more":        {reason: "the end says what was wrong", text: "first\n" + strings.Repeat("x\n", 9) + "last\n", want: strings.Repeat("x\n", 9) + "last"},
+		"long":        {reason: "a status is no place for logs", text: "a" + strings.Repeat("x", 1500), want: "…" + strings.Repeat("x", 1500)},
+		"as long":     {reason: "all is told", text: strings.Repeat("x", 1500), want: strings.Repeat("x", 1500)},
+		"in a letter": {reason: "no part of a letter is left", text: strings.Repeat("ä", 751) + "x", want: "…" + strings.Repeat("ä", 749) + "x"},
 	} {
 		if diff := cmp.Diff(c.want, lastLines(c.text)); diff != "" {
 			t.Errorf("%s: %s: -want +got:\n%s", name, c.reason, diff)
 		}
 	}
-}
-
-// TestLastLinesOfAnything: what is told is an end of the text within its bounds, and the whole of it if that is within them.
-func TestLastLinesOfAnything(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		parts := rapid.SliceOf(rapid.OneOf(rapid.String(), rapid.Just("\n"), rapid.Just(strings.Repeat("ä€😀", 100)))).Draw(t, "text")
-		text := strings.ToValidUTF8(strings.Join(parts, ""), "")
-		found := lastLines(text)
-		rest, cut := strings.CutPrefix(found, "…")
-		switch {
-		case !utf8.ValidString(found):
-			t.Fatalf("%q is no text", found)
-		case strings.Count(found, "\n") >= 10 || len(rest) > 1500:
-			t.Fatalf("%q is too long", found)
-		case !strings.HasSuffix(strings.TrimSpace(text), found) && (!cut || !strings.HasSuffix(strings.TrimSpace(text), rest) || len(rest) < 1497):
-			t.Fatalf("%q is not the end of %q", found, text)
-		case len(strings.TrimSpace(text)) <= 1500 && strings.Count(strings.TrimSpace(text), "\n") < 10 && found != strings.TrimSpace(text):
-			t.Fatalf("%q is not the whole of %q", found, text)
-		}
-	})
 }
 
 func TestContainerStatus(t *testing.T) {

@@ -40,11 +40,11 @@ const (
 	// killed is the exit code of a process that was killed.
 	killed = 137
 	// startError is the reason that containerd gives for a container that it could not start, such as because its image
-	// has no such program, or because the kubelet has died meanwhile. What was started is killed then, so that nobody knows
-	// how far it has come.
+	// has no such program, or because the kubelet has died meanwhile. What was started is killed then, so that nobody
+	// knows how far it has come.
 	startError = "StartError"
-	// clockSkew is for how long before a Pod was asked to end its main must have ended, to have ended by itself: the clocks
-	// of the node and of the API server may differ, and both tell seconds only.
+	// clockSkew is for how long before a Pod was asked to end its main must have ended, to have ended by itself: the
+	// clocks of the node and of the API server may differ, and both tell seconds only.
 	clockSkew = 5 * time.Second
 )
 
@@ -91,8 +91,8 @@ func (f *Facts) failure() *Failure {
 	}
 }
 
-// endedByItself tells whether main has ended before anybody has asked it to: one that is asked may well end with exit code
-// 0, with nothing done.
+// endedByItself tells whether main has ended before anybody has asked it to: one that is asked may well end with exit
+// code 0, with nothing done.
 func endedByItself(p *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if p.Status.Reason != "" || p.DeletionTimestamp == nil {
 		return p.Status.Reason == ""

@@ -1,5 +1,5 @@
-// Package pod is what runs a container once: the Pod and the objects that it needs, what is done with them in a cluster, and
-// what a Pod shows of how far it has come and why it has failed.
+// Package pod is what runs a container once: the Pod and the objects that it needs, what is done with them in a
+// cluster, and what a Pod shows of how far it has come and why it has failed.
 package pod
 
 import (
@@ -29,7 +29,8 @@ const (
 	PartLabel = "container.pergola.dev/part"
 )
 
-// The parts. Those that outlast a run are PartResult and PartState, and PartKept, which is a Pod that is kept for a look at it.
+// The parts. Those that outlast a run are PartResult and PartState, and PartKept, which is a Pod that is kept for a
+// look at it.
 const (
 	PartPod    = "pod"
 	PartKept   = "kept-pod"
@@ -88,9 +89,9 @@ type Identity struct {
 	Operation v1alpha1.Operation
 }
 
-// RunName is the name of the Pod, and the beginning of the names of what belongs to it. It is the same whoever asks, so that there cannot be
-// two Pods for one job. It begins with namespace and name of the deploy item, as far as there is room, and ends with a hash of all that makes
-// the run what it is.
+// RunName is the name of the Pod, and the beginning of the names of what belongs to it. It is the same whoever asks, so
+// that there cannot be two Pods for one job. It begins with namespace and name of the deploy item, as far as there is
+// room, and ends with a hash of all that makes the run what it is.
 func (i Identity) RunName() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(i.UID), i.JobID, string(i.Operation)}, "\x00")))
 	return readable(i.Namespace, i.Name) + "-" + hex.EncodeToString(sum[:])[:hashLength]
@@ -173,8 +174,8 @@ func ResultOf(uid types.UID, name string) Selector { return OfRun(uid, name).ofP
 // StateOf selects the state that a run has left.
 func StateOf(uid types.UID, name string) Selector { return OfRun(uid, name).ofPart(PartState) }
 
-// Obsolete selects what nobody needs of a run that is over, whatever other runs there are: all that is temporary, and its own state and the one
-// that it has begun with unless they are the one that is kept; nil for none.
+// Obsolete selects what nobody needs of a run that is over, whatever other runs there are: all that is temporary, and
+// its own state and the one that it has begun with unless they are the one that is kept; nil for none.
 func Obsolete(uid types.UID, r *v1alpha1.Run, kept *v1alpha1.State) []Selector {
 	all := []Selector{Temporary(uid, r.Name)}
 	for _, id := range []string{r.Name, idOf(r.Restored)} {
@@ -208,15 +209,16 @@ func KeptPods(uid types.UID, lastRun string) Selector {
 	return OfItem(uid).and(PartLabel + "=" + PartKept).and(RunLabel + "!=" + lastRun)
 }
 
-// LeftByUpstream selects the states that Landscaper has left for the deploy item. Those of this deployer have its own labels.
+// LeftByUpstream selects the states that Landscaper has left for the deploy item. Those of this deployer have its own
+// labels.
 func (i Identity) LeftByUpstream() Selector {
 	return Selector(UpstreamTypeLabel + "=" + UpstreamTypeState).
 		and(UpstreamItemName + "=" + owner.LabelValue(i.Name)).
 		and(UpstreamItemNamespace + "=" + owner.LabelValue(i.Namespace)).and("!" + ItemLabel)
 }
 
-// SecretsOf selects the Secrets of a state of the deploy item. Names alone do not tell whose a Secret is: who may write the
-// status of the item could name any.
+// SecretsOf selects the Secrets of a state of the deploy item. Names alone do not tell whose a Secret is: who may write
+// the status of the item could name any.
 func (i Identity) SecretsOf(s *v1alpha1.State) Selector {
 	if len(s.Secrets) > 0 {
 		return i.LeftByUpstream()

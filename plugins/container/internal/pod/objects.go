@@ -30,8 +30,9 @@ func (i Identity) ServiceAccount() *corev1.ServiceAccount {
 	}
 }
 
-// Role allows to write the Secrets that an upload names, whether they are there yet or not, and nothing else. Server-side
-// apply needs the right to create an object that is not there, and the API server checks it with the name that is applied.
+// Role allows to write the Secrets that an upload names, whether they are there yet or not, and nothing else.
+// Server-side apply needs the right to create an object that is not there, and the API server checks it with the name
+// that is applied.
 func (i Identity) Role(u *layout.Upload) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},

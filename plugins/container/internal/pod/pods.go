@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// discardGrace is how long containers have that have nothing more to do. The wait container may try to upload something with
-// rights that it has no more.
+// discardGrace is how long containers have that have nothing more to do. The wait container may try to upload something
+// with rights that it has no more.
 const discardGrace = 2 * time.Second
 
 // CreatePod creates a Pod, or returns the one of that name which is there.
@@ -50,8 +50,9 @@ func (c *Cluster) pods(ctx context.Context, selector Selector) ([]corev1.Pod, er
 	return list.Items, nil
 }
 
-// Stop deletes a Pod. Its containers are asked to end, and have so much time for it, at least a second. With 0 they have
-// what the Pod says, and one that is being deleted is left alone. So is one that is gone, or another one of that name.
+// Stop deletes a Pod. Its containers are asked to end, and have so much time for it, at least a second. With 0 they
+// have what the Pod says, and one that is being deleted is left alone. So is one that is gone, or another one of that
+// name.
 func (c *Cluster) Stop(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))}
 	if grace > 0 {

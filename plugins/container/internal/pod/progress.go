@@ -14,14 +14,15 @@ import (
 const (
 	// lostAfter is for how long after a Pod should have been deleted its node may say nothing of it.
 	lostAfter = 30 * time.Second
-	// slackShare and maxSlack are how much of its time a Pod has left when it is given up because there is little of it.
+	// slackShare and maxSlack are how much of its time a Pod has left when it is given up because there is little of
+	// it.
 	slackShare = 5
 	maxSlack   = 10 * time.Second
 
 	// crashLoop is the reason of a container that ends again and again. Only the wait container is started again.
 	crashLoop = "CrashLoopBackOff"
-	// statusUnknown is the reason that the kubelet gives for a container that it does not find when its Pod has stopped.
-	// The message is the kubelet's, too.
+	// statusUnknown is the reason that the kubelet gives for a container that it does not find when its Pod has
+	// stopped. The message is the kubelet's, too.
 	statusUnknown = "ContainerStatusUnknown"
 )
 
@@ -48,8 +49,8 @@ type Progress struct {
 	CheckAgain time.Time
 	// Hindered: a container cannot be started, which may pass.
 	Hindered bool
-	// GiveUp is why the Pod is to be stopped, since its containers will never start; nil if there is no reason to. It is
-	// not over before it has stopped: what hinders it may have gone at this very moment.
+	// GiveUp is why the Pod is to be stopped, since its containers will never start; nil if there is no reason to. It
+	// is not over before it has stopped: what hinders it may have gone at this very moment.
 	GiveUp *Failure
 }
 
@@ -89,8 +90,8 @@ func (f *Facts) Progress() Progress {
 	return progress
 }
 
-// patientUntil is when a Pod that is hindered is given up: while it has some of its time left, after which the kubelet stops
-// it and tells no more what has hindered it.
+// patientUntil is when a Pod that is hindered is given up: while it has some of its time left, after which the kubelet
+// stops it and tells no more what has hindered it.
 func (f *Facts) patientUntil() time.Time {
 	since := f.HinderedSince
 	if since.IsZero() {
@@ -106,8 +107,8 @@ func (f *Facts) patientUntil() time.Time {
 	return until
 }
 
-// TimeIsUp is when a Pod is to be stopped that has run for as long as its job may take; zero for never, and for one that is
-// being deleted. Kubernetes counts from when a node has it.
+// TimeIsUp is when a Pod is to be stopped that has run for as long as its job may take; zero for never, and for one
+// that is being deleted. Kubernetes counts from when a node has it.
 func TimeIsUp(p *corev1.Pod) time.Time {
 	if p.Spec.ActiveDeadlineSeconds == nil || p.DeletionTimestamp != nil {
 		return time.Time{}
@@ -115,8 +116,8 @@ func TimeIsUp(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Add(time.Duration(*p.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// LostAt is when a Pod that is being deleted counts as stopped although its node does not say so; zero for one that is not
-// being deleted.
+// LostAt is when a Pod that is being deleted counts as stopped although its node does not say so; zero for one that is
+// not being deleted.
 func LostAt(p *corev1.Pod) time.Time {
 	if p.DeletionTimestamp == nil {
 		return time.Time{}
@@ -193,8 +194,8 @@ func (f *Facts) waitingFor() string {
 	}
 }
 
-// hindrance is what a Pod waits for that has not started, with what Kubernetes says of why it has not; empty if that says
-// nothing.
+// hindrance is what a Pod waits for that has not started, with what Kubernetes says of why it has not; empty if that
+// says nothing.
 func hindrance(p *corev1.Pod) string {
 	if c := hindered(p); c != nil {
 		return fmt.Sprintf("container %s of %s to start: %s: %s", c.Name, nameOf(p), c.State.Waiting.Reason, c.State.Waiting.Message)
@@ -207,8 +208,9 @@ func hindrance(p *corev1.Pod) string {
 	return ""
 }
 
-// LastKnown returns a Pod that is being stopped with what was known last of its containers that wait to start: the kubelet
-// forgets why they wait, and says in the end that it cannot find them. last is what was seen before, nil if nothing.
+// LastKnown returns a Pod that is being stopped with what was known last of its containers that wait to start: the
+// kubelet forgets why they wait, and says in the end that it cannot find them. last is what was seen before, nil if
+// nothing.
 func LastKnown(p *corev1.Pod, last *v1alpha1.PodStatus) *corev1.Pod {
 	if last == nil || p.DeletionTimestamp == nil && p.Status.Reason == "" && p.Status.Phase != corev1.PodFailed {
 		return p

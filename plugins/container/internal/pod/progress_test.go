@@ -218,16 +218,6 @@ func TestOver(t *testing.T) {
 			pod:  podThat(phase(corev1.PodSucceeded), deletedAt(began.Add(301*time.Second)), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began.Add(2*time.Second))),
 			want: ReasonDeleted, codes: []landscaper.ErrorCode{noRetry},
 		},
-		"evicted and ended well": {
-			reason: "the same", report: reported,
-			pod:  podThat(phase(corev1.PodFailed), reason("Evicted", "low on memory"), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
-			want: "Evicted", codes: []landscaper.ErrorCode{noRetry},
-		},
-		"deadline and ended well": {
-			reason: "the same", report: reported,
-			pod:  podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
-			want: ReasonDeadline, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
-		},
 		"stopped for the time": {
 			reason: "a user sees why it has not even started", pod: podThat(withoutNode("0/3 nodes are available"), deletedAt(began)), timedOut: true,
 			want: ReasonDeadline, says: []string{"main has not started within", "to get a node: 0/3 nodes are available"}, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
@@ -269,17 +259,9 @@ func TestOver(t *testing.T) {
 			want: ReasonCannotStart, says: []string{"container main of Pod runs/shop could not be started: failed to start containerd task: context canceled"},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
-		"not started, and nobody says why": {
-			reason: "there is always something to say", pod: podThat(ended(layout.MainContainer, 128, "StartError", "")), report: reported,
-			want: ReasonCannotStart, says: []string{"could not be started: StartError"}, codes: []landscaper.ErrorCode{noRetry},
-		},
 		"out of memory": {
 			reason: "Kubernetes says so", pod: podThat(ended(layout.MainContainer, 137, "OOMKilled", "")), report: reported,
 			want: ReasonOutOfMemory, says: []string{"OOMKilled", "resources.limits.memory"}, codes: []landscaper.ErrorCode{noRetry},
-		},
-		"killed": {
-			reason: "Kubernetes does not always say so", pod: podThat(ended(layout.MainContainer, 137, "Error", "")), report: reported,
-			want: ReasonOutOfMemory, says: []string{"exit code 137"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"init not started": {
 			reason: "main has never run, and the node says why",
@@ -287,6 +269,15 @@ func TestOver(t *testing.T) {
 				waits(layout.MainContainer, "PodInitializing", "")),
 			want: ReasonCannotStart, says: []string{"container init of Pod runs/shop could not be started: failed to create shim task"},
 			codes: []landscaper.ErrorCode{noRetry},
+		},
+		"killed": {
+			reason: "Kubernetes does not always say so", pod: podThat(ended(layout.MainContainer, 137, "Error", "")), report: reported,
+			want: ReasonOutOfMemory, says: []string{"exit code 137"}, codes: []landscaper.ErrorCode{noRetry},
+		},
+		"evicted and ended well": {
+			reason: "the same", report: reported,
+			pod:  podThat(phase(corev1.PodFailed), reason("Evicted", "low on memory"), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
+			want: "Evicted", codes: []landscaper.ErrorCode{noRetry},
 		},
 		"init failed": {
 			reason: "main has never run", pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "the archive is damaged"), waits(layout.MainContainer, "PodInitializing", "")),
@@ -305,10 +296,6 @@ func TestOver(t *testing.T) {
 			reason: "Kubernetes says why", pod: podThat(phase(corev1.PodFailed), reason("Evicted", "the node was low on memory"), ended(layout.MainContainer, 137, "Error", "")),
 			want: "Evicted", says: []string{"the node was low on memory"}, codes: []landscaper.ErrorCode{noRetry},
 		},
-		"not admitted": {
-			reason: "no container has ever run", pod: podThat(phase(corev1.PodFailed), reason("NodeAffinity", "")),
-			want: "NodeAffinity", says: []string{"given up by Kubernetes: NodeAffinity"}, codes: []landscaper.ErrorCode{noRetry},
-		},
 		"failed for no reason": {
 			reason: "there is always something to say", pod: podThat(phase(corev1.PodFailed)),
 			want: ReasonPodFailed, says: []string{"does not say why"}, codes: []landscaper.ErrorCode{noRetry},
@@ -320,10 +307,6 @@ func TestOver(t *testing.T) {
 		"deleted": {
 			reason: "nobody runs an image twice by himself", pod: podThat(phase(corev1.PodFailed), deletedAt(began), ended(layout.MainContainer, 143, "Error", "bye")), report: reported,
 			want: ReasonDeleted, says: []string{"start a new job"}, said: "bye", codes: []landscaper.ErrorCode{noRetry},
-		},
-		"deleted by Kubernetes": {
-			reason: "which says why", pod: podThat(phase(corev1.PodFailed), deletedAt(began), disrupted("PreemptionByScheduler", "made room")),
-			want: ReasonDeleted, says: []string{"PreemptionByScheduler: made room"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"deleted without a node": {
 			reason: "nobody will ever stop it", pod: podThat(withoutNode(""), deletedAt(began)),
@@ -391,17 +374,9 @@ func TestGivesUp(t *testing.T) {
 			pod:  podThat(phase(corev1.PodPending), within(time.Minute), waits(layout.MainContainer, "ErrImagePull", "not found")),
 			want: ReasonImage,
 		},
-		"pull of the helper fails": {
-			reason: "the container is named", pod: podThat(phase(corev1.PodPending), waits(layout.WaitContainer, "ErrImagePull", "not found")), after: patience,
-			want: ReasonImage, says: []string{"container wait"},
-		},
 		"no image": {
 			reason: "patience is of no use", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "InvalidImageName", "bad")),
 			want: ReasonImage, says: []string{"InvalidImageName: bad"},
-		},
-		"never pulled": {
-			reason: "patience is of no use", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "ErrImageNeverPull", "absent")),
-			want: ReasonImage,
 		},
 		"cannot be created": {
 			reason: "such as by its configuration", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "CreateContainerConfigError", "no key")), after: patience,

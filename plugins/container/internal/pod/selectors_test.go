@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/labels"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
@@ -152,25 +151,4 @@ func TestNothingIsLost(t *testing.T) {
 			t.Errorf("nothing removes the %s of an older run", part)
 		}
 	}
-}
-
-// TestSelectorsOfAllNames: no name makes a selector that the API server does not take, or one that does not find its own.
-func TestSelectorsOfAllNames(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		i := identities().Draw(t, "identity")
-		for selector, set := range map[Selector]labels.Set{
-			OfItem(i.UID): i.Labels(PartPod), OfRun(i.UID, i.RunName()): i.Labels(PartPod),
-			OfInstallation(i.Installation): i.Labels(PartPod),
-			Temporary(i.UID, i.RunName()):  i.Labels(PartAccess), KeptPods(i.UID, ""): i.Labels(PartKept),
-		} {
-			parsed, err := labels.Parse(string(selector))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !parsed.Matches(set) {
-				t.Fatalf("%q does not match %v", selector, set)
-			}
-		}
-	})
 }

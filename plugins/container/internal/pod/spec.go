@@ -28,9 +28,11 @@ const (
 	accessVolume   = "access"
 	tokenVolume    = "service-account"
 	tokenPath      = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // no credentials
-	// tokenSeconds is how long a token of a ServiceAccount lives before the kubelet has replaced it; it is Kubernetes' own figure.
+	// tokenSeconds is how long a token of a ServiceAccount lives before the kubelet has replaced it; it is Kubernetes'
+	// own figure.
 	tokenSeconds = int64(3607)
-	// authorities is the ConfigMap with the certificates of the API server's authorities that Kubernetes keeps in each namespace.
+	// authorities is the ConfigMap with the certificates of the API server's authorities that Kubernetes keeps in each
+	// namespace.
 	authorities = "kube-root-ca.crt"
 )
 
