@@ -53,7 +53,8 @@ type server struct {
 func connect(access string, log *slog.Logger) (*server, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, errors.New("find the API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set, as they are in a Pod")
+		return nil, errors.New("find the API server: " +
+			"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set, as they are in a Pod")
 	}
 	file := filepath.Join(access, layout.AuthoritiesFile)
 	text, err := os.ReadFile(file)
@@ -108,7 +109,8 @@ func (s *server) apply(namespace string, document *secret) error {
 			return fmt.Errorf("write Secret %s/%s: %w", namespace, name, err)
 		}
 		rest := pause(attempt, s.random(), temporary.after)
-		s.log.Warn("cannot upload yet", "secret", name, "reason", temporary.reason, "nextAttemptIn", rest.Round(time.Millisecond))
+		s.log.Warn("cannot upload yet", "secret", name, "reason", temporary.reason,
+			"nextAttemptIn", rest.Round(time.Millisecond))
 		s.sleep(rest)
 		if temporary.forbidden {
 			forbidden += rest

@@ -77,7 +77,8 @@ func (p *packing) list(name string) ([]string, error) {
 		return nil, fmt.Errorf("list %q: %w", shorten(at), withoutPath(err))
 	}
 	if p.found += len(names); p.found > layout.MaxFiles {
-		return nil, refuse(p.dir, "has more than %d files and directories, which are allowed; keep fewer in it", layout.MaxFiles)
+		return nil, refuse(p.dir, "has more than %d files and directories, which are allowed; keep fewer in it",
+			layout.MaxFiles)
 	}
 	slices.Sort(names)
 	return names, nil
@@ -110,7 +111,8 @@ func (p *packing) file(name string) error {
 	defer func() { _ = f.Close() }() // it was only read
 	// A file with holes may have any size.
 	if info.Size() > layout.MaxUnpackedBytes-p.bytes {
-		return refuse(p.dir, "has files of more than the %d bytes together that are allowed; keep less in it", layout.MaxUnpackedBytes)
+		return refuse(p.dir, "has files of more than the %d bytes together that are allowed; keep less in it",
+			layout.MaxUnpackedBytes)
 	}
 	p.bytes += info.Size()
 	if err := p.writer.file(name, info.Mode()&0o111 != 0, info.Size(), f); err != nil {
@@ -152,8 +154,8 @@ func open(root *os.Root, name string, want fs.FileMode) (*os.File, fs.FileInfo, 
 }
 
 var typeNames = map[fs.FileMode]string{
-	0: "a regular file", fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a pipe", fs.ModeSocket: "a socket",
-	fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
+	0: "a regular file", fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a pipe",
+	fs.ModeSocket: "a socket", fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
 }
 
 // expect refuses what is of another type.

@@ -86,8 +86,8 @@ type unpacking struct {
 }
 
 var entryNames = map[byte]string{
-	tar.TypeSymlink: "a symbolic link", tar.TypeLink: "a hard link", tar.TypeChar: "a device", tar.TypeBlock: "a device", tar.TypeFifo: "a pipe",
-	tar.TypeReg: "a sparse file", tar.TypeGNUSparse: "a sparse file",
+	tar.TypeSymlink: "a symbolic link", tar.TypeLink: "a hard link", tar.TypeChar: "a device", tar.TypeBlock: "a device",
+	tar.TypeFifo: "a pipe", tar.TypeReg: "a sparse file", tar.TypeGNUSparse: "a sparse file",
 }
 
 func (u *unpacking) entry(header *tar.Header, content io.Reader) error {
@@ -137,7 +137,8 @@ func (u *unpacking) mkdir(name string) error {
 
 func (u *unpacking) file(name string, header *tar.Header, content io.Reader) error {
 	if u.left -= header.Size; u.left < 0 {
-		return refuse(name, "is too large: the archive unpacks to more than the %d bytes that are allowed", layout.MaxUnpackedBytes)
+		return refuse(name, "is too large: the archive unpacks to more than the %d bytes that are allowed",
+			layout.MaxUnpackedBytes)
 	}
 	if err := u.mkdir(path.Dir(name)); err != nil {
 		return err

@@ -36,8 +36,9 @@ const (
 func (d *Deployer) namespace(access *sdk.HostCluster) (string, error) {
 	if access == nil {
 		// It has no code: when the operator has granted the access, the job goes on.
-		return "", &sdk.Error{Reason: reasonNoHostCluster, Err: errors.New("this plugin has no access to the host cluster, on which Pods are run; " +
-			"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the HostConfiguration")}
+		return "", &sdk.Error{Reason: reasonNoHostCluster, Err: errors.New(
+			"this plugin has no access to the host cluster, on which Pods are run; " +
+				"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the HostConfiguration")}
 	}
 	return cmp.Or(d.settings.Namespace, access.Namespace), nil
 }
@@ -71,8 +72,10 @@ var errElsewhere = errors.New("another cluster")
 
 func (j *job) elsewhere(place v1alpha1.Place) error {
 	return &sdk.Error{
-		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Operation: stepStart, Reason: reasonElsewhere, Err: fmt.Errorf(
-			"the last run of the deploy item, or its state, is on %w than Target %q leads to now, in a namespace %s with the UID %s; let the Target lead there "+
+		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Operation: stepStart, Reason: reasonElsewhere,
+		Err: fmt.Errorf(
+			"the last run of the deploy item, or its state, is on %w than Target %q leads to now, in a namespace %s with the UID %s; "+
+				"let the Target lead there "+
 				"again, or delete the deploy item with the annotation %s, which leaves there what is there",
 			errElsewhere, j.request.Target.Name, place.Namespace, place.Cluster, forceCleanup),
 	}

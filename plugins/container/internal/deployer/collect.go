@@ -32,7 +32,8 @@ func (d *Deployer) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk
 	for _, o := range found {
 		annotations, labels := o.Meta.Annotations, o.Meta.Labels
 		h := sdk.Holding{
-			Namespace: annotations[pod.NamespaceAnnotation], Name: annotations[pod.NameAnnotation], UID: types.UID(labels[pod.ItemLabel]),
+			Namespace: annotations[pod.NamespaceAnnotation], Name: annotations[pod.NameAnnotation],
+			UID: types.UID(labels[pod.ItemLabel]),
 		}
 		// Some parts outlast a run.
 		if !slices.Contains([]string{pod.PartResult, pod.PartState, pod.PartKept}, labels[pod.PartLabel]) {

@@ -66,10 +66,13 @@ func validateConfig(raw []byte, s *settings, resolves bool) ([]sdk.Problem, erro
 	return misread.With(problems), nil
 }
 
-func decodeConfig(req *sdk.Request, strict bool) (document *v1alpha1.ProviderConfiguration, unknown []string, misread rollout.Misread, err error) {
+func decodeConfig(
+	req *sdk.Request, strict bool,
+) (document *v1alpha1.ProviderConfiguration, unknown []string, misread rollout.Misread, err error) {
 	document = &v1alpha1.ProviderConfiguration{}
 	apiVersion, kind := req.ConfigGroupVersionKind()
-	if (apiVersion != "" || kind != "") && (apiVersion != v1alpha1.GroupVersion.String() || kind != v1alpha1.ProviderConfigurationKind) {
+	isOther := apiVersion != v1alpha1.GroupVersion.String() || kind != v1alpha1.ProviderConfigurationKind
+	if isOther && (apiVersion != "" || kind != "") {
 		return nil, nil, misread, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
 			"spec.config: expected kind %s of apiVersion %s, but found kind %q of apiVersion %q",
 			v1alpha1.ProviderConfigurationKind, v1alpha1.GroupVersion, kind, apiVersion)
@@ -101,7 +104,7 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 		if b.Inline != nil && b.Reference == nil {
 			files, err := readFiles(b.Inline.Filesystem)
 			if err != nil {
-				problems = append(problems, field.Invalid(field.NewPath("blueprint", "inline", "filesystem"), field.OmitValueType{}, err.Error()))
+				problems = append(problems, invalid(field.NewPath("blueprint", "inline", "filesystem"), err.Error()))
 			}
 			c.files = files
 		}
@@ -114,11 +117,12 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 		inline := len(d.Inline) > 0 && string(d.Inline) != "null"
 		var object map[string]json.RawMessage
 		if inline && d.Reference == nil && json.Unmarshal(d.Inline, &object) != nil {
-			problems = append(problems, field.Invalid(field.NewPath("componentDescriptor", "inline"), field.OmitValueType{}, "expected an object"))
+			problems = append(problems, invalid(field.NewPath("componentDescriptor", "inline"), "expected an object"))
 		}
 		problems = append(problems, checkSource("componentDescriptor", d.Reference != nil, inline, resolves)...)
 		if resolves && d.Reference != nil && (d.Reference.ComponentName == "" || d.Reference.Version == "") {
-			problems = append(problems, field.Required(field.NewPath("componentDescriptor", "ref"), "expected componentName and version"))
+			problems = append(problems, field.Required(field.NewPath("componentDescriptor", "ref"),
+				"expected componentName and version"))
 		}
 	}
 	for i, secret := range document.RegistryPullSecrets {
@@ -139,15 +143,21 @@ func checkSource(name string, reference, inline, resolves bool) field.ErrorList 
 	path := field.NewPath(name)
 	switch {
 	case reference && inline:
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "has both ref and inline; remove one of them")}
+		return field.ErrorList{invalid(path, "has both ref and inline; remove one of them")}
 	case !reference && !inline:
 		return field.ErrorList{field.Required(path, "expected ref or inline")}
 	case reference && !resolves:
-		return field.ErrorList{field.Invalid(path.Child("ref"), field.OmitValueType{},
-			"is a reference to a repository of components, which this deployer does not know; give it inline, or run a plugin with a resolver")}
+		return field.ErrorList{invalid(path.Child("ref"),
+			"is a reference to a repository of components, which this deployer does not know; "+
+				"give it inline, or run a plugin with a resolver")}
 	default:
 		return nil
 	}
+}
+
+// invalid does not quote what was found.
+func invalid(path *field.Path, detail string) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, detail)
 }
 
 // checkPlace is about where and as whom the Pod is run.

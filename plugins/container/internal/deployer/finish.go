@@ -100,12 +100,16 @@ func (j *job) exports(ctx context.Context) (map[string]any, error) {
 		}
 	}
 	if j.result.Report == nil {
-		return nil, &sdk.Error{
-			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: stepExport, Reason: reasonExports, Err: fmt.Errorf(
-				"the exports of the Pod are not in Secret %s/%s any more; somebody has deleted it; start another job", j.status.Run.Namespace, j.result.Secret),
-		}
+		return nil, noRetry(stepExport, reasonExports, fmt.Errorf(
+			"the exports of the Pod are not in Secret %s/%s any more; somebody has deleted it; start another job",
+			j.status.Run.Namespace, j.result.Secret))
 	}
 	return readExports(j.result.Exports)
+}
+
+// noRetry is an error that ends the job: another try would find the same, or do something twice.
+func noRetry(step, reason string, err error) error {
+	return &sdk.Error{Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: step, Reason: reason, Err: err}
 }
 
 // removeAll removes all that there is of the deploy item, and waits until it is gone.

@@ -103,7 +103,8 @@ func (g *given) addValue(value any, depth int) {
 			g.addValue(v, depth)
 		}
 	case string:
-		if start := strings.TrimSpace(value); strings.Contains(value, "\n") || strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
+		start := strings.TrimSpace(value)
+		if strings.Contains(value, "\n") || strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[") {
 			g.addText(value, depth+1)
 			return
 		}

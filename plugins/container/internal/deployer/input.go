@@ -100,8 +100,8 @@ func (j *job) resolve(ctx context.Context, c *config) (*content.Resolved, error)
 func checkNames(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !fs.ValidPath(name) || name == "." {
-			return sdk.ConfigurationError(reasonInput, "spec.config: blueprint.ref: the resolver has found a file %.200q, which is no path below the blueprint,"+
-				" such as %q; correct the blueprint, or the resolver", name, "charts/shop.tgz")
+			return sdk.ConfigurationError(reasonInput, "spec.config: blueprint.ref: the resolver has found a file %.200q, "+
+				"which is no path below the blueprint, such as %q; correct the blueprint, or the resolver", name, "charts/shop.tgz")
 		}
 	}
 	return nil

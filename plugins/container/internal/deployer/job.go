@@ -55,7 +55,8 @@ func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *
 	}
 	item := req.DeployItem
 	j := &job{deployer: d, request: req, status: status, identity: pod.Identity{
-		Namespace: item.Namespace, Name: item.Name, UID: item.UID, Generation: item.Generation, JobID: req.JobID, Operation: operation,
+		Namespace: item.Namespace, Name: item.Name, UID: item.UID, Generation: item.Generation,
+		JobID: req.JobID, Operation: operation,
 	}}
 	if req.HostCluster != nil {
 		j.identity.Installation = req.HostCluster.Installation
@@ -168,7 +169,10 @@ func (j *job) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.
 // progress tells how far the run has come that was noted last, and notes since when it is hindered.
 func (j *job) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
-	facts := pod.Facts{Pod: p, Report: result.Report, Patience: j.deployer.settings.patience, TimedOut: r.TimedOut, GivenUp: givenUp(r), Now: j.now()}
+	facts := pod.Facts{
+		Pod: p, Report: result.Report, Patience: j.deployer.settings.patience, TimedOut: r.TimedOut, GivenUp: givenUp(r),
+		Now: j.now(),
+	}
 	if r.HinderedSince != nil {
 		facts.HinderedSince = r.HinderedSince.Time
 	}

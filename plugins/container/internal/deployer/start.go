@@ -14,7 +14,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -126,7 +125,9 @@ func (j *job) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 	// Until the run has left another one.
 	j.status.State = restored
 	j.status.LastOperation = j.identity.Operation
-	j.status.Run = &v1alpha1.Run{Place: j.place, Name: name, JobID: j.identity.JobID, Operation: j.identity.Operation, Restored: restored}
+	j.status.Run = &v1alpha1.Run{
+		Place: j.place, Name: name, JobID: j.identity.JobID, Operation: j.identity.Operation, Restored: restored,
+	}
 	j.status.PodStatus = &v1alpha1.PodStatus{PodName: name, LastRun: new(metav1.NewTime(j.now())), LastSuccessfulJobID: succeeded}
 	return j.save(ctx)
 }
@@ -205,8 +206,8 @@ func (j *job) oldState(ctx context.Context, state *v1alpha1.State) (names []stri
 	}
 	missing, err := at.MissingSecrets(ctx, names, j.identity.SecretsOf(state))
 	if err == nil && len(missing) > 0 {
-		return nil, nil, stateLost("the state of the last run is not complete: in namespace %s there is no Secret %s with the labels of the state; "+
-			"restore it and start another job, or create the deploy item anew", state.Namespace, strings.Join(missing, ", "))
+		return nil, nil, stateLost("the state of the last run is not complete: in namespace %s there is no Secret %s "+
+			"with the labels of the state; restore it and start another job, or create the deploy item anew", state.Namespace, strings.Join(missing, ", "))
 	}
 	if err != nil || state.Place == j.place {
 		return names, nil, j.explain(state.Place, stepStart, err)
@@ -224,9 +225,7 @@ func (j *job) oldState(ctx context.Context, state *v1alpha1.State) (names []stri
 
 // stateLost ends the job: an image that finds no state may do everything once more that it has done before.
 func stateLost(format string, args ...any) error {
-	return &sdk.Error{
-		Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: stepStart, Reason: reasonStateLost, Err: fmt.Errorf(format, args...),
-	}
+	return noRetry(stepStart, reasonStateLost, fmt.Errorf(format, args...))
 }
 
 // upload is what the wait container of the run is to upload.

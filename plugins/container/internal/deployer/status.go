@@ -120,7 +120,8 @@ func aborted() outcome {
 }
 
 // errExports does not quote what was found, which may be secret; nor do the errors about YAML that are added to it.
-var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, with the names of exports as fields", layout.ExportsVariable)
+var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, "+
+	"with the names of exports as fields", layout.ExportsVariable)
 
 // readExports reads the file with the exports, JSON or YAML; nil for none.
 func readExports(file []byte) (map[string]any, error) {

@@ -64,7 +64,8 @@ func (c *Cluster) ReplaceToken(ctx context.Context, runName, token string) error
 	secret := accessName(runName)
 	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{layout.TokenFile: []byte(token)}})
 	if err == nil {
-		_, err = c.Client.Core().Secrets(c.Namespace).Patch(ctx, secret, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		options := metav1.PatchOptions{FieldManager: fieldManager}
+		_, err = c.Client.Core().Secrets(c.Namespace).Patch(ctx, secret, types.MergePatchType, patch, options)
 	}
 	if err != nil {
 		return fmt.Errorf("replace the token in Secret %s/%s: %w", c.Namespace, secret, err)
@@ -74,7 +75,9 @@ func (c *Cluster) ReplaceToken(ctx context.Context, runName, token string) error
 
 // Token returns a token of a ServiceAccount for the API server, and when it ends. lifetime is how long it should live;
 // the API server may give it less, or more.
-func (c *Cluster) Token(ctx context.Context, serviceAccount string, lifetime time.Duration) (token string, ends time.Time, err error) {
+func (c *Cluster) Token(
+	ctx context.Context, serviceAccount string, lifetime time.Duration,
+) (token string, ends time.Time, err error) {
 	seconds := max(int64(lifetime/time.Second), 600) // the least that the API server takes
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	answer, err := c.Client.Core().ServiceAccounts(c.Namespace).CreateToken(ctx, serviceAccount, request, metav1.CreateOptions{})

@@ -112,7 +112,8 @@ func deadlineExceeded(p *corev1.Pod) *Failure {
 		if c.Image != "" {
 			container += fmt.Sprintf(", whose image is %q,", c.Image)
 		}
-		message = fmt.Sprintf("%s was stopped, because container %s has not started within the timeout of the deploy item", nameOf(p), container)
+		message = fmt.Sprintf("%s was stopped, because container %s has not started within the timeout of the deploy item",
+			nameOf(p), container)
 		if why := hindrance(p); why != "" {
 			message += "; it has waited for " + why
 		}
@@ -134,7 +135,8 @@ func notStartable(p *corev1.Pod, c *corev1.ContainerStatus) *Failure {
 
 // notStarted has no last words: the message is that of the node.
 func notStarted(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated) *Failure {
-	failure := final(p, ReasonCannotStart, "container %s of %s could not be started: %s", container, nameOf(p), cmp.Or(strings.TrimSpace(t.Message), t.Reason))
+	failure := final(p, ReasonCannotStart, "container %s of %s could not be started: %s", container, nameOf(p),
+		cmp.Or(strings.TrimSpace(t.Message), t.Reason))
 	failure.LastWords = ""
 	return failure
 }
@@ -143,10 +145,11 @@ func containerFailed(p *corev1.Pod, main *corev1.ContainerStateTerminated) *Fail
 	reason := cmp.Or(main.Reason, "no reason")
 	// Kubernetes does not always see that it was memory.
 	if main.Reason == "OOMKilled" || main.ExitCode == killed {
-		return final(p, ReasonOutOfMemory, "container %s of %s was killed (exit code %d, %s), by all accounts because it has taken more memory than it may; "+
-			"give it more in resources.limits.memory", layout.MainContainer, nameOf(p), main.ExitCode, reason)
+		return final(p, ReasonOutOfMemory, "container %s of %s was killed (exit code %d, %s), "+
+			"by all accounts because it has taken more memory than it may; give it more in resources.limits.memory", layout.MainContainer, nameOf(p), main.ExitCode, reason)
 	}
-	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)", layout.MainContainer, nameOf(p), main.ExitCode, reason)
+	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)",
+		layout.MainContainer, nameOf(p), main.ExitCode, reason)
 }
 
 // resultLost is the failure of a run whose wait container has not reported. What main has said is not about that.
@@ -187,19 +190,22 @@ func disruption(p *corev1.Pod) string {
 
 // Gone is the failure of a run whose Pod was there and is not any more, so that nobody knows how it has ended.
 func Gone(namespace, name string) *Failure {
-	return final(&corev1.Pod{}, ReasonDeleted, "Pod %s/%s is gone, and nobody knows how it has ended: somebody has deleted it and taken its finalizer off; "+
-		"start a new job to run it again", namespace, name)
+	return final(&corev1.Pod{}, ReasonDeleted, "Pod %s/%s is gone, and nobody knows how it has ended: "+
+		"somebody has deleted it and taken its finalizer off; start a new job to run it again", namespace, name)
 }
 
 // final is a failure that ends the job: to run an image a second time is for somebody to decide who knows what it does.
 func final(p *corev1.Pod, reason, format string, args ...any) *Failure {
 	return &Failure{
-		Reason: reason, Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, LastWords: LastWords(p), Message: fmt.Sprintf(format, args...),
+		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},
+		LastWords: LastWords(p),
 	}
 }
 
 func configurationProblem(reason, format string, args ...any) *Failure {
-	return &Failure{Reason: reason, Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Message: fmt.Sprintf(format, args...)}
+	return &Failure{
+		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
+	}
 }
 
 func nameOf(p *corev1.Pod) string { return fmt.Sprintf("Pod %s/%s", p.Namespace, p.Name) }

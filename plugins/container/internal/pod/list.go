@@ -64,7 +64,9 @@ func (r Remaining) Names() []string {
 }
 
 // list lists page by page.
-func (c *Cluster) list(ctx context.Context, kind schema.GroupVersionResource, selector Selector) ([]metav1.PartialObjectMetadata, error) {
+func (c *Cluster) list(
+	ctx context.Context, kind schema.GroupVersionResource, selector Selector,
+) ([]metav1.PartialObjectMetadata, error) {
 	objects := c.Client.Metadata(target.Mapping{Resource: kind, Namespaced: true}, c.Namespace)
 	options := metav1.ListOptions{LabelSelector: string(selector), Limit: pageSize}
 	var all []metav1.PartialObjectMetadata

@@ -73,7 +73,8 @@ func (i Identity) Access(u *layout.Upload, token string) (*corev1.Secret, error)
 	if err != nil {
 		return nil, fmt.Errorf("write what is to be uploaded: %w", err)
 	}
-	return i.secret(accessName(i.RunName()), PartAccess, map[string][]byte{layout.TokenFile: []byte(token), layout.UploadFile: document}), nil
+	data := map[string][]byte{layout.TokenFile: []byte(token), layout.UploadFile: document}
+	return i.secret(accessName(i.RunName()), PartAccess, data), nil
 }
 
 // Result is the Secret of the result before there is one, so that it can be watched.

@@ -96,7 +96,8 @@ func (c *Cluster) Release(ctx context.Context, p *corev1.Pod, labels map[string]
 	if err != nil {
 		return fmt.Errorf("write a patch for Pod %s/%s: %w", c.Namespace, p.Name, err)
 	}
-	_, err = c.Client.Core().Pods(c.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	options := metav1.PatchOptions{FieldManager: fieldManager}
+	_, err = c.Client.Core().Pods(c.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, options)
 	if apierrors.IsConflict(err) {
 		// Its status has changed meanwhile, as a rule.
 		fresh, getErr := c.Pod(ctx, p.Name)

@@ -28,7 +28,8 @@ const (
 
 // hindrances are the reasons of containers that wait without much hope, and those of the failures that they lead to.
 var hindrances = map[string]string{
-	"ErrImagePull": ReasonImage, "ImagePullBackOff": ReasonImage, "ErrImageNeverPull": ReasonImage, "InvalidImageName": ReasonImage,
+	"ErrImagePull": ReasonImage, "ImagePullBackOff": ReasonImage, "ErrImageNeverPull": ReasonImage,
+	"InvalidImageName":    ReasonImage,
 	"RegistryUnavailable": ReasonImage, "ImageInspectError": ReasonImage, "SignatureValidationFailed": ReasonImage,
 	"CreateContainerConfigError": ReasonCannotStart, "CreateContainerError": ReasonCannotStart, "RunContainerError": ReasonCannotStart,
 	crashLoop: ReasonCannotStart,
