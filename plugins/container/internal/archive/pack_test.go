@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -320,36 +319,6 @@ func TestFromFilesRefuses(t *testing.T) {
 			t.Parallel()
 			_, err := archive.FromFiles(c.files)
 			refused(t, err, c.path, c.says)
-		})
-	}
-}
-
-func TestSplit(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		reason string
-		size   int
-		want   []int
-	}{
-		{"nothing needs no chunk", 0, nil},
-		{"a small archive is one chunk", 1, []int{1}},
-		{"a full chunk is one", layout.ChunkBytes, []int{layout.ChunkBytes}},
-		{"the last chunk has what is left", 2*layout.ChunkBytes + 3, []int{layout.ChunkBytes, layout.ChunkBytes, 3}},
-	} {
-		t.Run(c.reason, func(t *testing.T) {
-			t.Parallel()
-			whole := bytes.Repeat([]byte("abc"), c.size/3+1)[:c.size]
-			chunks := archive.Split(whole)
-			var got []int
-			for _, chunk := range chunks {
-				got = append(got, len(chunk))
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("expected chunks of %v bytes, but found %v", c.want, got)
-			}
-			if joined, err := io.ReadAll(archive.Join(chunks)); err != nil || !bytes.Equal(joined, whole) {
-				t.Errorf("the chunks do not make the archive (%v)", err)
-			}
 		})
 	}
 }

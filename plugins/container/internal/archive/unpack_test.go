@@ -63,15 +63,6 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-func TestUnpackIntoTheRoot(t *testing.T) {
-	t.Parallel()
-	root, dir := newRoot(t)
-	must(t, archive.Unpack(bytes.NewReader(pack(t, entry{name: "state/a", content: "1"}, entry{name: "b/c"})), root, "."))
-	if diff := cmp.Diff(content{"state/": "", "state/a": "1", "b/": "", "b/c": ""}, read(t, dir)); diff != "" {
-		t.Errorf("files, -want +got:\n%s", diff)
-	}
-}
-
 // Links that are there lead nowhere; what was a file is another one.
 func TestUnpackReplaces(t *testing.T) {
 	t.Parallel()
