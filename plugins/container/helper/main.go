@@ -1,20 +1,22 @@
-// Command helper is what runs beside the image of a container deploy item: it prepares the image's directories, and uploads what the image has
-// left in them. It is one small program, because it runs where a stranger's image does: of Kubernetes it knows one request, and it depends on
-// nothing but Go's own packages and those of this deployer.
+// Command helper is what runs beside the image of a container deploy item: it prepares the image's directories, and
+// uploads what the image has left in them. It is one small program, because it runs where a stranger's image does: of
+// Kubernetes it knows one request, and it depends on nothing but Go's own packages and those of this deployer.
 //
 // # helper init
 //
-// The init container. It makes the directories that the image expects in /data/ls/shared, unpacks the archive in /data/ls/internal/input into
-// shared, and that in /data/ls/internal/state into shared/state, if there is one. It needs no network and no token.
+// The init container. It makes the directories that the image expects in /data/ls/shared, unpacks the archive in
+// /data/ls/internal/input into shared, and that in /data/ls/internal/state into shared/state, if there is one. It needs
+// no network and no token.
 //
 //	reads   /data/ls/internal/input, /data/ls/internal/state: chunks of an archive, 0000, 0001, ...
 //	writes  /data/ls/shared
 //
 // # helper wait
 //
-// The wait container, a native sidecar: SIGTERM tells it that main has ended. Until then it reads nothing. Then it packs shared/state, takes
-// the exports, and uploads both, the report about it last. A second signal changes nothing. What the image has done wrong is told in the
-// report; everything else is uploaded all the same. It tries until it succeeds or is killed, unless the API server refuses: what is forbidden, it tries for about a minute.
+// The wait container, a native sidecar: SIGTERM tells it that main has ended. Until then it reads nothing. Then it
+// packs shared/state, takes the exports, and uploads both, the report about it last. A second signal changes nothing.
+// What the image has done wrong is told in the report; everything else is uploaded all the same. It tries until it
+// succeeds or is killed, unless the API server refuses: what is forbidden, it tries for about a minute.
 //
 //	reads   /data/ls/shared/state, /data/ls/shared/exports/values: regular files only, since the image may put links there
 //	        /data/ls/internal/access: token, ca.crt and upload.json. The token is read for each attempt, since it may be replaced.
@@ -23,10 +25,11 @@
 //
 // # Both
 //
-// --base is used instead of /data/ls. Standard error has a few plain lines, and never contents. A failure is one sentence there and in the
-// termination message (--termination-message, if that file is there), with the exit code 1; the exit code 2 means wrong arguments. "helper
-// version" prints the version. It is a static program that needs nothing in its image, no writable file system besides shared, and no user
-// of its own, as long as it may read what the image writes.
+// --base is used instead of /data/ls. Standard error has a few plain lines, and never contents. A failure is one
+// sentence there and in the termination message (--termination-message, if that file is there), with the exit code 1;
+// the exit code 2 means wrong arguments. "helper version" prints the version. It is a static program that needs nothing
+// in its image, no writable file system besides shared, and no user of its own, as long as it may read what the image
+// writes.
 package main
 
 import (
@@ -58,7 +61,8 @@ func run(args []string) int {
 	case "init":
 		return do(args, "the directories of the image cannot be prepared", prepare)
 	case "wait":
-		// First of all, since the signal may come at any time. There is room for one; what comes after it changes nothing.
+		// First of all, since the signal may come at any time. There is room for one; what comes after it changes
+		// nothing.
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 		return do(args, "the results of the image cannot be uploaded", func(base string) error {

@@ -26,7 +26,9 @@ func prepare(base string) error {
 		return fmt.Errorf("open directory: %w", err)
 	}
 	defer func() { _ = root.Close() }() // nothing depends on it
-	for _, dir := range []string{path.Dir(layout.Imports), path.Dir(layout.Exports), path.Dir(layout.Target), layout.Content, layout.State} {
+	for _, dir := range []string{
+		path.Dir(layout.Imports), path.Dir(layout.Exports), path.Dir(layout.Target), layout.Content, layout.State,
+	} {
 		if err := root.MkdirAll(inShared(dir), 0o755); err != nil {
 			return fmt.Errorf("make directory: %w", err)
 		}

@@ -48,14 +48,6 @@ func TestInit(t *testing.T) {
 	}
 }
 
-func TestInitWithoutImports(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.mount(layout.Input, packed(t, nil))
-	p.prepare().mustEnd()
-	p.mustHave(nil)
-}
-
 // The state is in chunks, the last of which Landscaper has filled up.
 func TestInitWithState(t *testing.T) {
 	t.Parallel()
@@ -108,18 +100,6 @@ func TestInitFails(t *testing.T) {
 			c.make(p)
 			p.prepare().mustFail(append(c.want, "the directories of the image cannot be prepared: ")...)
 		})
-	}
-}
-
-func TestNoTerminationMessage(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	must(t, os.Remove(p.message))
-	if code, said := p.prepare().end(); code != 1 || bytes.Count([]byte(said), []byte("\n")) != 1 {
-		t.Errorf("found %d and %q", code, said)
-	}
-	if _, err := os.Stat(p.message); !os.IsNotExist(err) {
-		t.Errorf("a file was made that Kubernetes has not made (%v)", err)
 	}
 }
 

@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
@@ -31,13 +34,12 @@ func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 		return fmt.Errorf("open directory: %w", err)
 	}
 	defer func() { _ = shared.Close() }() // it was only read
-	results := collect(shared, upload)
-	for _, problem := range results.report.Errors {
-		log.Warn("not everything is uploaded", "reason", problem)
-	}
-	documents, err := documents(upload, results)
+	documents, report, err := collect(shared, upload)
 	if err != nil {
 		return err
+	}
+	for _, problem := range report.Errors {
+		log.Warn("not everything is uploaded", "reason", problem)
 	}
 	for _, document := range documents {
 		if err := server.apply(upload.Namespace, document); err != nil {
@@ -86,22 +88,58 @@ func newSecret(name string, labels, annotations map[string]string, data map[stri
 	}
 }
 
-// documents returns the Secrets to write, in this order.
-func documents(u *layout.Upload, r *results) ([]*secret, error) {
+// collect returns the Secrets with what main has left, in the order in which they are to be written, and the report,
+// which is in the last one. The report tells what cannot be taken.
+func collect(shared *os.Root, u *layout.Upload) ([]*secret, *layout.Report, error) {
+	report := &layout.Report{}
+	packed, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes)
+	if err != nil {
+		report.StateFailed = true
+		report.Errors = append(report.Errors, fmt.Sprintf("the state is not kept: %v", advised(err)))
+	}
 	var all []*secret
-	for i, chunk := range r.chunks {
-		annotations := map[string]string{}
+	for i, chunk := range archive.Split(packed) {
+		annotations := map[string]string{layout.NumberAnnotation: strconv.Itoa(i)}
 		maps.Copy(annotations, u.StateAnnotations)
-		annotations[layout.NumberAnnotation] = strconv.Itoa(i)
 		all = append(all, newSecret(u.State[i], u.StateLabels, annotations, map[string][]byte{layout.ChunkKey: chunk}))
 	}
-	report, err := json.Marshal(r.report)
+	report.StateChunks, report.StateBytes = len(all), int64(len(packed))
+	data := map[string][]byte{}
+	exports, err := readExports(shared, u.MaxExportBytes)
+	switch {
+	case err == nil:
+		report.Exported, data[layout.ChunkKey] = true, exports
+	case !errors.Is(err, fs.ErrNotExist):
+		report.Errors = append(report.Errors, fmt.Sprintf("the exports are not taken: %v", advised(err)))
+	}
+	if data[layout.ReportKey], err = json.Marshal(report); err != nil {
+		return nil, nil, fmt.Errorf("write report: %w", err)
+	}
+	return append(all, newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data)), report, nil
+}
+
+// readExports reads the file with exports. The error is fs.ErrNotExist if there is none.
+func readExports(shared *os.Root, maxBytes int64) ([]byte, error) {
+	name := inShared(layout.Exports)
+	f, err := archive.Open(shared, name)
 	if err != nil {
-		return nil, fmt.Errorf("write report: %w", err)
+		return nil, err
 	}
-	data := map[string][]byte{layout.ReportKey: report}
-	if r.report.Exported {
-		data[layout.ChunkKey] = r.exports
+	defer func() { _ = f.Close() }() // it was only read
+	content, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", name, err)
 	}
-	return append(all, newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data)), nil
+	if int64(len(content)) > maxBytes {
+		return nil, fmt.Errorf("%q has more than the %d bytes that are allowed; export less", name, maxBytes)
+	}
+	return content, nil
+}
+
+// advised says what to do about an error that does not.
+func advised(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; have the image let all users read what it leaves", err)
+	}
+	return err
 }

@@ -1,15 +1,14 @@
-// Package plugin makes a program of the container deployer. Its purpose is that the author of a plugin can build one that knows what
-// references to components refer to; see package content. Such a program takes the place of Pergola's own in the plugin directory: both serve
-// deploy items of type landscaper.gardener.cloud/container, and have the same configuration.
+// Package plugin makes a program of the container deployer. Its purpose is that the author of a plugin can build one
+// that knows what references to components refer to; see package content. Such a program takes the place of Pergola's
+// own in the plugin directory: both serve deploy items of type landscaper.gardener.cloud/container, and have the same
+// configuration.
 package plugin
 
 import (
 	"context"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -21,19 +20,20 @@ const name = "container"
 // Option adds something to what Serve serves.
 type Option func(*deployer.Options)
 
-// WithResolver has references to components found by a resolver; without one they are a mistake of the user. The last one counts.
+// WithResolver has references to components found by a resolver; without one they are a mistake of the user. The last
+// one counts.
 func WithResolver(resolver content.Resolver) Option {
 	return func(o *deployer.Options) { o.Resolver = resolver }
 }
 
-// Serve is the main function of a container plugin; all that is said of sdk.Serve goes for it. version is that of the program, free text,
-// semantic version preferred.
+// Serve is the main function of a container plugin; all that is said of sdk.Serve goes for it. version is that of the
+// program, free text, semantic version preferred.
 func Serve(version string, opts ...Option) {
 	o := deployer.Options{UserAgent: "pergola-container/" + version}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	defer tracing.Start(context.Background(), name, version)()
-	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(settings.Schema),
-		sdk.ProviderConfigSchema(v1alpha1.Type, config.Schema), sdk.ContextCredentials(), sdk.HostClusterAccess())
+	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(deployer.SettingsSchema),
+		sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema), sdk.ContextCredentials(), sdk.HostClusterAccess())
 }

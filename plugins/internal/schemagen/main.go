@@ -40,7 +40,7 @@ var documents = map[string][]version{
 	"plugins/helm/internal/config/providerconfiguration.schema.json": {
 		{helmv1alpha1.GroupVersion.String(), helmv1alpha1.ProviderConfigurationKind, helmv1alpha1.ProviderConfiguration{}},
 	},
-	"plugins/container/internal/config/providerconfiguration.schema.json": {
+	"plugins/container/internal/deployer/providerconfiguration.schema.json": {
 		{containerv1alpha1.GroupVersion.String(), containerv1alpha1.ProviderConfigurationKind, containerv1alpha1.ProviderConfiguration{}},
 	},
 	"plugins/mock/providerconfiguration.schema.json": {

@@ -1,41 +1,200 @@
 package archive
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and the right to execute
-// are kept, and nothing else, so that the same files make the same archive. The archive is nil if there is nothing in the directory, or no
-// such directory. The error is an *Error if there is something that is not taken, or more of it than is allowed; maxBytes bounds the archive.
+// Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and
+// the right to execute are kept, and nothing else, so that the same files make the same archive. The archive is nil if
+// there is nothing in the directory, or no such directory. It is an error if there is something that is not taken, or
+// more of it than is allowed; maxBytes bounds the archive.
 func Pack(root *os.Root, dir string, maxBytes int64) ([]byte, error) {
-	p := &packing{root: root, dir: path.Clean(dir)}
-	if err := p.collect(); err != nil || len(p.found) == 0 {
+	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	out := &bounded{max: maxBytes}
+	p := &packing{root: root, dir: dir, writer: newWriter(out)}
+	if err := p.directory("."); err != nil || p.found == 0 {
 		return nil, err
 	}
-	return p.write(maxBytes)
+	if err := p.writer.close(); err != nil {
+		return nil, fmt.Errorf("pack %q: %w", dir, err)
+	}
+	// It was made to its end to tell how large it is.
+	if out.written > maxBytes {
+		return nil, refuse(dir, "has %d bytes when it is packed, but %d are allowed; keep less in it", out.written, maxBytes)
+	}
+	return out.kept.Bytes(), nil
 }
 
-// FromFiles packs files that are in memory. Directories above them need no entries. The error is an *Error if Unpack would not take the archive.
-func FromFiles(files map[string][]byte) ([]byte, error) {
-	names := slices.Sorted(maps.Keys(files))
-	if err := check(names, files); err != nil {
+// packing is the state of packing one directory. Names in it are relative to that.
+type packing struct {
+	root   *os.Root
+	dir    string
+	writer *writer
+	// found is how many files and directories there are so far, and bytes how many bytes the files have.
+	found int
+	bytes int64
+}
+
+// directory packs what is in a directory, in an order that is always the same.
+func (p *packing) directory(name string) error {
+	names, err := p.list(name)
+	if err != nil {
+		return err
+	}
+	for _, child := range names {
+		if err := p.entry(path.Join(name, child)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns the names in a directory. It does not read on when there are too many.
+func (p *packing) list(name string) ([]string, error) {
+	at := path.Join(p.dir, name)
+	f, _, err := open(p.root, at, fs.ModeDir)
+	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = f.Close() }() // it was only read
+	names, err := f.Readdirnames(layout.MaxFiles + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("list %q: %w", shorten(at), withoutPath(err))
+	}
+	if p.found += len(names); p.found > layout.MaxFiles {
+		return nil, refuse(p.dir, "has more than %d files and directories, which are allowed; keep fewer in it",
+			layout.MaxFiles)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (p *packing) entry(name string) error {
+	at := path.Join(p.dir, name)
+	if len(name) > maxNameBytes {
+		return refuse(at, "has a name of %d bytes below %q; %d are allowed", len(name), p.dir, maxNameBytes)
+	}
+	info, err := p.root.Lstat(at)
+	if err != nil {
+		return fmt.Errorf("look at %q: %w", shorten(at), withoutPath(err))
+	}
+	if !info.IsDir() {
+		return p.file(name)
+	}
+	if err := p.writer.directory(name); err != nil {
+		return fmt.Errorf("pack %q: %w", shorten(at), err)
+	}
+	return p.directory(name)
+}
+
+func (p *packing) file(name string) error {
+	at := path.Join(p.dir, name)
+	f, info, err := open(p.root, at, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	// A file with holes may have any size.
+	if info.Size() > layout.MaxUnpackedBytes-p.bytes {
+		return refuse(p.dir, "has files of more than the %d bytes together that are allowed; keep less in it",
+			layout.MaxUnpackedBytes)
+	}
+	p.bytes += info.Size()
+	if err := p.writer.file(name, info.Mode()&0o111 != 0, info.Size(), f); err != nil {
+		return fmt.Errorf("pack %q: %w", shorten(at), withoutPath(err))
+	}
+	return nil
+}
+
+// Open opens a regular file for reading, whatever others have put there. It follows no symbolic links and does not
+// wait. The name is relative to the root. The error is fs.ErrNotExist if there is nothing of that name.
+func Open(root *os.Root, name string) (*os.File, error) {
+	name = path.Clean(name)
+	for i, c := range name {
+		if c == '/' {
+			if _, err := expect(name[:i], fs.ModeDir, func() (fs.FileInfo, error) { return root.Lstat(name[:i]) }); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f, _, err := open(root, name, 0)
+	return f, err
+}
+
+// open opens what is of a type. Others may put a pipe there meanwhile, for whose writer nobody waits, or a link, which
+// the root does not let lead out of it.
+func open(root *os.Root, name string, want fs.FileMode) (*os.File, fs.FileInfo, error) {
+	if _, err := expect(name, want, func() (fs.FileInfo, error) { return root.Lstat(name) }); err != nil {
+		return nil, nil, err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %q: %w", shorten(name), withoutPath(err))
+	}
+	info, err := expect(name, want, f.Stat)
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+var typeNames = map[fs.FileMode]string{
+	0: "a regular file", fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a pipe",
+	fs.ModeSocket: "a socket", fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
+}
+
+// expect refuses what is of another type.
+func expect(name string, want fs.FileMode, stat func() (fs.FileInfo, error)) (fs.FileInfo, error) {
+	info, err := stat()
+	if err != nil {
+		return nil, fmt.Errorf("look at %q: %w", shorten(name), withoutPath(err))
+	}
+	found := info.Mode().Type()
+	if found == want {
+		return info, nil
+	}
+	what, ok := typeNames[found]
+	if !ok {
+		what = "neither a file nor a directory"
+	}
+	return nil, refuse(name, "is %s, but only %s can be taken; replace or remove it", what, typeNames[want])
+}
+
+// FromFiles packs files that are in memory. Directories above them need no entries. It is an error if Unpack would not
+// take the archive.
+func FromFiles(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
-	w := newWriter(&out)
-	for _, name := range names {
-		if err := w.file(path.Clean(name), false, int64(len(files[name])), bytes.NewReader(files[name])); err != nil {
+	w, known, left := newWriter(&out), entries{}, layout.MaxUnpackedBytes
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		cleaned, err := clean(name)
+		if err != nil {
+			return nil, err
+		}
+		if cleaned == "." {
+			return nil, refuse(name, "is no name of a file")
+		}
+		if err := known.add(cleaned, file); err != nil {
+			return nil, err
+		}
+		if left -= len(files[name]); left < 0 {
+			return nil, refuse(name, "is too large: all files together may have %d bytes", layout.MaxUnpackedBytes)
+		}
+		if err := w.file(cleaned, false, int64(len(files[name])), bytes.NewReader(files[name])); err != nil {
 			return nil, fmt.Errorf("pack %q: %w", shorten(name), err)
 		}
 	}
@@ -45,162 +204,38 @@ func FromFiles(files map[string][]byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// check checks files as Unpack will.
-func check(names []string, files map[string][]byte) error {
-	known, left := tree{}, layout.MaxUnpackedBytes
-	for _, name := range names {
-		cleaned, err := clean(name)
-		if err != nil {
-			return err
-		}
-		if cleaned == "." {
-			return refuse(Name, name, "is no name of a file")
-		}
-		if _, err := known.add(cleaned, file); err != nil {
-			return err
-		}
-		if left -= len(files[name]); left < 0 {
-			return refuse(TooLarge, name, "is too large: all files together may have %d bytes", layout.MaxUnpackedBytes)
-		}
-	}
-	return nil
+// writer writes an archive without anything that would make it another one tomorrow.
+type writer struct {
+	zip *gzip.Writer
+	tar *tar.Writer
 }
 
-// packing is the state of packing one directory. First all of it is looked at, so that nothing is read if it is too much.
-type packing struct {
-	root  *os.Root
-	dir   string
-	found []found
-	// listed counts names, those of entries that are still to be looked at included.
-	listed int
-	bytes  int64
+func newWriter(to io.Writer) *writer {
+	zip := gzip.NewWriter(to)
+	return &writer{zip: zip, tar: tar.NewWriter(zip)}
 }
 
-// found is a file or a directory; its name is relative to the one that is packed.
-type found struct {
-	name string
-	info fs.FileInfo
+func (w *writer) directory(name string) error {
+	return w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: directoryMode})
 }
 
-func (p *packing) path(name string) string { return path.Join(p.dir, name) }
+// errChanged says that a file was not left alone.
+var errChanged = errors.New("it has changed while it was read; let nothing write there when the main process has ended")
 
-// collect finds everything, in an order that is always the same.
-func (p *packing) collect() error {
-	info, err := look(p.root, p.dir, fs.ModeDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+// file writes a file. The error is errChanged if its content has another size.
+func (w *writer) file(name string, executable bool, size int64, content io.Reader) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(fileMode(executable)), Size: size}
+	if err := w.tar.WriteHeader(header); err != nil {
 		return err
 	}
-	if err := p.enter(found{".", info}); err != nil {
-		return err
+	n, err := io.Copy(w.tar, content)
+	if errors.Is(err, tar.ErrWriteTooLong) || err == nil && n < size {
+		return errChanged
 	}
-	if p.bytes > layout.MaxUnpackedBytes {
-		return refuse(TooLarge, p.dir, "has files of %d bytes together, but %d are allowed; keep less in it", p.bytes, layout.MaxUnpackedBytes)
-	}
-	return nil
+	return err
 }
 
-func (p *packing) enter(dir found) error {
-	names, err := p.list(dir)
-	if err != nil {
-		return err
-	}
-	for _, child := range names {
-		name := path.Join(dir.name, child)
-		if len(name) > maxNameBytes {
-			return refuse(Name, p.path(name), "has a name of %d bytes below %q; %d are allowed", len(name), p.dir, maxNameBytes)
-		}
-		info, err := p.root.Lstat(p.path(name))
-		if err != nil {
-			return fmt.Errorf("look at %q: %w", shorten(p.path(name)), withoutPath(err))
-		}
-		entry := found{name, info}
-		p.found = append(p.found, entry)
-		switch {
-		case info.IsDir():
-			if err := p.enter(entry); err != nil {
-				return err
-			}
-		case info.Mode().IsRegular():
-			p.bytes = min(p.bytes, math.MaxInt64-info.Size()) + info.Size()
-		default:
-			return wrongType(p.path(name), info.Mode(), "regular files and directories")
-		}
-	}
-	return nil
-}
-
-// list returns the sorted names in a directory. It does not read on when there are too many.
-func (p *packing) list(dir found) (names []string, err error) {
-	name := p.path(dir.name)
-	f, err := open(p.root, name, dir.info)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	for {
-		some, err := f.Readdirnames(1000)
-		names = append(names, some...)
-		p.listed += len(some)
-		switch {
-		case p.listed > layout.MaxFiles:
-			return nil, refuse(TooMany, p.dir, "has more than %d files and directories, which are allowed; keep fewer in it", layout.MaxFiles)
-		case errors.Is(err, io.EOF):
-			slices.Sort(names)
-			return names, nil
-		case err != nil:
-			return nil, fmt.Errorf("list %q: %w", shorten(name), withoutPath(err))
-		}
-	}
-}
-
-// write makes the archive of what was found. It is made to its end even if it gets too large, to tell how large.
-func (p *packing) write(maxBytes int64) ([]byte, error) {
-	out := &bounded{max: maxBytes}
-	w := newWriter(out)
-	for _, f := range p.found {
-		if f.info.IsDir() {
-			if err := w.directory(f.name); err != nil {
-				return nil, fmt.Errorf("pack %q: %w", shorten(p.path(f.name)), err)
-			}
-		} else if err := p.writeFile(w, f); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.close(); err != nil {
-		return nil, fmt.Errorf("pack %q: %w", p.dir, err)
-	}
-	if out.written > maxBytes {
-		return nil, refuse(TooLarge, p.dir, "has %d bytes when it is packed, but %d are allowed; keep less in it", out.written, maxBytes)
-	}
-	return out.kept.Bytes(), nil
-}
-
-func (p *packing) writeFile(w *writer, f found) error {
-	opened, err := open(p.root, p.path(f.name), f.info)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = opened.Close() }() // it was only read
-	return copyFile(w, f, opened, p.path(f.name))
-}
-
-// copyFile packs as much as was found, and refuses a file that has less by now, or more.
-func copyFile(w *writer, f found, opened *os.File, path string) error {
-	err := w.file(f.name, f.info.Mode()&0o111 != 0, f.info.Size(), opened)
-	if errors.Is(err, io.EOF) {
-		return changed(path)
-	}
-	if err != nil {
-		return fmt.Errorf("pack %q: %w", shorten(path), withoutPath(err))
-	}
-	if n, _ := opened.Read(make([]byte, 1)); n > 0 {
-		return changed(path)
-	}
-	return nil
-}
+func (w *writer) close() error { return errors.Join(w.tar.Close(), w.zip.Close()) }
 
 // bounded keeps what is written up to a size, and counts on.
 type bounded struct {

@@ -8,10 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -64,15 +63,6 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-func TestUnpackIntoTheRoot(t *testing.T) {
-	t.Parallel()
-	root, dir := newRoot(t)
-	must(t, archive.Unpack(bytes.NewReader(pack(t, entry{name: "state/a", content: "1"}, entry{name: "b/c"})), root, "."))
-	if diff := cmp.Diff(content{"state/": "", "state/a": "1", "b/": "", "b/c": ""}, read(t, dir)); diff != "" {
-		t.Errorf("files, -want +got:\n%s", diff)
-	}
-}
-
 // Links that are there lead nowhere; what was a file is another one.
 func TestUnpackReplaces(t *testing.T) {
 	t.Parallel()
@@ -87,6 +77,7 @@ func TestUnpackReplaces(t *testing.T) {
 	}
 }
 
+// What was unpacked before, or is a link, is not written through.
 func TestUnpackRefusesWhatIsInTheWay(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -94,19 +85,18 @@ func TestUnpackRefusesWhatIsInTheWay(t *testing.T) {
 		reason string
 		make   func(state string) error
 		entry  entry
-		path   string
 	}{
-		{"a file cannot replace a directory", func(s string) error { return os.Mkdir(s+"/a", 0o755) }, entry{name: "a"}, "a"},
-		{"a file has no files", func(s string) error { return os.WriteFile(s+"/a", nil, 0o600) }, entry{name: "a/b"}, "a"},
-		{"a link leads elsewhere", func(s string) error { return os.Symlink(outside, s+"/a") }, entry{name: "a/b"}, "a"},
-		{"even in the root", func(s string) error { return os.Symlink("../other", s+"/a") }, dirEntry("a/"), "a"},
+		{"a file cannot replace a directory", func(s string) error { return os.MkdirAll(s+"/a/b", 0o755) }, entry{name: "a"}},
+		{"a file has no files", func(s string) error { return os.WriteFile(s+"/a", nil, 0o600) }, entry{name: "a/b"}},
+		{"a link leads elsewhere", func(s string) error { return os.Symlink(outside, s+"/a") }, entry{name: "a/b"}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
 			root, dir := newRoot(t)
-			must(t, os.Mkdir(dir+"/other", 0o755))
 			must(t, c.make(dir+"/state"))
-			refused(t, unpack(pack(t, c.entry), root), archive.Taken, c.path, "there")
+			if err := unpack(pack(t, c.entry), root); err == nil {
+				t.Error("expected an error, but found none")
+			}
 		})
 	}
 	if found := read(t, outside); len(found) > 0 {
@@ -127,38 +117,37 @@ func TestUnpackRefuses(t *testing.T) {
 	for _, c := range []struct {
 		reason  string
 		entries []entry
-		kind    archive.Kind
 		path    string
 		says    string
 	}{
-		{"an absolute name leads out", []entry{{name: "/etc/passwd"}}, archive.Name, "/etc/passwd", "absolute"},
-		{"so does one with dots", []entry{{name: "../evil"}}, archive.Name, "../evil", `".."`},
-		{"even if it comes back", []entry{{name: "a/../evil"}}, archive.Name, "a/../evil", `".."`},
-		{"and the name of a directory", []entry{dirEntry("a/..")}, archive.Name, "a/..", `".."`},
-		{"the directory itself is no file", []entry{{name: "."}}, archive.Name, ".", "no name of a file"},
-		{"a name has an end", []entry{{name: longName}}, archive.Name, longName, "1025 bytes"},
-		{"a link leads anywhere", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), {name: "a/b"}}, archive.Link, "a", "symbolic"},
-		{"also one that stays", []entry{a, special(tar.Header{Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"})}, archive.Link, "b", "symbolic"},
-		{"also a hard one", []entry{a, special(tar.Header{Name: "b", Typeflag: tar.TypeLink, Linkname: "a"})}, archive.Link, "b", "hard"},
-		{"a device is no file", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeChar})}, archive.Special, "a", "device"},
-		{"also one of blocks", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeBlock})}, archive.Special, "a", "device"},
-		{"a pipe has no end", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeFifo})}, archive.Special, "a", "pipe"},
-		{"nobody knows that type", []entry{special(tar.Header{Name: "a", Typeflag: 'Z'})}, archive.Special, "a", "neither"},
-		{"two files of a name are one too many", []entry{a, a}, archive.Taken, "a", "twice"},
-		{"however it is spelt", []entry{a, {name: "./a"}}, archive.Taken, "a", "twice"},
-		{"also of directories", []entry{dirEntry("a/"), dirEntry("./a")}, archive.Taken, "a", "twice"},
-		{"even of the directory itself", []entry{dirEntry("./"), dirEntry(".")}, archive.Taken, ".", "twice"},
-		{"and of both", []entry{dirEntry("a/"), a}, archive.Taken, "a", "twice"},
-		{"a file is no directory", []entry{a, {name: "a/b"}}, archive.Taken, "a/b", `"a", which is a file`},
-		{"nor is a directory that has no entry a file", []entry{{name: "a/b"}, a}, archive.Taken, "a", "twice"},
-		{"files are counted", many, archive.TooMany, fmt.Sprint("d", layout.MaxFiles), "10000"},
-		{"so are directories without entries", manyDirs, archive.TooMany, fmt.Sprint(layout.MaxFiles / 10), "10000"},
+		{"an absolute name leads out", []entry{{name: "/etc/passwd"}}, "/etc/passwd", "absolute"},
+		{"so does one with dots", []entry{{name: "../evil"}}, "../evil", `".."`},
+		{"even if it comes back", []entry{{name: "a/../evil"}}, "a/../evil", `".."`},
+		{"and the name of a directory", []entry{dirEntry("a/..")}, "a/..", `".."`},
+		{"the directory itself is no file", []entry{{name: "."}}, ".", "no name of a file"},
+		{"a name has an end", []entry{{name: longName}}, longName, "1025 bytes"},
+		{"a link leads anywhere", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), {name: "a/b"}}, "a", "symbolic"},
+		{"also one that stays", []entry{a, special(tar.Header{Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"})}, "b", "symbolic"},
+		{"also a hard one", []entry{a, special(tar.Header{Name: "b", Typeflag: tar.TypeLink, Linkname: "a"})}, "b", "hard"},
+		{"a device is no file", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeChar})}, "a", "device"},
+		{"also one of blocks", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeBlock})}, "a", "device"},
+		{"a pipe has no end", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeFifo})}, "a", "pipe"},
+		{"nobody knows that type", []entry{special(tar.Header{Name: "a", Typeflag: 'Z'})}, "a", "neither"},
+		{"two files of a name are one too many", []entry{a, a}, "a", "twice"},
+		{"however it is spelt", []entry{a, {name: "./a"}}, "a", "twice"},
+		{"also of directories", []entry{dirEntry("a/"), dirEntry("./a")}, "a", "twice"},
+		{"even of the directory itself", []entry{dirEntry("./"), dirEntry(".")}, ".", "twice"},
+		{"and of both", []entry{dirEntry("a/"), a}, "a", "twice"},
+		{"a file is no directory", []entry{a, {name: "a/b"}}, "a/b", `"a", which is a file`},
+		{"nor is a directory that has no entry a file", []entry{{name: "a/b"}, a}, "a", "twice"},
+		{"files are counted", many, fmt.Sprint("d", layout.MaxFiles), "10000"},
+		{"so are directories without entries", manyDirs, fmt.Sprint(layout.MaxFiles/10, "/1/2/3/4/5/6/7/8/f"), "10000"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
 			root, dir := newRoot(t)
 			err := unpack(pack(t, c.entries...), root)
-			refused(t, err, c.kind, c.path, c.says)
+			refused(t, err, c.path, c.says)
 			if found, err := os.ReadDir(dir); err != nil || len(found) != 1 {
 				t.Errorf("found %v beside the directory (%v)", found, err)
 			}
@@ -183,7 +172,7 @@ func TestSparseFilesAreRefused(t *testing.T) {
 	}
 	copy(stream[sumAt:], fmt.Sprintf("%06o\x00 ", sum))
 	root, _ := newRoot(t)
-	refused(t, unpack(zip(t, stream), root), archive.Special, "a", "is a sparse file")
+	refused(t, unpack(zip(t, stream), root), "a", "is a sparse file")
 }
 
 func TestUnpackRefusesWhatIsNoArchive(t *testing.T) {
@@ -208,7 +197,7 @@ func TestUnpackRefusesWhatIsNoArchive(t *testing.T) {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
 			root, _ := newRoot(t)
-			refused(t, unpack(c.raw, root), archive.Damaged, "", c.says)
+			refused(t, unpack(c.raw, root), "", c.says)
 		})
 	}
 }
@@ -243,7 +232,7 @@ func TestUnpackLimitsBytes(t *testing.T) {
 			}()
 			err := archive.Unpack(packed, root, "state")
 			_ = packed.Close()
-			refused(t, err, archive.TooLarge, c.path, "268435456 bytes that are allowed")
+			refused(t, err, c.path, "268435456 bytes that are allowed")
 			if found := read(t, dir+"/state"); c.want != nil && !cmp.Equal(c.want, found) {
 				t.Errorf("expected %v, but found %d files", c.want, len(found))
 			}
@@ -267,7 +256,7 @@ func TestUnpackLimitsRecords(t *testing.T) {
 		all = append(all, bytes.NewReader(block.Bytes()))
 	}
 	root, dir := newRoot(t)
-	refused(t, archive.Unpack(io.MultiReader(all...), root, "state"), archive.TooLarge, "", "268435456 bytes that are allowed")
+	refused(t, archive.Unpack(io.MultiReader(all...), root, "state"), "", "268435456 bytes that are allowed")
 	if found := read(t, dir+"/state"); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}
@@ -283,13 +272,8 @@ func (zeroReader) Read(p []byte) (int, error) {
 // What cannot be written is no fault of the archive.
 func TestErrorsOfTheDiskAreNoRefusals(t *testing.T) {
 	t.Parallel()
-	root, dir := newRoot(t)
-	err := unpack(pack(t, entry{name: strings.Repeat("a", 300)}), root)
-	if _, ok := errors.AsType[*archive.Error](err); err == nil || ok {
+	root, _ := newRoot(t)
+	if err := unpack(pack(t, entry{name: strings.Repeat("a", 300)}), root); !errors.Is(err, syscall.ENAMETOOLONG) {
 		t.Errorf("expected an error of the disk, but found %v", err)
-	}
-	must(t, os.Remove(filepath.Join(dir, "state")))
-	if err := unpack(pack(t, entry{name: "a"}), root); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("expected that there is no directory, but found %v", err)
 	}
 }

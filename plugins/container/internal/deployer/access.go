@@ -3,20 +3,13 @@ package deployer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/cluster"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -35,9 +28,6 @@ const (
 	reasonElsewhere = "TargetChanged"
 	// reasonLeftBehind is given to the warning about what cannot be removed for that reason.
 	reasonLeftBehind = "LeftBehind"
-	// reasonPullSecret is given to the error about a Secret with credentials that cannot be used.
-	reasonPullSecret = "RegistryPullSecretInvalid"
-
 	// removalPoll is when objects that are being removed are looked at again: nobody watches any but the Pods.
 	removalPoll = 10 * time.Second
 )
@@ -45,27 +35,24 @@ const (
 // namespace is where Pods are run on the host cluster.
 func (d *Deployer) namespace(access *sdk.HostCluster) (string, error) {
 	if access == nil {
-		return "", errNoHostCluster()
+		// It has no code: when the operator has granted the access, the job goes on.
+		return "", &sdk.Error{Reason: reasonNoHostCluster, Err: errors.New(
+			"this plugin has no access to the host cluster, on which Pods are run; " +
+				"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the HostConfiguration")}
 	}
 	return cmp.Or(d.settings.Namespace, access.Namespace), nil
 }
 
-// errNoHostCluster has no code: when the operator has granted the access, the job goes on.
-func errNoHostCluster() error {
-	return &sdk.Error{Reason: reasonNoHostCluster, Err: errors.New("this plugin has no access to the host cluster, on which Pods are run; " +
-		"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the HostConfiguration")}
-}
-
 // at returns access to a place. The error is errElsewhere if it is on another cluster than the Target leads to now.
-func (j *job) at(ctx context.Context, place v1alpha1.Place) (*cluster.Cluster, error) {
+func (j *job) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, error) {
 	if !place.OnTarget {
-		return j.onHost(j.request.HostCluster, place.Namespace)
+		return j.deployer.onHost(j.request.HostCluster, place.Namespace)
 	}
-	client, _, err := rollout.Connect(j.request, j.clusters)
+	client, _, err := rollout.Connect(j.request, j.deployer.clusters)
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	at := &cluster.Cluster{Client: client, Namespace: place.Namespace}
+	at := &pod.Cluster{Client: client, Namespace: place.Namespace}
 	if place.Cluster == "" {
 		return at, nil
 	}
@@ -85,8 +72,10 @@ var errElsewhere = errors.New("another cluster")
 
 func (j *job) elsewhere(place v1alpha1.Place) error {
 	return &sdk.Error{
-		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Operation: stepStart, Reason: reasonElsewhere, Err: fmt.Errorf(
-			"the last run of the deploy item, or its state, is on %w than Target %q leads to now, in a namespace %s with the UID %s; let the Target lead there "+
+		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Operation: stepStart, Reason: reasonElsewhere,
+		Err: fmt.Errorf(
+			"the last run of the deploy item, or its state, is on %w than Target %q leads to now, in a namespace %s with the UID %s; "+
+				"let the Target lead there "+
 				"again, or delete the deploy item with the annotation %s, which leaves there what is there",
 			errElsewhere, j.request.Target.Name, place.Namespace, place.Cluster, forceCleanup),
 	}
@@ -100,7 +89,7 @@ func (j *job) leftBehind(place v1alpha1.Place, err error) error {
 	}
 	j.request.Warning(reasonLeftBehind, fmt.Sprintf(
 		"Target %q leads to another cluster than before; what the deploy item has in namespace %s there stays; remove what has the label %s=%s",
-		j.request.Target.Name, place.Namespace, run.ItemLabel, j.identity.UID))
+		j.request.Target.Name, place.Namespace, pod.ItemLabel, j.identity.UID))
 	return nil
 }
 
@@ -117,16 +106,17 @@ func (j *job) locate(ctx context.Context) error {
 	return err
 }
 
-// onHost returns access to a namespace of the host cluster.
-func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*cluster.Cluster, error) {
-	if access == nil {
-		return nil, errNoHostCluster()
+// onHost returns access to a namespace of the host cluster, which defaults to that where Pods are run.
+func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*pod.Cluster, error) {
+	fallback, err := d.namespace(access)
+	if err != nil {
+		return nil, err
 	}
 	client, err := d.clusters.Get(access.Kubeconfig)
 	if err != nil {
 		return nil, &sdk.Error{Reason: reasonHostCluster, Err: fmt.Errorf("the access to the host cluster cannot be used: %w", err)}
 	}
-	return &cluster.Cluster{Client: client, Namespace: namespace}, nil
+	return &pod.Cluster{Client: client, Namespace: cmp.Or(namespace, fallback)}, nil
 }
 
 // explain returns an error of the cluster of a place as one of the deployer; nil for nil. What the API server finds
@@ -137,97 +127,11 @@ func (j *job) explain(place v1alpha1.Place, step string, err error) error {
 		return nil
 	case place.OnTarget:
 		return rollout.During(step, target.WithWaysOut(target.Explain(j.request.Target.Name, err)))
-	case isRejection(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		out := sdk.ConfigurationError(target.ReasonRejected, "%w", err)
 		out.Operation = step
 		return out
 	default:
 		return &sdk.Error{Operation: step, Reason: reasonHostCluster, Err: fmt.Errorf("host cluster: %w", err)}
 	}
-}
-
-// isRejection tells whether the API server finds that an object is wrong, and would again.
-func isRejection(err error) bool {
-	switch apierrors.ReasonForError(err) {
-	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
-		return true
-	default:
-		return false
-	}
-}
-
-// dockerConfig is Docker's configuration.
-type dockerConfig struct {
-	Auths map[string]json.RawMessage `json:"auths"`
-}
-
-// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil if there are
-// none. What cannot be used in the Context may be for somebody else; what the provider configuration names is meant.
-func (j *job) pullCredentials(ctx context.Context, c *config.Config) ([]byte, error) {
-	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
-	for _, s := range c.RegistryPullSecrets {
-		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)
-		if err != nil {
-			return nil, err
-		}
-		if found.Problem != "" {
-			return nil, sdk.ConfigurationError(reasonPullSecret, "spec.config: registryPullSecrets: %s", found.Problem)
-		}
-		merged.add(found.DockerConfig, c.Image)
-	}
-	if j.request.Credentials != nil {
-		for _, found := range j.request.Credentials.Registries {
-			merged.add(found.DockerConfig, c.Image)
-		}
-	}
-	if len(merged.Auths) == 0 {
-		return nil, nil
-	}
-	document, err := json.Marshal(merged)
-	if err != nil {
-		return nil, fmt.Errorf("write the credentials for the registry: %w", err)
-	}
-	return document, nil
-}
-
-// add takes the credentials for the registry of an image out of a configuration. Those that are there already count.
-func (m *dockerConfig) add(document []byte, image string) {
-	var found dockerConfig
-	if json.Unmarshal(document, &found) != nil {
-		return // one with a problem is empty
-	}
-	for server, auth := range found.Auths {
-		if _, ok := m.Auths[server]; !ok && serves(server, registryOf(image)) {
-			m.Auths[server] = auth
-		}
-	}
-}
-
-// dockerHub is the registry of images without one, which has several names.
-const dockerHub = "docker.io"
-
-// registryOf is the host of the registry that an image is in.
-func registryOf(image string) string {
-	host, _, found := strings.Cut(image, "/")
-	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" || host == "index."+dockerHub {
-		return dockerHub
-	}
-	return host
-}
-
-// serves tells whether a server, as Docker's configuration names it, is a registry. Kubernetes knows patterns, too, one
-// for each part of a name.
-func serves(server, registry string) bool {
-	_, rest, hasScheme := strings.Cut(server, "://")
-	if !hasScheme {
-		rest = server
-	}
-	host, _, _ := strings.Cut(rest, "/")
-	if registry == dockerHub {
-		return host == dockerHub || strings.HasSuffix(host, "."+dockerHub)
-	}
-	return host == registry || slices.EqualFunc(strings.Split(host, "."), strings.Split(registry, "."), func(pattern, part string) bool {
-		ok, err := path.Match(pattern, part)
-		return err == nil && ok
-	})
 }

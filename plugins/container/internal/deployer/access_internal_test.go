@@ -7,6 +7,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
 // What the API server would find wrong again ends the job, and nothing else does.
@@ -26,8 +29,9 @@ func TestRejections(t *testing.T) {
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
-			if got := isRejection(fmt.Errorf("create Pod: %w", c.err)); got != c.want {
-				t.Errorf("expected %t, but found %t", c.want, got)
+			err := (&job{}).explain(v1alpha1.Place{}, stepStart, fmt.Errorf("create Pod: %w", c.err))
+			if known, ok := errors.AsType[*sdk.Error](err); !ok || (len(known.Codes) > 0) != c.want {
+				t.Errorf("expected a code: %t, but found %v", c.want, err)
 			}
 		})
 	}

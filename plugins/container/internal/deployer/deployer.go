@@ -1,5 +1,5 @@
-// Package deployer is the deployer of containers: each job of a deploy item runs a Pod to its end. How a Pod looks, how
-// it is judged and what is created for it is in packages of their own; here is how they work together.
+// Package deployer is the deployer of containers: each job of a deploy item runs a Pod to its end. What it
+// reads of users and operators is checked here, and what happens to the Pod is decided; package pod knows what that is.
 //
 // A job has one run, whose name follows from the deploy item, the job and the operation. The run is noted in the
 // provider status before anything of it is created, and its outcome before anything of it is removed. So whoever is
@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/settings"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -42,7 +39,7 @@ type Options struct {
 // are for speed alone.
 type Deployer struct {
 	options  Options
-	settings settings.Settings
+	settings settings
 	clusters *target.Cache
 	watches  *watch.Set
 }
@@ -66,14 +63,14 @@ func New(o Options) *Deployer {
 		o.Now = time.Now
 	}
 	return &Deployer{
-		options: o, settings: settings.Default(), clusters: target.NewCache(o.UserAgent, o.Clients...),
+		options: o, settings: defaultSettings(), clusters: target.NewCache(o.UserAgent, o.Clients...),
 		watches: watch.New(watch.Pause(wakePause)),
 	}
 }
 
 // Configure implements sdk.Configurer.
 func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
-	s, problems := settings.Load(req.Document)
+	s, problems := loadSettings(req.Document)
 	if len(problems) == 0 {
 		d.settings = s
 	}
@@ -82,7 +79,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 
 // Validate implements sdk.Validator.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Validate(req.Config, &d.settings, d.options.Resolver != nil)
+	problems, err := validateConfig(req.Config, &d.settings, d.options.Resolver != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +109,7 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	c, err := config.Read(req, &d.settings, d.options.Resolver != nil)
+	c, err := readConfig(req, &d.settings, d.options.Resolver != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +117,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
-	j.warnOf(c.Unknown)
+	j.warnOf(c.unknown)
 	if res, err := j.run(ctx, c); res != nil || err != nil {
 		return res, err
 	}
@@ -138,10 +135,18 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil || status.Run == nil && status.PodStatus == nil {
 		return nil, err // nothing was ever begun, by Landscaper neither
 	}
-	if cleansUpOnly(req.DeployItem) {
-		return d.cleanUp(ctx, req, status.Run)
+	// As in Landscaper any value of the annotation counts.
+	if _, cleansUpOnly := req.DeployItem.Annotations[forceCleanup]; cleansUpOnly {
+		if status.Run == nil {
+			return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
+		}
+		j, err := d.begin(req, v1alpha1.OperationDelete, &status.Run.Place)
+		if err != nil {
+			return nil, err
+		}
+		return j.removeAll(ctx)
 	}
-	c, err := config.Read(req, &d.settings, d.options.Resolver != nil)
+	c, err := readConfig(req, &d.settings, d.options.Resolver != nil)
 	if err != nil {
 		return nil, withWayOut(err)
 	}
@@ -151,18 +156,6 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	}
 	if res, err := j.run(ctx, c); res != nil || err != nil {
 		return res, withWayOut(err)
-	}
-	return j.removeAll(ctx)
-}
-
-// cleanUp removes all that there is of the deploy item. last is its last run, nil if there was none.
-func (d *Deployer) cleanUp(ctx context.Context, req *sdk.Request, last *v1alpha1.Run) (*sdk.Response, error) {
-	if last == nil {
-		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
-	}
-	j, err := d.begin(req, v1alpha1.OperationDelete, &last.Place)
-	if err != nil {
-		return nil, err
 	}
 	return j.removeAll(ctx)
 }
@@ -184,12 +177,9 @@ func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, 
 }
 
 // placeOf is where a provider configuration has the Pod run; nil for where the plugin's settings say.
-func placeOf(c *config.Config) *v1alpha1.Place {
+func placeOf(c *config) *v1alpha1.Place {
 	if c.RunOnTarget == nil {
 		return nil
 	}
 	return &v1alpha1.Place{Namespace: c.RunOnTarget.Namespace, OnTarget: true}
 }
-
-// ReasonUnknownField is given to the warning about a field of the provider configuration that is passed over.
-const reasonUnknownField = rollout.ReasonUnknownField

@@ -1,18 +1,15 @@
 package deployer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/cluster"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -20,13 +17,13 @@ import (
 )
 
 // forceCleanup is the annotation of a deploy item that is to be deleted without its image being run.
-const forceCleanup = run.ForceCleanupAnnotation
+const forceCleanup = pod.ForceCleanupAnnotation
 
-// mostListed bounds how many objects are named in a message.
-const mostListed = 5
+// maxListed bounds how many objects are named in a message.
+const maxListed = 5
 
 // keepState takes what the run has left as the state for the next one, if it has come to that.
-func (j *job) keepState(result *cluster.Result) {
+func (j *job) keepState(result *pod.Result) {
 	report := result.Report
 	switch {
 	case report == nil, report.StateFailed:
@@ -37,8 +34,8 @@ func (j *job) keepState(result *cluster.Result) {
 	}
 }
 
-// clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the state for the next one.
-// It is by the names of this run, so that whoever comes late does no harm to another one.
+// clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the
+// state for the next one. It is by the names of this run, so that whoever comes late does no harm to another one.
 func (j *job) clear(ctx context.Context) error {
 	r := j.status.Run
 	if r.Cleared {
@@ -51,9 +48,9 @@ func (j *job) clear(ctx context.Context) error {
 	// At the same time: a user waits for it.
 	var removals errgroup.Group
 	removals.Go(func() error { return j.clearPod(ctx, at) })
-	removals.Go(func() error { return at.RemoveAccess(ctx, run.OfRun(j.identity.UID, r.Name)) })
-	removals.Go(func() error { return at.DiscardPods(ctx, run.KeptPods(j.identity.UID, r.Name)) })
-	for _, selector := range run.Obsolete(j.identity.UID, r, j.status.State) {
+	removals.Go(func() error { return at.RemoveRights(ctx, pod.OfRun(j.identity.UID, r.Name)) })
+	removals.Go(func() error { return at.DiscardPods(ctx, pod.KeptPods(j.identity.UID, r.Name)) })
+	for _, selector := range pod.Obsolete(j.identity.UID, r, j.status.State) {
 		removals.Go(func() error { return at.RemoveSecrets(ctx, selector) })
 	}
 	if old := r.Restored; old != nil && old.Place != r.Place && old.ID != "" {
@@ -75,20 +72,20 @@ func (j *job) removeState(ctx context.Context, s *v1alpha1.State) error {
 	if err != nil {
 		return j.leftBehind(s.Place, err)
 	}
-	return at.RemoveSecrets(ctx, run.StateOf(j.identity.UID, s.ID))
+	return at.RemoveSecrets(ctx, pod.StateOf(j.identity.UID, s.ID))
 }
 
 // clearPod lets the Pod go, and removes it unless the operator wants to have a look at it.
-func (j *job) clearPod(ctx context.Context, at *cluster.Cluster) error {
-	pod, err := j.ownPod(ctx)
-	if err != nil || pod == nil {
+func (j *job) clearPod(ctx context.Context, at *pod.Cluster) error {
+	p, err := j.ownPod(ctx, at)
+	if err != nil || p == nil {
 		return err
 	}
 	// One that has not stopped might still start.
-	if j.settings.KeepPod && pod.DeletionTimestamp == nil && verdict.Stopped(pod, j.options.Now()) {
-		return at.Keep(ctx, pod)
+	if j.deployer.settings.Debug.KeepPod && p.DeletionTimestamp == nil && pod.Stopped(p, j.now()) {
+		return at.Keep(ctx, p)
 	}
-	return at.Discard(ctx, pod)
+	return at.Discard(ctx, p)
 }
 
 // exports returns those of the run that was noted last, which has succeeded.
@@ -103,12 +100,16 @@ func (j *job) exports(ctx context.Context) (map[string]any, error) {
 		}
 	}
 	if j.result.Report == nil {
-		return nil, &sdk.Error{
-			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: stepExport, Reason: reasonExports, Err: fmt.Errorf(
-				"the exports of the Pod are not in Secret %s/%s any more; somebody has deleted it; start another job", j.status.Run.Namespace, j.result.Secret),
-		}
+		return nil, noRetry(stepExport, reasonExports, fmt.Errorf(
+			"the exports of the Pod are not in Secret %s/%s any more; somebody has deleted it; start another job",
+			j.status.Run.Namespace, j.result.Secret))
 	}
 	return readExports(j.result.Exports)
+}
+
+// noRetry is an error that ends the job: another try would find the same, or do something twice.
+func noRetry(step, reason string, err error) error {
+	return &sdk.Error{Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: step, Reason: reason, Err: err}
 }
 
 // removeAll removes all that there is of the deploy item, and waits until it is gone.
@@ -117,7 +118,7 @@ func (j *job) removeAll(ctx context.Context) (*sdk.Response, error) {
 	if err != nil {
 		return j.end(), err
 	}
-	all := run.OfItem(j.identity.UID)
+	all := pod.OfItem(j.identity.UID)
 	for _, place := range places {
 		at, err := j.at(ctx, place)
 		if errors.Is(err, errElsewhere) {
@@ -136,8 +137,8 @@ func (j *job) removeAll(ctx context.Context) (*sdk.Response, error) {
 			return j.end(), j.explain(place, stepRemove, err)
 		}
 		if names := left.Names(); len(names) > 0 {
-			j.watches.Follow(types.NamespacedName{Namespace: j.identity.Namespace, Name: j.identity.Name}, at.FollowPods(left))
-			res := sdk.WaitFor(object.Enumerate(names, ", ", mostListed)+" to be gone", removalPoll)
+			j.deployer.watches.Follow(j.name(), at.FollowPods(left))
+			res := sdk.WaitFor(object.Enumerate(names, ", ", maxListed)+" to be gone", removalPoll)
 			res.ProviderStatus = j.status
 			return res, nil
 		}
@@ -145,8 +146,9 @@ func (j *job) removeAll(ctx context.Context) (*sdk.Response, error) {
 	return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 }
 
-// removeAt removes what a selector selects, and returns what is left. The rest goes with the last Pod, which may have gone meanwhile.
-func removeAt(ctx context.Context, at *cluster.Cluster, selector run.Selector) (left cluster.Remaining, err error) {
+// removeAt removes what a selector selects, and returns what is left. The rest goes with the last Pod, which may have
+// gone meanwhile.
+func removeAt(ctx context.Context, at *pod.Cluster, selector pod.Selector) (left pod.Remaining, err error) {
 	for range 2 {
 		if err := at.Remove(ctx, selector); err != nil {
 			return nil, err
@@ -168,20 +170,15 @@ func (j *job) places() ([]v1alpha1.Place, error) {
 		places = append(places, s.Place)
 	}
 	if j.request.HostCluster != nil {
-		namespace, err := j.namespace(j.request.HostCluster)
+		namespace, err := j.deployer.namespace(j.request.HostCluster)
 		if err != nil {
 			return nil, err
 		}
 		places = append(places, v1alpha1.Place{Namespace: namespace})
 	}
+	// First the host cluster, which nobody who writes Targets can take away.
 	slices.SortFunc(places, func(a, b v1alpha1.Place) int {
-		onTarget := func(p v1alpha1.Place) int {
-			if p.OnTarget {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Or(onTarget(a)-onTarget(b), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Cluster, b.Cluster))
+		return strings.Compare(fmt.Sprint(a.OnTarget, a), fmt.Sprint(b.OnTarget, b))
 	})
 	return slices.Compact(places), nil
 }

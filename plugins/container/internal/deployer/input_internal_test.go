@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -54,29 +53,6 @@ func TestTargetFile(t *testing.T) {
 	}
 }
 
-func TestCleansUpOnly(t *testing.T) {
-	t.Parallel()
-	const annotation = "container.deployer.landscaper.gardener.cloud/force-cleanup"
-	for name, c := range map[string]struct {
-		reason      string
-		annotations map[string]string
-		want        bool
-	}{
-		"none":   {reason: "the image is run to clean up"},
-		"true":   {reason: "the user says so", annotations: map[string]string{annotation: "true"}, want: true},
-		"empty":  {reason: "Landscaper looks at the key alone", annotations: map[string]string{annotation: ""}, want: true},
-		"other":  {reason: "so any value will do", annotations: map[string]string{annotation: "1"}, want: true},
-		"false":  {reason: "even this one, as in Landscaper", annotations: map[string]string{annotation: "false"}, want: true},
-		"others": {reason: "it is this annotation alone", annotations: map[string]string{"force-cleanup": "true"}},
-	} {
-		item := &landscaper.DeployItem{}
-		item.Annotations = c.annotations
-		if got := cleansUpOnly(item); got != c.want {
-			t.Errorf("%s: %s: expected %t", name, c.reason, c.want)
-		}
-	}
-}
-
 // TestNamesOfResolvers: what a resolver finds may come from a repository, and stays in the directory of the blueprint.
 func TestNamesOfResolvers(t *testing.T) {
 	t.Parallel()
@@ -102,8 +78,8 @@ func TestNamesOfResolvers(t *testing.T) {
 			resolver := func(context.Context, *content.ResolveRequest) (*content.Resolved, error) {
 				return &content.Resolved{Files: map[string][]byte{"first": nil, name: []byte("text")}}, nil
 			}
-			j := &job{Deployer: &Deployer{options: Options{Resolver: content.ResolverFunc(resolver)}}, request: &sdk.Request{}}
-			files, err := j.input(t.Context(), &config.Config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
+			j := &job{deployer: &Deployer{options: Options{Resolver: content.ResolverFunc(resolver)}}, request: &sdk.Request{}}
+			files, err := j.input(t.Context(), &config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
 				Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
 			}})
 			var known *sdk.Error

@@ -2,6 +2,7 @@ package deployer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,49 +11,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/cluster"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The steps of a job, as users see them in its progress and its errors.
 const (
+	// The steps of a job, as users see them in its progress and its errors.
 	stepStart  = "StartPod"
 	stepRun    = "RunPod"
 	stepStop   = "StopPod"
 	stepExport = "Export"
 	stepRemove = "Remove"
+
+	// pollAfter is when a job is reconciled again that nobody has woken.
+	pollAfter = 5 * time.Minute
+	// giveUpGrace is how long a Pod has to stop whose containers will not start: a user waits for the error, and there
+	// is nothing to upload.
+	giveUpGrace = 2 * time.Second
 )
 
-// pollAfter is when a job is looked at again that nobody has woken.
-const pollAfter = 5 * time.Minute
-
-// job is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it can.
+// job is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
+// can.
 type job struct {
-	*Deployer
-
+	deployer *Deployer
 	request  *sdk.Request
-	identity run.Identity
+	identity pod.Identity
 	place    v1alpha1.Place
 	status   *v1alpha1.ProviderStatus
 	// result is that of the run, if it was read in this call when the run was over.
-	result *cluster.Result
+	result *pod.Result
 }
 
-// begin returns what a call works with. place is where the Pod is to be run, unless the run has begun already; nil for where the settings say.
+// begin returns what a call works with. place is where the Pod is to be run, unless the run has begun already; nil for
+// where the settings say.
 func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *v1alpha1.Place) (*job, error) {
 	status, err := readStatus(req)
 	if err != nil {
 		return nil, err
 	}
 	item := req.DeployItem
-	j := &job{Deployer: d, request: req, status: status, identity: run.Identity{
-		Namespace: item.Namespace, Name: item.Name, UID: item.UID, Generation: item.Generation, JobID: req.JobID, Operation: operation,
+	j := &job{deployer: d, request: req, status: status, identity: pod.Identity{
+		Namespace: item.Namespace, Name: item.Name, UID: item.UID, Generation: item.Generation,
+		JobID: req.JobID, Operation: operation,
 	}}
 	if req.HostCluster != nil {
 		j.identity.Installation = req.HostCluster.Installation
@@ -67,6 +71,7 @@ func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *
 			return nil, err
 		}
 	}
+	j.identity.PodNamespace = j.place.Namespace
 	return j, nil
 }
 
@@ -75,198 +80,193 @@ func (j *job) begun() bool {
 	return j.status.Run != nil && j.status.Run.Name == j.identity.RunName()
 }
 
-// first tells whether this is the first call of the item's job: what is told once is told then.
-func (j *job) first() bool {
-	phase := j.request.DeployItem.Status.Phase
-	return phase == landscaper.DeployItemPhaseInit || phase == landscaper.DeployItemPhaseInitDelete
-}
-
-// warnOf tells which fields of the provider configuration were passed over.
+// warnOf tells which fields of the provider configuration were passed over, in the first call of the item's job.
 func (j *job) warnOf(unknown []string) {
-	if len(unknown) > 0 && j.first() {
-		j.request.Warning(reasonUnknownField, "spec.config: passed over: "+strings.Join(unknown, "; "))
+	phase := j.request.DeployItem.Status.Phase
+	first := phase == landscaper.DeployItemPhaseInit || phase == landscaper.DeployItemPhaseInitDelete
+	if len(unknown) > 0 && first {
+		j.request.Warning(rollout.ReasonUnknownField, "spec.config: passed over: "+strings.Join(unknown, "; "))
 	}
 }
 
 // run brings the run of this job to its end. The error is why it has not succeeded.
-func (j *job) run(ctx context.Context, c *config.Config) (*sdk.Response, error) {
+func (j *job) run(ctx context.Context, c *config) (*sdk.Response, error) {
 	if !j.begun() {
 		if res, err := j.stopLast(ctx); res != nil || err != nil {
 			return res, err
 		}
 		return j.start(ctx, c)
 	}
-	if j.status.Run.Outcome == "" {
-		pod, err := j.ownPod(ctx)
-		switch {
-		case err != nil:
+	r := j.status.Run
+	if r.Outcome != "" {
+		return j.conclude(ctx)
+	}
+	at, err := j.at(ctx, r.Place)
+	if err != nil {
+		return j.end(), err
+	}
+	p, err := j.ownPod(ctx, at)
+	switch {
+	case err != nil:
+		return j.end(), err
+	case p != nil:
+		if res, err := j.follow(ctx, c, at, p); res != nil || err != nil {
+			return res, err
+		}
+	case r.PodUID == "":
+		// It was not created, or so it seems: what the host has read of the deploy item may be old, and the run over
+		// and cleared away long ago. Nothing can be saved then.
+		if err := j.save(ctx); err != nil {
+			return nil, err
+		}
+		return j.start(ctx, c)
+	default:
+		if err := j.noteGone(ctx, at); err != nil {
 			return j.end(), err
-		case pod != nil:
-			if res, err := j.follow(ctx, c, pod); res != nil || err != nil {
-				return res, err
-			}
-		case j.status.Run.PodUID == "":
-			return j.startAgain(ctx, c)
-		default:
-			if err := j.noteGone(ctx); err != nil {
-				return j.end(), err
-			}
 		}
 	}
 	return j.conclude(ctx)
 }
 
-// startAgain creates a run that was noted, but not created, or so it seems: what the host has read of the deploy item may be old, and the run over and
-// cleared away long ago. Nothing can be saved then.
-func (j *job) startAgain(ctx context.Context, c *config.Config) (*sdk.Response, error) {
-	if err := j.request.SaveProviderStatus(ctx, j.status); err != nil {
-		return nil, err
-	}
-	return j.start(ctx, c)
-}
-
 // ownPod returns the Pod of the run that was noted last; nil if there is none.
-func (j *job) ownPod(ctx context.Context) (*corev1.Pod, error) {
-	at, err := j.at(ctx, j.status.Run.Place)
-	if err != nil {
-		return nil, err
+func (j *job) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) {
+	p, err := at.Pod(ctx, j.status.Run.Name)
+	if err == nil && p != nil && p.Labels[pod.ItemLabel] != string(j.identity.UID) {
+		p, err = nil, fmt.Errorf("there is a Pod %s/%s that belongs to somebody else; delete or rename it", p.Namespace, p.Name)
 	}
-	pod, err := at.Pod(ctx, j.status.Run.Name)
-	if err != nil {
-		return nil, j.explain(j.status.Run.Place, stepRun, err)
-	}
-	if pod != nil && pod.Labels[run.ItemLabel] != string(j.identity.UID) {
-		return nil, j.explain(j.status.Run.Place, stepRun, fmt.Errorf("there is a Pod %s/%s that belongs to somebody else; delete or rename it", pod.Namespace, pod.Name))
-	}
-	return pod, nil
+	return p, j.explain(j.status.Run.Place, stepRun, err)
 }
 
 // follow waits for the end of the Pod, and notes its outcome then.
-func (j *job) follow(ctx context.Context, c *config.Config, pod *corev1.Pod) (*sdk.Response, error) {
-	at, err := j.at(ctx, j.status.Run.Place)
+func (j *job) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
+	r := j.status.Run
+	result, err := at.Result(ctx, r.Name)
 	if err != nil {
-		return nil, err
+		return j.end(), j.explain(r.Place, stepRun, err)
 	}
-	result, err := at.Result(ctx, j.status.Run.Name)
-	if err != nil {
-		return j.end(), j.explain(j.status.Run.Place, stepRun, err)
-	}
-	hidden, err := j.secrecy(ctx, c, at, pod)
+	hidden, err := j.secrecy(ctx, c, at, p)
 	if err != nil {
 		return j.end(), err
 	}
-	pod = verdict.LastKnown(pod, j.status.PodStatus)
-	j.status.PodStatus, j.status.Run.PodUID = podStatus(j.status.PodStatus, pod, hidden), pod.UID
-	v := j.judge(pod, result)
-	if !v.Over {
-		if v.GiveUp != nil {
-			o := outcomeOf(v.GiveUp, result, hidden)
-			j.status.Run.Reason, j.status.Run.Message, j.status.Run.Codes = o.Reason, o.Message, o.Codes
-		}
-		if err := j.tend(ctx, at, pod); err != nil {
-			return j.end(), err
-		}
-		return j.wait(at, pod, result, hidden.Hide(v.WaitingFor), v.LookAgain), nil
+	p = pod.LastKnown(p, j.status.PodStatus)
+	j.status.PodStatus, r.PodUID = podStatus(j.status.PodStatus, p, hidden), p.UID
+	progress := j.progress(p, result)
+	if progress.Over {
+		j.keepState(result)
+		j.result = result
+		return nil, j.note(ctx, outcomeOf(progress.Failure, result, hidden))
 	}
-	j.keepState(result)
-	j.result = result
-	return nil, j.note(ctx, outcomeOf(v.Failure, result, hidden))
+	if progress.GiveUp != nil {
+		o := outcomeOf(progress.GiveUp, result, hidden)
+		r.Reason, r.Message, r.Codes = o.Reason, o.Message, o.Codes
+	}
+	if err := j.attend(ctx, at, p); err != nil {
+		return j.end(), err
+	}
+	return j.wait(at, p, result, hidden.Hide(progress.WaitingFor), progress.CheckAgain), nil
 }
 
-// judge judges the run that was noted last, and notes since when it is hindered.
-func (j *job) judge(pod *corev1.Pod, result *cluster.Result) verdict.Verdict {
+// progress tells how far the run has come that was noted last, and notes since when it is hindered.
+func (j *job) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
-	facts := verdict.Facts{Report: result.Report, Patience: j.settings.ImagePullPatience, TimedOut: r.TimedOut, Now: j.options.Now()}
+	facts := pod.Facts{
+		Pod: p, Report: result.Report, Patience: j.deployer.settings.patience, TimedOut: r.TimedOut, GivenUp: givenUp(r),
+		Now: j.now(),
+	}
 	if r.HinderedSince != nil {
 		facts.HinderedSince = r.HinderedSince.Time
 	}
-	if r.Reason != "" {
-		facts.GivenUp = &verdict.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
-	}
-	v := verdict.Pod(pod, facts)
-	switch {
-	case !v.Hindered:
+	progress := facts.Progress()
+	if !progress.Hindered {
 		r.HinderedSince = nil
-	case r.HinderedSince == nil:
-		r.HinderedSince = j.now()
+	} else if r.HinderedSince == nil {
+		r.HinderedSince = new(metav1.NewTime(j.now()))
 	}
-	return v
+	return progress
 }
 
-// tend does what there is to do while a Pod runs: it stops one that is given up or whose time is up, and sees to the rights of its wait
-// container.
-func (j *job) tend(ctx context.Context, at *cluster.Cluster, pod *corev1.Pod) error {
-	r := j.status.Run
-	if r.Reason != "" {
-		if pod.DeletionTimestamp != nil {
-			return nil
-		}
-		if err := j.request.SaveProviderStatus(ctx, j.status); err != nil {
-			return err
-		}
-		return j.explain(r.Place, stepStop, at.StopWithin(ctx, pod, min(giveUpGrace, j.timeToStop(ctx))))
+// givenUp is why the Pod of a run was stopped; nil if it was not.
+func givenUp(r *v1alpha1.Run) *pod.Failure {
+	if r.Reason == "" {
+		return nil
 	}
-	if due := verdict.TimeIsUp(pod); !due.IsZero() && !j.options.Now().Before(due) {
+	return &pod.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
+}
+
+// attend does what there is to do while a Pod runs: it stops one that is given up or whose time is up, and sees to the
+// rights of its wait container.
+func (j *job) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error {
+	r := j.status.Run
+	due := pod.TimeIsUp(p)
+	switch {
+	case r.Reason != "" && p.DeletionTimestamp != nil:
+		return nil
+	case r.Reason != "":
+		return j.stop(ctx, at, p, min(giveUpGrace, j.timeToStop(ctx)))
+	case !due.IsZero() && !j.now().Before(due):
 		// Kubernetes does not stop a Pod that has no node yet.
 		r.TimedOut = true
-		if err := j.request.SaveProviderStatus(ctx, j.status); err != nil {
-			return err
-		}
-		return j.explain(r.Place, stepStop, at.StopWithin(ctx, pod, j.timeToStop(ctx)))
-	}
-	if r.RenewAccess == nil {
-		// Somebody has died before the token was noted, and the limits may be others than those that he has made the Role for.
-		if err := at.ApplyRole(ctx, j.identity.Role(j.upload())); err != nil {
+		return j.stop(ctx, at, p, j.timeToStop(ctx))
+	case r.RenewAccess == nil:
+		// Somebody has died before the token was noted, and the limits may be others than those that he has made the
+		// Role for.
+		if err := at.Apply(ctx, j.identity.Role(j.upload())); err != nil {
 			return j.explain(r.Place, stepRun, err)
 		}
 	}
 	return j.explain(r.Place, stepRun, j.renewAccess(ctx, at))
 }
 
-// giveUpGrace is how long a Pod has to stop whose containers will not start: a user waits for the error, and there is nothing to upload.
-const giveUpGrace = 2 * time.Second
-
-// noteGone notes the outcome of a run whose Pod was there and is not any more: somebody has taken its finalizer off.
-func (j *job) noteGone(ctx context.Context) error {
-	r := j.status.Run
-	at, err := j.at(ctx, r.Place)
-	if err != nil {
+// stop stops a Pod. Why is saved before.
+func (j *job) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace time.Duration) error {
+	if err := j.save(ctx); err != nil {
 		return err
 	}
-	result, err := at.Result(ctx, r.Name)
-	if err != nil {
-		return j.explain(r.Place, stepRun, err)
-	}
-	j.keepState(result)
-	failure := verdict.Gone(r.Namespace, r.Name)
-	if r.Reason != "" {
-		failure = &verdict.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
-	}
-	return j.note(ctx, outcomeOf(failure, result, secrecy.New(nil)))
+	return j.explain(j.status.Run.Place, stepStop, at.Stop(ctx, p, grace))
 }
 
-// timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out what has become of it.
+// timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out
+// what has become of it.
 func (j *job) timeToStop(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return time.Second
 	}
-	return max(deadline.Sub(j.options.Now())*2/3, time.Second)
+	return max(deadline.Sub(j.now())*2/3, time.Second)
 }
 
-// wait is the response of a job that waits for a Pod. lookAgain is when that may be over without any change; zero for never.
-func (j *job) wait(at *cluster.Cluster, pod *corev1.Pod, result *cluster.Result, what string, lookAgain time.Time) *sdk.Response {
-	j.watches.Follow(types.NamespacedName{Namespace: j.identity.Namespace, Name: j.identity.Name}, at.Follow(pod, result))
+// noteGone notes the outcome of a run whose Pod was there and is not any more: somebody has taken its finalizer off.
+func (j *job) noteGone(ctx context.Context, at *pod.Cluster) error {
+	r := j.status.Run
+	result, err := at.Result(ctx, r.Name)
+	if err != nil {
+		return j.explain(r.Place, stepRun, err)
+	}
+	j.keepState(result)
+	failure := givenUp(r)
+	if failure == nil {
+		failure = pod.Gone(r.Namespace, r.Name)
+	}
+	return j.note(ctx, outcomeOf(failure, result, secrecy.New(nil)))
+}
+
+// wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for
+// never.
+func (j *job) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time) *sdk.Response {
+	j.deployer.watches.Follow(j.name(), at.Follow(p, result))
 	after := pollAfter
-	for _, due := range []time.Time{lookAgain, j.renewAt(), verdict.TimeIsUp(pod)} {
+	for _, due := range []time.Time{checkAgain, j.renewAt(), pod.TimeIsUp(p)} {
 		if !due.IsZero() {
-			after = min(after, max(due.Sub(j.options.Now()), time.Second))
+			after = min(after, max(due.Sub(j.now()), time.Second))
 		}
 	}
 	res := sdk.WaitFor(what, after)
 	res.ProviderStatus = j.status
 	return res
 }
+
+// save saves the status now, and not only with the response.
+func (j *job) save(ctx context.Context) error { return j.request.SaveProviderStatus(ctx, j.status) }
 
 // note saves the outcome of the run that was noted last. Nothing of the run may be removed before.
 func (j *job) note(ctx context.Context, o outcome) error {
@@ -275,7 +275,7 @@ func (j *job) note(ctx context.Context, o outcome) error {
 	if o.Outcome == v1alpha1.OutcomeSucceeded && j.status.PodStatus != nil {
 		j.status.PodStatus.LastSuccessfulJobID = r.JobID
 	}
-	return j.request.SaveProviderStatus(ctx, j.status)
+	return j.save(ctx)
 }
 
 // conclude removes what nobody needs of the run that was noted last, and returns the error that it has ended with.
@@ -287,11 +287,11 @@ func (j *job) conclude(ctx context.Context) (*sdk.Response, error) {
 	if r.Outcome == v1alpha1.OutcomeSucceeded {
 		return nil, nil //nolint:nilnil // see job
 	}
-	return j.end(), &sdk.Error{Codes: r.Codes, Operation: stepRun, Reason: r.Reason, Err: fmt.Errorf("%s", r.Message)}
+	return j.end(), &sdk.Error{Codes: r.Codes, Operation: stepRun, Reason: r.Reason, Err: errors.New(r.Message)}
 }
 
-// stopLast stops the Pod of the run that was noted last, if that has not come to an end, and waits until it has stopped. What it has uploaded
-// of its state counts.
+// stopLast stops the Pod of the run that was noted last, if that has not come to an end, and waits until it has
+// stopped. What it has uploaded of its state counts.
 func (j *job) stopLast(ctx context.Context) (*sdk.Response, error) {
 	r := j.status.Run
 	if r == nil || r.Outcome != "" && r.Cleared {
@@ -301,21 +301,21 @@ func (j *job) stopLast(ctx context.Context) (*sdk.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod, err := j.ownPod(ctx)
-	if err != nil {
-		return j.end(), err
-	}
 	if r.Outcome == "" {
+		p, err := j.ownPod(ctx, at)
+		if err != nil {
+			return j.end(), err
+		}
 		result, err := at.Result(ctx, r.Name)
 		if err != nil {
 			return j.end(), j.explain(r.Place, stepStop, err)
 		}
-		if pod != nil && !verdict.Stopped(pod, j.options.Now()) {
-			if err := at.Stop(ctx, pod); err != nil {
+		if p != nil && !pod.Stopped(p, j.now()) {
+			if err := at.Stop(ctx, p, 0); err != nil {
 				return j.end(), j.explain(r.Place, stepStop, err)
 			}
-			what := fmt.Sprintf("Pod %s/%s of job %s to stop", pod.Namespace, pod.Name, r.JobID)
-			return j.wait(at, pod, result, what, verdict.LostAt(pod)), nil
+			what := fmt.Sprintf("Pod %s/%s of job %s to stop", p.Namespace, p.Name, r.JobID)
+			return j.wait(at, p, result, what, pod.LostAt(p)), nil
 		}
 		j.keepState(result)
 		if err := j.note(ctx, aborted()); err != nil {
@@ -336,8 +336,8 @@ func (j *job) end() *sdk.Response {
 	return &sdk.Response{ProviderStatus: j.status}
 }
 
-// now is the time, as a status has it.
-func (j *job) now() *metav1.Time {
-	t := metav1.NewTime(j.options.Now())
-	return &t
+func (j *job) now() time.Time { return j.deployer.options.Now() }
+
+func (j *job) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: j.identity.Namespace, Name: j.identity.Name}
 }

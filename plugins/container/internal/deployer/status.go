@@ -3,15 +3,15 @@ package deployer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/cluster"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -25,9 +25,9 @@ const (
 	// reasonExports is given to the error about exports that cannot be read.
 	reasonExports = "ExportsInvalid"
 
-	// mostLines and mostBytes bound what is told of what a container has said.
-	mostLines = 10
-	mostBytes = 1500
+	// maxLines and maxBytes bound what is told of what a container has said.
+	maxLines = 10
+	maxBytes = 1500
 )
 
 // readStatus reads what was saved last. Landscaper's statuses have no run: for this deployer nothing was begun then.
@@ -41,13 +41,12 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 }
 
 // podStatus is the state of a Pod and its containers. last is what was known before, nil if nothing.
-func podStatus(last *v1alpha1.PodStatus, pod *corev1.Pod, hidden *secrecy.Secrecy) *v1alpha1.PodStatus {
-	status := &v1alpha1.PodStatus{PodName: pod.Name, LastRun: &pod.CreationTimestamp}
+func podStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *secrecy.Secrecy) *v1alpha1.PodStatus {
+	status := &v1alpha1.PodStatus{PodName: p.Name, LastRun: &p.CreationTimestamp}
 	if last != nil {
 		status.LastSuccessfulJobID = last.LastSuccessfulJobID
 	}
-	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
-	for _, c := range statuses {
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		switch c.Name {
 		case layout.MainContainer:
 			status.ContainerStatus = containerStatus(c, hidden)
@@ -80,9 +79,9 @@ func containerStatus(c corev1.ContainerStatus, hidden *secrecy.Secrecy) v1alpha1
 // lastLines is the end of a text.
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	text = strings.Join(lines[max(0, len(lines)-mostLines):], "\n")
-	if len(text) > mostBytes {
-		text = "…" + strings.ToValidUTF8(text[len(text)-mostBytes:], "")
+	text = strings.Join(lines[max(0, len(lines)-maxLines):], "\n")
+	if len(text) > maxBytes {
+		text = "…" + strings.ToValidUTF8(text[len(text)-maxBytes:], "")
 	}
 	return text
 }
@@ -96,7 +95,7 @@ type outcome struct {
 }
 
 // outcomeOf is the outcome of a run that is over. failure is why it has failed, nil if it has not.
-func outcomeOf(failure *verdict.Failure, result *cluster.Result, hidden *secrecy.Secrecy) outcome {
+func outcomeOf(failure *pod.Failure, result *pod.Result, hidden *secrecy.Secrecy) outcome {
 	if failure == nil {
 		if _, err := readExports(result.Exports); err != nil {
 			return outcome{
@@ -107,8 +106,8 @@ func outcomeOf(failure *verdict.Failure, result *cluster.Result, hidden *secrecy
 		return outcome{Outcome: v1alpha1.OutcomeSucceeded}
 	}
 	message := hidden.Hide(failure.Message)
-	if said := lastLines(hidden.HideCut(failure.Said)); said != "" {
-		message += "; it has said last:\n" + said
+	if words := lastLines(hidden.HideCut(failure.LastWords)); words != "" {
+		message += "; it has said last:\n" + words
 	}
 	return outcome{Outcome: v1alpha1.OutcomeFailed, Reason: failure.Reason, Message: message, Codes: failure.Codes}
 }
@@ -121,7 +120,8 @@ func aborted() outcome {
 }
 
 // errExports does not quote what was found, which may be secret; nor do the errors about YAML that are added to it.
-var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, with the names of exports as fields", layout.ExportsVariable)
+var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, "+
+	"with the names of exports as fields", layout.ExportsVariable)
 
 // readExports reads the file with the exports, JSON or YAML; nil for none.
 func readExports(file []byte) (map[string]any, error) {
@@ -140,23 +140,17 @@ func readExports(file []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; %w", errExports, err)
 	}
-	exports = nil
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(content, &exports); err != nil {
+	exports = nil // of what was no JSON
+	if kjson.UnmarshalCaseSensitivePreserveInts(content, &exports) != nil {
 		return nil, errExports
 	}
 	return exports, nil
 }
 
-// cleansUpOnly tells whether a deploy item is to be deleted without its image being run. As in Landscaper any value of the annotation counts.
-func cleansUpOnly(item *landscaper.DeployItem) bool {
-	_, ok := item.Annotations[forceCleanup]
-	return ok
-}
-
 // withWayOut adds to an error about the last run of a deploy item how to do without that; nil for nil.
 func withWayOut(err error) error {
-	var known *sdk.Error
-	if err == nil || !errors.As(err, &known) || len(known.Codes) == 0 {
+	known, ok := errors.AsType[*sdk.Error](err)
+	if !ok || len(known.Codes) == 0 {
 		return err
 	}
 	return &sdk.Error{Codes: known.Codes, Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(

@@ -1,5 +1,6 @@
-// Package layout is what the containers of a run agree on with each other and with the deployer: paths, names of variables and the documents
-// that they exchange. Paths and variables that the image sees are those of Landscaper's container deployer, so that its images run unchanged.
+// Package layout is what the containers of a run agree on with each other and with the deployer: paths, names of
+// variables and the documents that they exchange. Paths and variables that the image sees are those of Landscaper's
+// container deployer, so that its images run unchanged.
 package layout
 
 import (
@@ -27,11 +28,13 @@ const (
 	Content             = Shared + "/content"
 	State               = Shared + "/state"
 
-	// Input has the chunks of an archive with what the init container puts into shared, and OldState those of an archive with the content of
-	// State. Both are directories with files that ChunkFile names; there is no OldState before the first run.
+	// Input has the chunks of an archive with what the init container puts into shared, and OldState those of an
+	// archive with the content of State. Both are directories with files that ChunkFile names; there is no OldState
+	// before the first run.
 	Input    = "internal/input"
 	OldState = "internal/state"
-	// Access is what the wait container needs for its uploads: a directory with TokenFile, AuthoritiesFile and UploadFile.
+	// Access is what the wait container needs for its uploads: a directory with TokenFile, AuthoritiesFile and
+	// UploadFile.
 	Access = "internal/access"
 )
 
@@ -87,7 +90,8 @@ const (
 	MaxUnpackedBytes = 256 << 20
 )
 
-// Upload says what the wait container uploads, and where to. It may write the Secrets that it names and nothing else, and can read none.
+// Upload says what the wait container uploads, and where to. It may write the Secrets that it names and nothing else,
+// and can read none.
 type Upload struct {
 	// Namespace of the Secrets.
 	Namespace string `json:"namespace"`
@@ -106,7 +110,8 @@ type Upload struct {
 }
 
 const (
-	// ChunkKey is the key of a chunk in a Secret of the state, as in Landscaper. It is also the one of the exports in the result.
+	// ChunkKey is the key of a chunk in a Secret of the state, as in Landscaper. It is also the one of the exports in
+	// the result.
 	ChunkKey = "config"
 	// ReportKey is the key of the Report in the result.
 	ReportKey = "report"
@@ -124,7 +129,8 @@ type Report struct {
 	StateChunks int `json:"stateChunks"`
 	// StateBytes is the size of the archive, over all chunks.
 	StateBytes int64 `json:"stateBytes"`
-	// Errors are what could not be uploaded and why, for the user; none if all is well. The state of before is to be kept if StateFailed.
+	// Errors are what could not be uploaded and why, for the user; none if all is well. The state of before is to be
+	// kept if StateFailed.
 	Errors      []string `json:"errors,omitempty"`
 	StateFailed bool     `json:"stateFailed,omitempty"`
 }

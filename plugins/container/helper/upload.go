@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+)
+
+const (
+	// attemptTime is how long one attempt may take.
+	attemptTime = time.Minute
+	// maxRetryAfter bounds how long the API server can have itself left alone.
+	maxRetryAfter = time.Minute
+	firstPause    = 500 * time.Millisecond
+	maxPause      = 30 * time.Second
+	// maxForbidden is for how long what is forbidden is tried again. The Pod has less than five minutes left when main
+	// has ended.
+	maxForbidden = time.Minute
+)
+
+// server is the API server, as far as it is written to.
+type server struct {
+	// address has the scheme, the host and the port.
+	address string
+	// tokenFile may be replaced at any time.
+	tokenFile string
+	client    *http.Client
+	log       *slog.Logger
+
+	// sleep and random are those of the standard library, except in tests.
+	sleep  func(time.Duration)
+	random func() float64
+}
+
+// connect finds out where the API server is and which authorities vouch for it. It makes no connection yet.
+func connect(access string, log *slog.Logger) (*server, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, errors.New("find the API server: " +
+			"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set, as they are in a Pod")
+	}
+	file := filepath.Join(access, layout.AuthoritiesFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates of the API server's authorities: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read certificates of the API server's authorities: there is none in %s", file)
+	}
+	return &server{
+		address: "https://" + net.JoinHostPort(host, port), tokenFile: filepath.Join(access, layout.TokenFile), log: log,
+		client: &http.Client{
+			Timeout: attemptTime,
+			// No proxy: the API server is in the cluster.
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}},
+			// What is uploaded is for nobody else.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		sleep: time.Sleep, random: rand.Float64,
+	}, nil
+}
+
+// temporaryError is why an attempt has failed, when another one may succeed.
+type temporaryError struct {
+	reason string
+	// after is how long the API server wants to be left alone.
+	after time.Duration
+	// forbidden: it is tried for a while only.
+	forbidden bool
+}
+
+func (e *temporaryError) Error() string { return e.reason }
+
+// apply writes a Secret, whether or not it exists. It tries until it succeeds, or the API server refuses.
+func (s *server) apply(namespace string, document *secret) error {
+	name := document.Metadata.Name
+	body, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("write Secret as JSON: %w", err)
+	}
+	address := fmt.Sprintf("%s/api/v1/namespaces/%s/secrets/%s?fieldManager=%s&force=true",
+		s.address, url.PathEscape(namespace), url.PathEscape(name), url.QueryEscape(layout.FieldManager))
+	forbidden := time.Duration(0)
+	for attempt := 0; ; attempt++ {
+		err := s.patch(address, body)
+		if err == nil {
+			return nil
+		}
+		temporary, ok := errors.AsType[*temporaryError](err)
+		if !ok || temporary.forbidden && forbidden >= maxForbidden {
+			return fmt.Errorf("write Secret %s/%s: %w", namespace, name, err)
+		}
+		rest := pause(attempt, s.random(), temporary.after)
+		s.log.Warn("cannot upload yet", "secret", name, "reason", temporary.reason,
+			"nextAttemptIn", rest.Round(time.Millisecond))
+		s.sleep(rest)
+		if temporary.forbidden {
+			forbidden += rest
+		}
+	}
+}
+
+// patch makes one attempt. The error is a *temporaryError if another one may succeed.
+func (s *server) patch(address string, body []byte) error {
+	token, err := os.ReadFile(s.tokenFile)
+	if err != nil {
+		return fmt.Errorf("read token: %w", err)
+	}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPatch, address, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	request.Header.Set("Content-Type", "application/apply-patch+yaml")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "pergola-container-helper/"+version)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return &temporaryError{reason: err.Error()}
+	}
+	defer func() { _ = response.Body.Close() }() // the answer has been read, as far as it matters
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if response.StatusCode/100 == 2 {
+		return nil // whatever becomes of the answer, which only repeats what is written
+	}
+	if err != nil {
+		return &temporaryError{reason: err.Error()}
+	}
+	return explain(response, answer)
+}
+
+// explain returns an answer that is none of success as an error. What is forbidden may be allowed soon: one of several
+// API servers may not have heard of the run's Role so far, and a quota has room again when others are gone.
+func explain(response *http.Response, answer []byte) error {
+	found := fmt.Sprintf("the API server answers %d (%s)", response.StatusCode, http.StatusText(response.StatusCode))
+	after := retryAfter(response.Header.Get("Retry-After"))
+	switch code := response.StatusCode; {
+	case code >= 500,
+		code == http.StatusUnauthorized, // the token is being replaced
+		code == http.StatusRequestTimeout,
+		code == http.StatusConflict, // somebody counts a quota, or writes, at the same time
+		code == http.StatusTooManyRequests:
+		return &temporaryError{reason: found, after: after}
+	case code == http.StatusForbidden:
+		return &temporaryError{after: after, forbidden: true, reason: found + because(answer) +
+			"; see to it that the run's ServiceAccount may create and patch it and that no quota or policy forbids it"}
+	case code == http.StatusNotFound:
+		return errors.New(found + "; see to it that its namespace exists")
+	case code == http.StatusRequestEntityTooLarge:
+		return errors.New(found + "; have the image leave less")
+	default:
+		return errors.New(found + "; ask whoever operates the deployer to look for it in the API server's log")
+	}
+}
+
+// because is what the API server says of a request that is forbidden, in one line. Only then it speaks of names and
+// rights; otherwise it may quote what was written.
+func because(answer []byte) string {
+	const enough = 500
+	var status struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(answer, &status) != nil || status.Message == "" {
+		return ""
+	}
+	text := strings.Join(strings.Fields(status.Message), " ")
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "..."
+	}
+	return ": " + text
+}
+
+// retryAfter reads the header, which the API server writes in seconds.
+func retryAfter(header string) time.Duration {
+	seconds, err := strconv.Atoi(header)
+	if err != nil || seconds <= 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
+}
+
+// pause is how long to wait after an attempt, the first of which is 0. It doubles each time, and luck (from 0 to 1)
+// makes it up to twice as short, so that not all try at once. It is never shorter than the API server asks for.
+func pause(attempt int, luck float64, after time.Duration) time.Duration {
+	longest := min(firstPause<<min(attempt, 10), maxPause)
+	return max(longest-time.Duration(luck*float64(longest/2)), after)
+}

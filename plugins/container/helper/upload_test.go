@@ -1,0 +1,112 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reason, header string
+		want           time.Duration
+	}{
+		{"there is none", "", 0},
+		{"it is in seconds", "7", 7 * time.Second},
+		{"an hour is too long", "3600", time.Minute},
+		{"so is this, though it does not fit", "9999999999999", time.Minute},
+		{"there is no time before", "-3", 0},
+		{"the API server writes no dates", "Wed, 21 Oct 2026 07:28:00 GMT", 0},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			if got := retryAfter(c.header); got != c.want {
+				t.Errorf("expected %s, but found %s", c.want, got)
+			}
+		})
+	}
+}
+
+// The pauses grow with the attempts for one Secret, are as long as the API server asks for, and begin anew with the next Secret.
+func TestPausesOfAttempts(t *testing.T) {
+	t.Parallel()
+	count := 0
+	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		count++
+		switch count {
+		case 3:
+			w.Header().Set("Retry-After", "20")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case 12, 14:
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	defer fake.Close()
+	s, pauses := restless(t, fake.URL, "", fake.Client())
+	for _, name := range []string{"a", "b"} {
+		must(t, s.apply("ns", newSecret(name, nil, nil, nil)))
+	}
+	const most = 30 * time.Second
+	want := []time.Duration{
+		500 * time.Millisecond, time.Second, 20 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, most, most, most, most, most,
+		500 * time.Millisecond,
+	}
+	if !slices.Equal(*pauses, want) {
+		t.Errorf("expected %v, but found %v", want, *pauses)
+	}
+}
+
+// restless is an API server whose user does not sleep, and the pauses that it would have slept.
+func restless(t *testing.T, address, token string, client *http.Client) (s *server, pauses *[]time.Duration) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(file, []byte(token), 0o600))
+	pauses = &[]time.Duration{}
+	return &server{
+		address: address, tokenFile: file, client: client, log: slog.New(slog.DiscardHandler),
+		sleep: func(d time.Duration) { *pauses = append(*pauses, d) }, random: func() float64 { return 0 },
+	}, pauses
+}
+
+// What is forbidden may be allowed soon, but not for ever. Other trouble meanwhile does not count.
+func TestForbiddenForAWhile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reason string
+		codes  []int // answered in this order, the last one for ever
+		pauses int
+		fails  bool
+	}{
+		{"it is allowed soon", []int{403, 403, 200}, 2, false},
+		{"it stays forbidden", []int{403}, 7, true}, // after 63.5 s
+		{"the API server is away first", []int{500, 500, 500, 500, 500, 500, 500, 403}, 7 + 2, true},
+		{"and in between", []int{403, 403, 500, 500, 500, 500, 200}, 6, false},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			t.Parallel()
+			count := 0
+			fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				answer(w, c.codes[min(count, len(c.codes)-1)], "told by\nthe server\n s")
+				count++
+			}))
+			defer fake.Close()
+			s, pauses := restless(t, fake.URL, "", fake.Client())
+			err := s.apply("ns", newSecret("a", nil, nil, nil))
+			if len(*pauses) != c.pauses || (err != nil) != c.fails {
+				t.Errorf("found the error %v after the pauses %v", err, *pauses)
+			}
+			const says = "Secret ns/a: the API server answers 403 (Forbidden): told by the server s; see to it that the run's ServiceAccount may create and patch"
+			if c.fails && !strings.Contains(err.Error(), says) {
+				t.Errorf("expected %q in %q", says, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+// Package archive moves directories between containers that do not trust each other, as gzipped tar archives in chunks
+// that fit into Secrets.
+//
+// An image may put anything into its directories. Pack and Open stay in the root that they are given, wait for nothing,
+// and take regular files and directories alone. Archives may come from Landscaper's deployer, and through other hands:
+// Unpack makes regular files and directories below its directory, within limits, whatever an archive holds.
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+)
+
+const (
+	plainMode      = 0o644
+	executableMode = 0o755
+	directoryMode  = 0o755
+
+	// maxNameBytes is more than any name needs, and bounds how deep directories are nested: each is opened on the way
+	// to a file.
+	maxNameBytes = 1024
+)
+
+// Split cuts an archive into chunks of layout.ChunkBytes; the last one may be shorter. They share its memory.
+func Split(archive []byte) [][]byte {
+	return slices.Collect(slices.Chunk(archive, layout.ChunkBytes))
+}
+
+// Join returns the archive that was split, for Unpack. There may be something behind its end: Landscaper fills the last
+// chunk up with what it had in its buffer.
+func Join(chunks [][]byte) io.Reader {
+	readers := make([]io.Reader, len(chunks))
+	for i, chunk := range chunks {
+		readers[i] = bytes.NewReader(chunk)
+	}
+	return io.MultiReader(readers...)
+}
+
+// refusal is why a file or an archive is not taken, as a sentence that is safe to be shown: names are quoted and short,
+// and it has nothing of what is in a file.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// refuse refuses what has a name, which may be hostile.
+func refuse(name, format string, args ...any) error {
+	return refusal(fmt.Sprintf("%q ", shorten(name)) + fmt.Sprintf(format, args...))
+}
+
+// shorten keeps a message readable whatever a file is called. The end of a name tells more than its beginning.
+func shorten(name string) string {
+	const enough = 200
+	if len(name) <= enough {
+		return name
+	}
+	return "..." + name[len(name)-enough:]
+}
+
+// withoutPath takes the path from an error: the message has it already, and shorter.
+func withoutPath(err error) error {
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
+		return inner.Err
+	}
+	return err
+}
+
+func fileMode(executable bool) fs.FileMode {
+	if executable {
+		return executableMode
+	}
+	return plainMode
+}
+
+// clean returns the name of an entry without what does not matter in it: "." for the directory that is packed.
+func clean(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", refuse(name, "has an entry without a name")
+	case len(name) > maxNameBytes:
+		return "", refuse(name, "has a name of %d bytes; %d are allowed", len(name), maxNameBytes)
+	case path.IsAbs(name):
+		return "", refuse(name, "has an absolute name")
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		return "", refuse(name, `has a name with "..", which leads out of a directory`)
+	}
+	return path.Clean(name), nil
+}
+
+// entries has the names of an archive, which are clean, and what they stand for. It bounds how many there are.
+type entries map[string]kind
+
+type kind int
+
+const (
+	file kind = iota + 1
+	directory
+	// implied is a directory that has no entry, or none yet, but something is in it.
+	implied
+)
+
+// add adds an entry. No name may be there twice, nor be in a file.
+func (e entries) add(name string, k kind) error {
+	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
+		switch e[parent] {
+		case file:
+			return refuse(name, "is in %q, which is a file", shorten(parent))
+		case directory, implied:
+		default:
+			e[parent] = implied
+		}
+	}
+	if known := e[name]; known != 0 && (known != implied || k != directory) {
+		return refuse(name, "is there twice")
+	}
+	e[name] = k
+	if len(e) > layout.MaxFiles {
+		return refuse(name, "is one too many: %d files and directories are allowed", layout.MaxFiles)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package deployer
+
+import (
+	"cmp"
+	_ "embed" // for ConfigSchema
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// ConfigSchema is the JSON schema of the provider configuration. `make generate` writes it.
+//
+//go:embed providerconfiguration.schema.json
+var ConfigSchema []byte
+
+// config is what a provider configuration asks for, with the defaults of the plugin's settings.
+type config struct {
+	*v1alpha1.ProviderConfiguration
+
+	// files of the blueprint, by their paths; nil without one, or with a reference to one.
+	files map[string][]byte
+	// resources of main.
+	resources corev1.ResourceRequirements
+	// unknown are the fields that were passed over, as texts for people.
+	unknown []string
+}
+
+// readConfig reads and validates the provider configuration. resolves says whether there is a resolver for references.
+// The error names everything that is wrong with it.
+func readConfig(req *sdk.Request, s *settings, resolves bool) (*config, error) {
+	document, unknown, misread, err := decodeConfig(req, s.isStrict())
+	if err != nil {
+		return nil, err
+	}
+	c, problems := checkConfig(document, s, resolves)
+	c.unknown = unknown
+	return c, misread.Error(problems)
+}
+
+// validateConfig returns everything that is wrong with a provider configuration.
+func validateConfig(raw []byte, s *settings, resolves bool) ([]sdk.Problem, error) {
+	item := &landscaper.DeployItem{}
+	item.Spec.Config = &runtime.RawExtension{Raw: raw}
+	document, _, misread, err := decodeConfig(&sdk.Request{DeployItem: item}, s.isStrict())
+	if _, ok := errors.AsType[*sdk.Error](err); ok {
+		return []sdk.Problem{{Field: "spec.config", Message: err.Error()}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, problems := checkConfig(document, s, resolves)
+	return misread.With(problems), nil
+}
+
+func decodeConfig(
+	req *sdk.Request, strict bool,
+) (document *v1alpha1.ProviderConfiguration, unknown []string, misread rollout.Misread, err error) {
+	document = &v1alpha1.ProviderConfiguration{}
+	apiVersion, kind := req.ConfigGroupVersionKind()
+	isOther := apiVersion != v1alpha1.GroupVersion.String() || kind != v1alpha1.ProviderConfigurationKind
+	if isOther && (apiVersion != "" || kind != "") {
+		return nil, nil, misread, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
+			"spec.config: expected kind %s of apiVersion %s, but found kind %q of apiVersion %q",
+			v1alpha1.ProviderConfigurationKind, v1alpha1.GroupVersion, kind, apiVersion)
+	}
+	if wrong := checkQuantities(req.DeployItem); len(wrong) > 0 {
+		return nil, nil, misread, rollout.Misread{Wrong: wrong}.Error(nil)
+	}
+	unknown, misread, err = rollout.Decode(req, document, strict)
+	return document, unknown, misread, err
+}
+
+func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves bool) (*config, field.ErrorList) {
+	c := &config{ProviderConfiguration: document, resources: s.Resources}
+	if document.Resources != nil {
+		c.resources = *document.Resources
+	}
+	document.Image = cmp.Or(document.Image, s.DefaultImage)
+	var problems field.ErrorList
+	for _, f := range []struct{ name, value, expected string }{
+		{"apiVersion", document.APIVersion, "expected " + v1alpha1.GroupVersion.String()},
+		{"kind", document.Kind, "expected " + v1alpha1.ProviderConfigurationKind},
+		{"image", document.Image, "say which image to run"},
+	} {
+		if f.value == "" {
+			problems = append(problems, field.Required(field.NewPath(f.name), f.expected))
+		}
+	}
+	if b := document.Blueprint; b != nil {
+		if b.Inline != nil && b.Reference == nil {
+			files, err := readFiles(b.Inline.Filesystem)
+			if err != nil {
+				problems = append(problems, invalid(field.NewPath("blueprint", "inline", "filesystem"), err.Error()))
+			}
+			c.files = files
+		}
+		problems = append(problems, checkSource("blueprint", b.Reference != nil, b.Inline != nil, resolves)...)
+		if resolves && b.Reference != nil && b.Reference.ResourceName == "" {
+			problems = append(problems, field.Required(field.NewPath("blueprint", "ref", "resourceName"), ""))
+		}
+	}
+	if d := document.ComponentDescriptor; d != nil {
+		inline := len(d.Inline) > 0 && string(d.Inline) != "null"
+		var object map[string]json.RawMessage
+		if inline && d.Reference == nil && json.Unmarshal(d.Inline, &object) != nil {
+			problems = append(problems, invalid(field.NewPath("componentDescriptor", "inline"), "expected an object"))
+		}
+		problems = append(problems, checkSource("componentDescriptor", d.Reference != nil, inline, resolves)...)
+		if resolves && d.Reference != nil && (d.Reference.ComponentName == "" || d.Reference.Version == "") {
+			problems = append(problems, field.Required(field.NewPath("componentDescriptor", "ref"),
+				"expected componentName and version"))
+		}
+	}
+	for i, secret := range document.RegistryPullSecrets {
+		path := field.NewPath("registryPullSecrets").Index(i)
+		if secret.Name == "" {
+			problems = append(problems, field.Required(path.Child("name"), ""))
+		}
+		if secret.Namespace == "" {
+			problems = append(problems, field.Required(path.Child("namespace"), ""))
+		}
+	}
+	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
+	return c, append(problems, checkPlace(document, s)...)
+}
+
+// checkSource is about a field that refers to something, or holds it.
+func checkSource(name string, reference, inline, resolves bool) field.ErrorList {
+	path := field.NewPath(name)
+	switch {
+	case reference && inline:
+		return field.ErrorList{invalid(path, "has both ref and inline; remove one of them")}
+	case !reference && !inline:
+		return field.ErrorList{field.Required(path, "expected ref or inline")}
+	case reference && !resolves:
+		return field.ErrorList{invalid(path.Child("ref"),
+			"is a reference to a repository of components, which this deployer does not know; "+
+				"give it inline, or run a plugin with a resolver")}
+	default:
+		return nil
+	}
+}
+
+// invalid does not quote what was found.
+func invalid(path *field.Path, detail string) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, detail)
+}
+
+// checkPlace is about where and as whom the Pod is run.
+func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.ErrorList {
+	var problems field.ErrorList
+	if t := document.RunOnTarget; t != nil {
+		path := field.NewPath("runOnTarget", "namespace")
+		if wrong := validation.IsDNS1123Label(t.Namespace); len(wrong) > 0 {
+			problems = append(problems, field.Invalid(path, t.Namespace, "expected the name of a namespace: "+strings.Join(wrong, "; ")))
+		}
+		if account := document.ServiceAccountName; account != "" && len(validation.IsDNS1123Subdomain(account)) > 0 {
+			problems = append(problems, field.Invalid(field.NewPath("serviceAccountName"), account, "expected the name of a ServiceAccount"))
+		}
+		return problems
+	}
+	account, path := document.ServiceAccountName, field.NewPath("serviceAccountName")
+	if account != "" && !slices.Contains(s.ServiceAccounts, account) {
+		allowed := "the operator allows none"
+		if len(s.ServiceAccounts) > 0 {
+			allowed = fmt.Sprintf("the operator allows %s", strings.Join(s.ServiceAccounts, ", "))
+		}
+		problems = append(problems, field.Invalid(path, account, allowed+" (serviceAccounts in the configuration of the plugin)"))
+	}
+	return problems
+}
+
+// quantities are the amounts of a resource that are read: none that is negative, and no exponents, over some of which
+// the library is busy for minutes.
+var quantities = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
+
+// checkQuantities looks at the amounts in the field resources of a provider configuration before anybody decodes them,
+// and returns what is wrong with them. What is wrong with the rest is found when it is decoded.
+func checkQuantities(item *landscaper.DeployItem) []sdk.Problem {
+	if item.Spec.Config == nil {
+		return nil
+	}
+	// By exact names, as the decoder has it.
+	var document, resources map[string]json.RawMessage
+	if json.Unmarshal(item.Spec.Config.Raw, &document) != nil || json.Unmarshal(document["resources"], &resources) != nil {
+		return nil
+	}
+	var problems []sdk.Problem
+	for _, list := range slices.Sorted(maps.Keys(resources)) {
+		var amounts map[string]json.RawMessage
+		if json.Unmarshal(resources[list], &amounts) != nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(amounts)) {
+			text := strings.TrimSpace(string(amounts[name]))
+			var quoted string
+			if json.Unmarshal(amounts[name], &quoted) == nil {
+				text = quoted
+			}
+			if text != "null" && !quantities.MatchString(text) {
+				problems = append(problems, sdk.Problem{
+					Field: fmt.Sprintf("resources.%s.%s", list, name), Message: "expected an amount such as 500m or 512Mi, without an exponent",
+				})
+			}
+		}
+	}
+	return problems
+}

@@ -1,0 +1,90 @@
+package deployer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// reasonPullSecret is given to the error about a Secret with credentials that cannot be used.
+const reasonPullSecret = "RegistryPullSecretInvalid"
+
+// dockerConfig is Docker's configuration.
+type dockerConfig struct {
+	Auths map[string]json.RawMessage `json:"auths"`
+}
+
+// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil if there are
+// none. What cannot be used in the Context may be for somebody else; what the provider configuration names is meant.
+func (j *job) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
+	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
+	for _, s := range c.RegistryPullSecrets {
+		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		if found.Problem != "" {
+			return nil, sdk.ConfigurationError(reasonPullSecret, "spec.config: registryPullSecrets: %s", found.Problem)
+		}
+		merged.add(found.DockerConfig, c.Image)
+	}
+	if j.request.Credentials != nil {
+		for _, found := range j.request.Credentials.Registries {
+			merged.add(found.DockerConfig, c.Image)
+		}
+	}
+	if len(merged.Auths) == 0 {
+		return nil, nil
+	}
+	document, err := json.Marshal(merged)
+	if err != nil {
+		return nil, fmt.Errorf("write the credentials for the registry: %w", err)
+	}
+	return document, nil
+}
+
+// add takes the credentials for the registry of an image out of a configuration. Those that are there already count.
+func (m *dockerConfig) add(document []byte, image string) {
+	var found dockerConfig
+	if json.Unmarshal(document, &found) != nil {
+		return // one with a problem is empty
+	}
+	for server, auth := range found.Auths {
+		if _, ok := m.Auths[server]; !ok && serves(server, registryOf(image)) {
+			m.Auths[server] = auth
+		}
+	}
+}
+
+// dockerHub is the registry of images without one, which has several names.
+const dockerHub = "docker.io"
+
+// registryOf is the host of the registry that an image is in.
+func registryOf(image string) string {
+	host, _, found := strings.Cut(image, "/")
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" || host == "index."+dockerHub {
+		return dockerHub
+	}
+	return host
+}
+
+// serves tells whether a server, as Docker's configuration names it, is a registry. Kubernetes knows patterns, too, one
+// for each part of a name.
+func serves(server, registry string) bool {
+	if _, rest, ok := strings.Cut(server, "://"); ok {
+		server = rest
+	}
+	host, _, _ := strings.Cut(server, "/")
+	if registry == dockerHub {
+		return host == dockerHub || strings.HasSuffix(host, "."+dockerHub)
+	}
+	return host == registry || slices.EqualFunc(strings.Split(host, "."), strings.Split(registry, "."), func(pattern, part string) bool {
+		ok, err := path.Match(pattern, part)
+		return err == nil && ok
+	})
+}

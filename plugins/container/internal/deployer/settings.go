@@ -1,0 +1,168 @@
+package deployer
+
+import (
+	"cmp"
+	_ "embed" // for SettingsSchema
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+const (
+	settingsAPIVersion = "container.pergola.dev/v1alpha1"
+	settingsKind       = "ContainerConfiguration"
+)
+
+// SettingsSchema is the JSON schema of the configuration of the plugin.
+//
+//go:embed settings.schema.json
+var SettingsSchema []byte
+
+// settingsDocument is the configuration of the plugin itself, which an operator writes. In the HostConfiguration it
+// stands in plugins.container.config. Amounts are texts as Kubernetes has them for memory, such as 512Mi, and times are
+// texts as Go has them, such as 90s or 1h30m.
+type settingsDocument struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
+	// Landscaper does, and told by a warning event. Defaults to true.
+	Strict *bool `json:"strict,omitempty"`
+	// Namespace of the host cluster that Pods are run in, with all that belongs to them. It should have nothing else in
+	// it. Defaults to that of the ServiceAccount which the HostConfiguration grants.
+	Namespace string `json:"namespace,omitempty"`
+	// DefaultImage is run for provider configurations without an image. There is none by default.
+	DefaultImage string `json:"defaultImage,omitempty"`
+	// InitContainer and WaitContainer run Pergola's helper beside the image. WaitContainer defaults to the image of
+	// InitContainer.
+	InitContainer pod.Helper `json:"initContainer,omitempty"`
+	WaitContainer pod.Helper `json:"waitContainer,omitempty"`
+	// ServiceAccounts are the names of those that a provider configuration may choose for a Pod on the host cluster.
+	// None by default.
+	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
+	// Resources are those of containers whose provider configuration has none.
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+	// PodTemplate is merged into each Pod, as `kubectl patch` does it: metadata.labels, metadata.annotations and spec.
+	PodTemplate json.RawMessage `json:"podTemplate,omitempty"`
+	// Debug helps to find out what is wrong.
+	Debug struct {
+		// KeepPod keeps a Pod that has ended until the next one of its deploy item, or until that is deleted.
+		KeepPod bool `json:"keepPod,omitempty"`
+	} `json:"debug,omitempty"`
+	// ImagePullPatience is for how long an image may fail to be pulled before the job fails. Defaults to 1m.
+	ImagePullPatience *string `json:"imagePullPatience,omitempty"`
+	// Limits bounds what a container may leave behind.
+	Limits struct {
+		// State is how large the packed state may be. Defaults to 10Mi.
+		State *string `json:"state,omitempty"`
+		// Exports is how large the file with the exports may be. Defaults to 512Ki.
+		Exports *string `json:"exports,omitempty"`
+	} `json:"limits,omitempty"`
+	// GarbageCollection removes what belongs to deploy items that are gone.
+	GarbageCollection struct {
+		// Disable keeps it.
+		Disable bool `json:"disable,omitempty"`
+	} `json:"garbageCollection,omitempty"`
+}
+
+// settings are a document with its defaults, and what the texts in it mean.
+type settings struct {
+	settingsDocument
+
+	patience                time.Duration
+	stateBytes, exportBytes int64
+}
+
+const (
+	kibibyte = 1 << 10
+	mebibyte = 1 << 20
+	// maxExports leaves room for the rest of a Secret, which has one mebibyte.
+	maxExports = 960 * kibibyte
+	// maxState is more than anybody should want to keep in Secrets.
+	maxState = 100 * mebibyte
+)
+
+func defaultSettings() settings {
+	return settings{patience: time.Minute, stateBytes: 10 * mebibyte, exportBytes: 512 * kibibyte}
+}
+
+// isStrict tells whether unknown fields are errors.
+func (s *settings) isStrict() bool { return s.Strict == nil || *s.Strict }
+
+// loadSettings reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong
+// with it, at once, but for a value of the wrong type, which is reported alone.
+func loadSettings(document []byte) (settings, []sdk.Problem) {
+	s := defaultSettings()
+	if len(document) == 0 {
+		return s, nil
+	}
+	problems, ok := settingsfile.Decode(document, &s.settingsDocument)
+	if !ok {
+		return defaultSettings(), problems
+	}
+	problems.CheckKind(s.TypeMeta, settingsAPIVersion, settingsKind)
+	s.WaitContainer.Image = cmp.Or(s.WaitContainer.Image, s.InitContainer.Image)
+	if string(s.PodTemplate) == "null" {
+		s.PodTemplate = nil
+	}
+	problems.Duration("imagePullPatience", s.ImagePullPatience, 0, time.Hour, &s.patience)
+	problems.Amount("limits.state", s.Limits.State, kibibyte, maxState, &s.stateBytes)
+	problems.Amount("limits.exports", s.Limits.Exports, kibibyte, maxExports, &s.exportBytes)
+	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		problems.Add("namespace", "expected the name of a namespace, but found %q", s.Namespace)
+	}
+	for i, name := range s.ServiceAccounts {
+		at := fmt.Sprintf("serviceAccounts[%d]", i)
+		switch {
+		case len(validation.IsDNS1123Subdomain(name)) > 0:
+			problems.Add(at, "expected the name of a ServiceAccount, but found %q", name)
+		case slices.Contains(s.ServiceAccounts[:i], name):
+			problems.Add(at, "%q is there twice", name)
+		}
+	}
+	checkPullPolicy(&problems, "initContainer", s.InitContainer.ImagePullPolicy)
+	checkPullPolicy(&problems, "waitContainer", s.WaitContainer.ImagePullPolicy)
+	checkTemplate(&problems, s.PodTemplate)
+	return s, problems
+}
+
+func checkPullPolicy(p *settingsfile.Problems, field string, policy corev1.PullPolicy) {
+	if !slices.Contains([]corev1.PullPolicy{"", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, policy) {
+		p.Add(field+".imagePullPolicy", "expected one of Always, IfNotPresent and Never, but found %q", policy)
+	}
+}
+
+// checkTemplate reads what is merged into a Pod with the types of Kubernetes.
+func checkTemplate(p *settingsfile.Problems, template json.RawMessage) {
+	if len(template) == 0 {
+		return
+	}
+	var document struct {
+		Metadata struct {
+			Labels      map[string]string `json:"labels,omitempty"`
+			Annotations map[string]string `json:"annotations,omitempty"`
+		} `json:"metadata,omitempty"`
+		Spec corev1.PodSpec `json:"spec,omitempty"`
+	}
+	problems, ok := settingsfile.Decode(template, &document)
+	if ok && len(problems) == 0 {
+		if _, err := (pod.Identity{}).Pod(&pod.Template{Overlay: template}); err != nil {
+			problems.Add("", "%v", err)
+		}
+	}
+	for _, problem := range problems {
+		field := "podTemplate"
+		if problem.Field != "" {
+			field += "." + problem.Field
+		}
+		p.Add(field, "%s", problem.Message)
+	}
+}

@@ -1,0 +1,211 @@
+package pod
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Reasons of failures.
+const (
+	// ReasonContainerFailed: main has ended with an exit code other than 0.
+	ReasonContainerFailed = "ContainerFailed"
+	// ReasonOutOfMemory: main was killed, by all accounts because it took more memory than it may.
+	ReasonOutOfMemory = "OutOfMemory"
+	// ReasonImage: the image of a container cannot be pulled.
+	ReasonImage = "ImagePullFailed"
+	// ReasonCannotStart: a container cannot be started.
+	ReasonCannotStart = "ContainerCannotStart"
+	// ReasonInitFailed: the input could not be brought to main.
+	ReasonInitFailed = "InitFailed"
+	// ReasonRefused: what main has left behind cannot be kept.
+	ReasonRefused = "OutputRefused"
+	// ReasonResultLost: main has ended well, but nobody knows with which exports.
+	ReasonResultLost = "ResultLost"
+	// ReasonDeleted: somebody has deleted the Pod.
+	ReasonDeleted = "PodDeleted"
+	// ReasonDeadline: the Pod has run for as long as the job may take.
+	ReasonDeadline = "DeadlineExceeded"
+	// ReasonPodFailed: Kubernetes has given the Pod up, such as by an eviction, and says no reason of its own.
+	ReasonPodFailed = "PodFailed"
+)
+
+const (
+	// killed is the exit code of a process that was killed.
+	killed = 137
+	// startError is the reason that containerd gives for a container that it could not start, such as because its image
+	// has no such program, or because the kubelet has died meanwhile. What was started is killed then, so that nobody
+	// knows how far it has come.
+	startError = "StartError"
+	// clockSkew is for how long before a Pod was asked to end its main must have ended, to have ended by itself: the
+	// clocks of the node and of the API server may differ, and both tell seconds only.
+	clockSkew = 5 * time.Second
+)
+
+// Failure is why a run has not succeeded.
+type Failure struct {
+	Reason, Message string
+	Codes           []landscaper.ErrorCode
+	// LastWords are what main has said at its end, several lines, which may hold secrets; empty if it has said nothing.
+	LastWords string
+}
+
+// failure returns why a run that is over has not succeeded; nil if it has.
+func (f *Facts) failure() *Failure {
+	p, name := f.Pod, nameOf(f.Pod)
+	main := statusOf(p, layout.MainContainer).State.Terminated
+	initial := statusOf(p, layout.InitContainer).State.Terminated
+	succeeded := main != nil && main.ExitCode == 0 && endedByItself(p, main)
+	switch {
+	case succeeded && f.Report != nil && len(f.Report.Errors) == 0:
+		return nil
+	case succeeded && f.Report != nil:
+		return configurationProblem(ReasonRefused, "container %s of %s has succeeded, but what it has left behind cannot be kept: %s",
+			layout.MainContainer, name, strings.Join(f.Report.Errors, "; "))
+	case f.GivenUp != nil:
+		return f.GivenUp
+	case p.Status.Reason == ReasonDeadline || f.TimedOut:
+		return deadlineExceeded(p)
+	case succeeded:
+		return resultLost(p)
+	case p.Status.Reason != "":
+		return final(p, p.Status.Reason, "%s was given up by Kubernetes: %s", name, cmp.Or(p.Status.Message, p.Status.Reason))
+	case p.DeletionTimestamp != nil:
+		return final(p, ReasonDeleted, "%s was deleted while it ran%s; start a new job to run it again", name, disruption(p))
+	case main != nil && main.Reason == startError:
+		return notStarted(p, layout.MainContainer, main)
+	case main != nil:
+		return containerFailed(p, main)
+	case initial != nil && initial.Reason == startError:
+		return notStarted(p, layout.InitContainer, initial)
+	case initial != nil && initial.ExitCode != 0:
+		return final(p, ReasonInitFailed, "container %s of %s has failed: %s", layout.InitContainer, name, endOf(initial))
+	default:
+		return final(p, ReasonPodFailed, "%s has failed: %s", name, cmp.Or(p.Status.Message, "Kubernetes does not say why"))
+	}
+}
+
+// endedByItself tells whether main has ended before anybody has asked it to: one that is asked may well end with exit
+// code 0, with nothing done.
+func endedByItself(p *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
+	if p.Status.Reason != "" || p.DeletionTimestamp == nil {
+		return p.Status.Reason == ""
+	}
+	asked := p.DeletionTimestamp.Time
+	if seconds := p.DeletionGracePeriodSeconds; seconds != nil {
+		asked = asked.Add(-time.Duration(*seconds) * time.Second)
+	}
+	return !main.FinishedAt.IsZero() && main.FinishedAt.Time.Before(asked.Add(-clockSkew))
+}
+
+// deadlineExceeded is the failure of a run that has taken too long.
+func deadlineExceeded(p *corev1.Pod) *Failure {
+	message := nameOf(p) + " was stopped, because it has run for as long as the timeout of the deploy item allows"
+	if c := statusOf(p, layout.MainContainer); c.State.Terminated == nil && c.State.Running == nil {
+		container := layout.MainContainer
+		if c.Image != "" {
+			container += fmt.Sprintf(", whose image is %q,", c.Image)
+		}
+		message = fmt.Sprintf("%s was stopped, because container %s has not started within the timeout of the deploy item",
+			nameOf(p), container)
+		if why := hindrance(p); why != "" {
+			message += "; it has waited for " + why
+		}
+	}
+	failure := final(p, ReasonDeadline, "%s", message)
+	failure.Codes = []landscaper.ErrorCode{landscaper.ErrorTimeout, landscaper.ErrorNoRetry}
+	return failure
+}
+
+// notStartable is the failure of a container that will not start.
+func notStartable(p *corev1.Pod, c *corev1.ContainerStatus) *Failure {
+	w := c.State.Waiting
+	reason, what := hindrances[w.Reason], "cannot be started"
+	if reason == ReasonImage {
+		what = fmt.Sprintf("cannot have its image %q", c.Image)
+	}
+	return configurationProblem(reason, "container %s of %s %s: %s: %s", c.Name, nameOf(p), what, w.Reason, w.Message)
+}
+
+// notStarted has no last words: the message is that of the node.
+func notStarted(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated) *Failure {
+	failure := final(p, ReasonCannotStart, "container %s of %s could not be started: %s", container, nameOf(p),
+		cmp.Or(strings.TrimSpace(t.Message), t.Reason))
+	failure.LastWords = ""
+	return failure
+}
+
+func containerFailed(p *corev1.Pod, main *corev1.ContainerStateTerminated) *Failure {
+	reason := cmp.Or(main.Reason, "no reason")
+	// Kubernetes does not always see that it was memory.
+	if main.Reason == "OOMKilled" || main.ExitCode == killed {
+		return final(p, ReasonOutOfMemory, "container %s of %s was killed (exit code %d, %s), "+
+			"by all accounts because it has taken more memory than it may; give it more in resources.limits.memory", layout.MainContainer, nameOf(p), main.ExitCode, reason)
+	}
+	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)",
+		layout.MainContainer, nameOf(p), main.ExitCode, reason)
+}
+
+// resultLost is the failure of a run whose wait container has not reported. What main has said is not about that.
+func resultLost(p *corev1.Pod) *Failure {
+	why := "it was ended before it could"
+	if wait := statusOf(p, layout.WaitContainer).State.Terminated; wait != nil && wait.ExitCode != 0 {
+		why = endOf(wait)
+	}
+	failure := final(p, ReasonResultLost, "container %s of %s has succeeded, but container %s has not uploaded exports and state: %s",
+		layout.MainContainer, nameOf(p), layout.WaitContainer, why)
+	failure.LastWords = ""
+	return failure
+}
+
+// endOf is what a container of Pergola's own says at its end.
+func endOf(t *corev1.ContainerStateTerminated) string {
+	return cmp.Or(strings.TrimSpace(t.Message), fmt.Sprintf("exit code %d (%s)", t.ExitCode, cmp.Or(t.Reason, "no reason")))
+}
+
+// LastWords are what main of a Pod has said at its end; empty if it has not ended, or not run.
+func LastWords(p *corev1.Pod) string {
+	main := statusOf(p, layout.MainContainer).State.Terminated
+	if main == nil || main.Reason == statusUnknown {
+		return ""
+	}
+	return strings.TrimSpace(main.Message)
+}
+
+// disruption is what Kubernetes says of why it has deleted a Pod.
+func disruption(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// Gone is the failure of a run whose Pod was there and is not any more, so that nobody knows how it has ended.
+func Gone(namespace, name string) *Failure {
+	return final(&corev1.Pod{}, ReasonDeleted, "Pod %s/%s is gone, and nobody knows how it has ended: "+
+		"somebody has deleted it and taken its finalizer off; start a new job to run it again", namespace, name)
+}
+
+// final is a failure that ends the job: to run an image a second time is for somebody to decide who knows what it does.
+func final(p *corev1.Pod, reason, format string, args ...any) *Failure {
+	return &Failure{
+		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},
+		LastWords: LastWords(p),
+	}
+}
+
+func configurationProblem(reason, format string, args ...any) *Failure {
+	return &Failure{
+		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
+	}
+}
+
+func nameOf(p *corev1.Pod) string { return fmt.Sprintf("Pod %s/%s", p.Namespace, p.Name) }
