@@ -38,12 +38,12 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 	}
 	var done []Applied
 	var errs []error
-	for i, r := range each(all, func(a Applied) result {
+	for i, r := range Each(all, func(a Applied) result {
 		after, err := patchOne(ctx, client, a)
 		return result{after, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, about("patch", all[i].Path, all[i].Key, target.Explain(client.Host, r.err)))
+			errs = append(errs, about("patch", all[i].Item, target.Explain(client.Host, r.err)))
 			continue
 		}
 		done = append(done, r.applied)
@@ -53,7 +53,7 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 
 func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, error) {
 	if a.lacksPatch() {
-		live, err := newWriter(client, a.Item).patch(ctx, a.Item, a.PatchAfterDeployment)
+		live, err := newWriter(client, a.Item, false).patch(ctx, a.Item, a.PatchAfterDeployment)
 		if err != nil {
 			return a, err
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -142,7 +141,7 @@ func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, b
 	var duplicates []error
 	for _, m := range manifests {
 		mapping, definedHere, err := find(m.Object.GroupVersionKind())
-		ignored := m.Policy == managedresource.PolicyIgnore
+		ignored := !RuleOf(m.Policy).Managed
 		if err != nil && !ignored && !meta.IsNoMatchError(err) {
 			return nil, target.Explain(client.Host, err)
 		}
@@ -202,7 +201,7 @@ func (u unknownKind) problem() error {
 func (p *Plan) problems() []error {
 	errs := make([]error, 0, len(p.unknown))
 	for _, u := range p.unknown {
-		errs = append(errs, about("apply", u.Path, u.Key, u.problem()))
+		errs = append(errs, about("apply", u.Item, u.problem()))
 	}
 	return errs
 }
@@ -260,21 +259,6 @@ func stageOf(i *Item) int {
 	default:
 		return 2
 	}
-}
-
-// isDone tells whether an object need not be there: it is done, and is gone or about to go.
-func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return p.counts(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
-}
-
-// isFailing tells whether an object counts as done, as one that deletes itself, but is about to go because it has failed.
-func (p *Plan) isFailing(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return p.counts(i, entry) && live != nil && live.GetDeletionTimestamp() != nil && readiness.HasFailed(live)
-}
-
-// counts tells whether an object counts as done, unless there is more to know about it.
-func (p *Plan) counts(i *Item, entry managedresource.ManagedResourceStatus) bool {
-	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied)
 }
 
 // Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of unknown kinds are not

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // Reasons that are given to errors of writes, beside those of package target.
@@ -116,8 +115,8 @@ func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured
 	return out
 }
 
-// mayRecreate tells whether the object may be deleted to be created anew. One with the policy keep is never deleted.
-func (i *Item) mayRecreate() bool { return i.Recreate && i.Policy != managedresource.PolicyKeep }
+// mayRecreate tells whether the object may be deleted to be created anew.
+func (i *Item) mayRecreate() bool { return i.Recreate && RuleOf(i.Policy).Deleted }
 
 // immutableField quotes the API server, which names the fields, and says what to do.
 func immutableField(i *Item, err error) error {

@@ -321,24 +321,14 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 		return nil, err
 	}
 	plan.Done = j.IsDone
-	observed, err := apply.Observe(ctx, j.Client, plan, j.Account.Ledger.Get, helmSelector)
+	result, err := apply.Observe(ctx, j.Client, plan, j.Account.Ledger.Get, helmSelector)
 	if err != nil {
 		return nil, err
 	}
-	found := &releaseObjects{plan: plan}
-	for _, o := range observed {
-		if o.Drift != nil {
-			found.drift = append(found.drift, *o.Drift)
-		}
-		switch {
-		case o.Done:
-			j.NoteDone([]*apply.Item{o.Item})
-			found.gone = append(found.gone, o.Key)
-		case o.Live == nil:
-			found.missing = append(found.missing, o.Item)
-		default:
-			found.applied = append(found.applied, apply.Applied{Item: o.Item, Live: o.Live, Memo: o.Memo})
-		}
+	found := &releaseObjects{plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift}
+	j.NoteDone(result.Done)
+	for _, item := range result.Done {
+		found.gone = append(found.gone, item.Key)
 	}
 	return found, nil
 }
