@@ -71,7 +71,7 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 // lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way than the patch is no
 // change, as long as it looks as it looked after the patch.
 func (a Applied) lacksPatch() bool {
-	return a.PatchAfterDeployment != nil && a.Memo != memoOfPatched(a.Item, a.Live) && changes(a.Live.Object, a.PatchAfterDeployment)
+	return a.PatchAfterDeployment != nil && a.Memo != memoOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
 // finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API server leaves out most such,

@@ -1,8 +1,10 @@
 package remove
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,57 +27,68 @@ type finder struct {
 	asOf   time.Time
 	// spared are objects that do not count.
 	spared map[object.Key]bool
+	// failures are the errors of kinds, whose other objects are missing.
+	failures []failure
 }
 
-// page is a part of the objects of a kind.
-type page struct {
+// found are some objects of a kind.
+type found struct {
 	kind    schema.GroupKind
 	mapping target.Mapping
 	objects []metav1.PartialObjectMetadata
 }
 
-func (p page) key(i int) object.Key {
-	o := &p.objects[i]
-	return object.Key{Group: p.kind.Group, Kind: p.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+func (f found) key(o metav1.Object) object.Key {
+	return object.Key{Group: f.kind.Group, Kind: f.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// find shows all objects to use, page by page, until use returns false. A kind that is not served has no objects.
-func (f finder) find(ctx context.Context, use func(page) bool) []failure {
-	var failures []failure
-	for i, r := range f.group.resources {
-		more, err := f.findKind(ctx, r, use)
+// all returns all objects, page by page. A kind that is not served has none.
+func (f *finder) all(ctx context.Context) iter.Seq[found] {
+	return func(yield func(found) bool) {
+		for i, r := range f.group.resources {
+			for page, err := range f.ofKind(ctx, r) {
+				if err != nil {
+					what := "the objects of " + f.group.path.Child("resources").Index(i).String()
+					f.failures = append(f.failures, failure{what, target.Explain(f.client.Host, err)})
+				} else if !yield(page) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ofKind returns the objects of a resource; an error is the last of what it returns.
+func (f *finder) ofKind(ctx context.Context, r resource) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		kind, mapping, err := f.client.MappingByName(ctx, r.gvk, f.asOf)
+		if meta.IsNoMatchError(err) || err == nil && !mapping.Namespaced && len(r.namespaces) > 0 {
+			return
+		}
 		if err != nil {
-			what := "the objects of " + f.group.path.Child("resources").Index(i).String()
-			failures = append(failures, failure{what, target.Explain(f.client.Host, err)})
+			yield(found{}, err)
+			return
 		}
-		if !more {
-			break
-		}
-	}
-	return failures
-}
-
-func (f finder) findKind(ctx context.Context, r resource, use func(page) bool) (more bool, err error) {
-	kind, mapping, err := f.client.MappingByName(ctx, r.gvk, f.asOf)
-	if meta.IsNoMatchError(err) || err == nil && !mapping.Namespaced && len(r.namespaces) > 0 {
-		return true, nil
-	}
-	if err != nil {
-		return true, err
-	}
-	found := page{kind: kind.GroupKind(), mapping: mapping}
-	for _, namespace := range orAll(r.namespaces) {
-		for _, name := range orAll(r.names) {
-			more, err := f.list(ctx, found, namespace, name, use)
-			if notServed(err) {
-				return true, f.confirmUnserved(ctx, r, err)
-			}
-			if err != nil || !more {
-				return err != nil, err
+		of := found{kind: kind.GroupKind(), mapping: mapping}
+		for _, namespace := range orAll(r.namespaces) {
+			for _, name := range orAll(r.names) {
+				for page, err := range f.pages(ctx, of, namespace, name) {
+					if notServed(err) {
+						if err = f.confirmUnserved(ctx, r, err); err == nil {
+							return
+						}
+					}
+					if err != nil {
+						yield(found{}, err)
+						return
+					}
+					if len(page.objects) > 0 && !yield(page, nil) {
+						return
+					}
+				}
 			}
 		}
 	}
-	return true, nil
 }
 
 // orAll returns the values, or the empty one, which stands for all.
@@ -87,47 +100,41 @@ func orAll(values []string) []string {
 }
 
 // confirmUnserved makes the client ask anew whether a kind is served, and returns err if it is.
-func (f finder) confirmUnserved(ctx context.Context, r resource, err error) error {
+func (f *finder) confirmUnserved(ctx context.Context, r resource, err error) error {
 	f.client.Forget()
 	_, _, again := f.client.MappingByName(ctx, r.gvk, f.asOf)
-	switch {
-	case meta.IsNoMatchError(again):
+	if meta.IsNoMatchError(again) {
 		return nil
-	case again != nil:
-		return again
-	default:
-		return err
 	}
+	return cmp.Or(again, err)
 }
 
-func (f finder) list(ctx context.Context, found page, namespace, name string, use func(page) bool) (more bool, err error) {
+func (f *finder) pages(ctx context.Context, of found, namespace, name string) iter.Seq2[found, error] {
 	options := metav1.ListOptions{Limit: pageSize}
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}
-	for {
-		list, err := f.client.Metadata(found.mapping, namespace).List(ctx, options)
-		if apierrors.IsResourceExpired(err) && options.Continue != "" {
-			// It took so long to use the pages before that the rest cannot be listed any more. Who has used them lists again.
-			return true, nil
-		}
-		if err != nil {
-			return true, fmt.Errorf("list %s: %w", found.mapping.Resource.Resource, err)
-		}
-		found.objects = list.Items[:0]
-		for _, o := range list.Items {
-			key := object.Key{Group: found.kind.Group, Kind: found.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
-			if !f.spared[key] && !belongsToCluster(key) {
-				found.objects = append(found.objects, o)
+	return func(yield func(found, error) bool) {
+		for {
+			list, err := f.client.Metadata(of.mapping, namespace).List(ctx, options)
+			if apierrors.IsResourceExpired(err) && options.Continue != "" {
+				// It took so long to use the pages before that the rest cannot be listed any more. Who has used them lists again.
+				return
+			}
+			if err != nil {
+				yield(found{}, fmt.Errorf("list %s: %w", of.mapping.Resource.Resource, err))
+				return
+			}
+			of.objects = list.Items[:0]
+			for _, o := range list.Items {
+				if key := of.key(&o); !f.spared[key] && !belongsToCluster(key) {
+					of.objects = append(of.objects, o)
+				}
+			}
+			if options.Continue = list.GetContinue(); !yield(of, nil) || options.Continue == "" {
+				return
 			}
 		}
-		if len(found.objects) > 0 && !use(found) {
-			return false, nil
-		}
-		if list.GetContinue() == "" {
-			return true, nil
-		}
-		options.Continue = list.GetContinue()
 	}
 }
 

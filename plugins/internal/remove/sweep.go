@@ -2,19 +2,16 @@ package remove
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 const (
@@ -24,11 +21,11 @@ const (
 	maxSent = 500
 	// maxFailures ends a pass: what so many objects have in common will be the same with the others.
 	maxFailures = 100
-	// mostShown bounds how many objects are named and watched while they are waited for.
-	mostShown = 10
+	// maxShown bounds how many objects are named and watched while they are waited for.
+	maxShown = 10
 )
 
-// sweep deletes what a group with deleteAllResources finds besides the managed objects, and adds what is still there to the result.
+// sweep deletes what a group with deleteAllResources finds besides the managed objects, and adds what remains to the result.
 // unfinished are managed objects of the group, which have been dealt with.
 func (s step) sweep(
 	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
@@ -45,18 +42,18 @@ func (s step) sweep(
 		f.spared = d.spared()
 		maps.Copy(f.spared, unfinished)
 	}
-	var all pass
+	var p pass
 	for sent, passes := 0, 0; passes < maxPasses && sent < maxSent; passes++ {
-		all = pass{finder: f, force: s.group.force, budget: maxSent - sent}
-		all.run(ctx)
-		if all.found == 0 || all.sent == 0 {
+		p = pass{finder: f, budget: maxSent - sent}
+		p.run(ctx)
+		if p.sent == 0 {
 			break
 		}
-		sent += all.sent
+		sent += p.sent
 	}
-	result.Waiting = append(result.Waiting, all.stillThere()...)
-	result.Seen = append(result.Seen, all.seen...)
-	return all.failures
+	result.Waiting = append(result.Waiting, p.remaining()...)
+	result.Seen = append(result.Seen, p.seen...)
+	return p.failures
 }
 
 // spared returns what deleteAllResources leaves alone on the deploy item's own target.
@@ -64,50 +61,47 @@ func (d Deletion) spared() map[object.Key]bool {
 	spared := map[object.Key]bool{}
 	maps.Copy(spared, d.Spare)
 	for _, e := range d.Entries {
-		if e.Policy == managedresource.PolicyKeep || e.Policy == managedresource.PolicyIgnore {
+		if !apply.RuleOf(e.Policy).Deleted {
 			spared[object.KeyOfReference(e.Resource)] = true
 		}
 	}
 	return spared
 }
 
-// pass looks at all objects of a group once, and makes the next move about each.
+// pass finds all objects of a group once, and does what comes next about each.
 type pass struct {
 	finder
 
-	force  bool
 	budget int
 
 	found, sent int
 	// waiting and seen are the first of what was found.
-	waiting  []string
-	seen     []watch.Seen
-	failures []failure
-	// cut says that not everything was looked at.
+	waiting []string
+	seen    []watch.Seen
+	// cut says that not everything was found.
 	cut bool
 }
 
 func (p *pass) run(ctx context.Context) {
-	failures := p.find(ctx, func(found page) bool {
-		p.work(ctx, found)
-		p.cut = p.sent >= p.budget || len(p.failures) >= maxFailures
-		return !p.cut
-	})
-	p.failures = append(p.failures, failures...)
+	for page := range p.all(ctx) {
+		p.handle(ctx, page)
+		if p.cut = p.sent >= p.budget || len(p.failures) >= maxFailures; p.cut {
+			return
+		}
+	}
 }
 
-func (p *pass) work(ctx context.Context, found page) {
+func (p *pass) handle(ctx context.Context, page found) {
 	type result struct {
+		o    *metav1.PartialObjectMetadata
 		sent bool
 		err  error
 	}
-	results := make([]result, len(found.objects))
-	each(len(results), func(i int) {
-		o := &found.objects[i]
-		results[i].sent, results[i].err = p.move(ctx, p.client.Metadata(found.mapping, o.GetNamespace()), o)
-	})
-	for i, r := range results {
-		key, o := found.key(i), &found.objects[i]
+	for _, r := range apply.Each(page.objects, func(o metav1.PartialObjectMetadata) result {
+		sent, err := p.next(ctx, writer{p.client.Objects(page.mapping, o.GetNamespace())}, &o)
+		return result{&o, sent, err}
+	}) {
+		key := page.key(r.o)
 		p.found++
 		if r.sent {
 			p.sent++
@@ -116,29 +110,20 @@ func (p *pass) work(ctx context.Context, found page) {
 			p.failures = append(p.failures, failure{key.String(), target.Explain(p.client.Host, r.err)})
 			continue
 		}
-		if len(p.waiting) < mostShown {
-			p.waiting = append(p.waiting, key.String()+note(circumstances(o)))
-			p.seen = append(p.seen, watch.Seen{
-				Client: p.client, Mapping: found.mapping, Key: key, ResourceVersion: o.GetResourceVersion(),
-			})
+		if len(p.waiting) < maxShown {
+			p.waiting = append(p.waiting, key.String()+note(circumstances(r.o)))
+			p.seen = append(p.seen, watch.SeenOf(p.client, page.mapping, key, r.o))
 		}
 	}
 }
 
-// move makes the next move about one object. One that was exchanged or went away meanwhile is left to the next pass.
-func (p *pass) move(ctx context.Context, objects metadata.ResourceInterface, o metav1.Object) (sent bool, err error) {
-	uid := o.GetUID()
+// next does what comes next about one object. One that was exchanged or went away meanwhile is left to the next pass.
+func (p *pass) next(ctx context.Context, w writer, o metav1.Object) (sent bool, err error) {
 	switch {
 	case o.GetDeletionTimestamp() == nil:
-		background := metav1.DeletePropagationBackground
-		err = objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
-		})
-	case p.force && len(o.GetFinalizers()) > 0:
-		var document []byte
-		if document, err = json.Marshal(tied(withoutFinalizers(), uid)); err == nil {
-			_, err = objects.Patch(ctx, o.GetName(), types.MergePatchType, document, metav1.PatchOptions{FieldManager: fieldManager})
-		}
+		err = w.delete(ctx, o, false)
+	case p.group.force && len(o.GetFinalizers()) > 0:
+		err = w.strip(ctx, o)
 	default:
 		return false, nil
 	}
@@ -148,8 +133,8 @@ func (p *pass) move(ctx context.Context, objects metadata.ResourceInterface, o m
 	return true, nil
 }
 
-// stillThere names what the pass has found: the first few objects and how many more there are.
-func (p *pass) stillThere() []string {
+// remaining names what the pass has found: the first few objects and how many more there are.
+func (p *pass) remaining() []string {
 	more := p.found - len(p.failures) - len(p.waiting)
 	switch {
 	case more > 0 && p.cut:

@@ -292,9 +292,7 @@ func (j *Job) Done(exports map[string]any) *sdk.Response {
 func (j *Job) Seen(applied []apply.Applied) []watch.Seen {
 	seen := make([]watch.Seen, 0, len(applied))
 	for _, a := range applied {
-		seen = append(seen, watch.Seen{
-			Client: j.Client, Mapping: a.Mapping, Key: a.Key, ResourceVersion: a.Live.GetResourceVersion(),
-		})
+		seen = append(seen, watch.SeenOf(j.Client, a.Mapping, a.Key, a.Live))
 	}
 	return seen
 }

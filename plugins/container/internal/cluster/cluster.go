@@ -264,9 +264,8 @@ func (c *Cluster) RemoveAccess(ctx context.Context, selector run.Selector) error
 
 // Follow returns what to watch to hear of a Pod and its result.
 func (c *Cluster) Follow(pod *corev1.Pod, result *Result) []watch.Seen {
-	return []watch.Seen{
-		c.seen("pods", "Pod", pod.Name, pod.ResourceVersion), c.seen("secrets", "Secret", result.Secret, result.ResourceVersion),
-	}
+	secret := metav1.ObjectMeta{Name: result.Secret, ResourceVersion: result.ResourceVersion, Labels: pod.Labels} // the same
+	return []watch.Seen{c.seen("pods", "Pod", &pod.ObjectMeta), c.seen("secrets", "Secret", &secret)}
 }
 
 // FollowPods returns what to watch to hear of Pods that remain.
@@ -274,16 +273,12 @@ func (c *Cluster) FollowPods(r Remaining) []watch.Seen {
 	pods := r[kinds[0]]
 	all := make([]watch.Seen, 0, len(pods))
 	for _, pod := range pods {
-		all = append(all, c.seen("pods", "Pod", pod.Name, pod.ResourceVersion))
+		all = append(all, c.seen("pods", "Pod", &pod.ObjectMeta))
 	}
 	return all
 }
 
-func (c *Cluster) seen(resource, kind, name, version string) watch.Seen {
-	return watch.Seen{
-		Client:          c.Client,
-		Mapping:         target.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true},
-		Key:             object.Key{Kind: kind, Namespace: c.Namespace, Name: name},
-		ResourceVersion: version,
-	}
+func (c *Cluster) seen(resource, kind string, o metav1.Object) watch.Seen {
+	mapping := target.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true}
+	return watch.SeenOf(c.Client, mapping, object.Key{Kind: kind, Namespace: c.Namespace, Name: o.GetName()}, o)
 }
