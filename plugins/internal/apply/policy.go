@@ -14,7 +14,7 @@ type Rule struct {
 	Deleted bool
 }
 
-// rules is the one place that says what policies mean, to Run, Diff and package remove.
+// rules is the one place that says what policies mean, to Run, Diff and package prune.
 var rules = map[managedresource.Policy]Rule{
 	managedresource.PolicyManage:    {Managed: true, OursOnly: false, Updated: true, Deleted: true},
 	managedresource.PolicyFallback:  {Managed: true, OursOnly: true, Updated: true, Deleted: true},

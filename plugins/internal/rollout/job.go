@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -154,7 +154,7 @@ func (j *Job) NoteDone(items []*apply.Item) {
 
 // CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says.
 func (j *Job) CleanUp(
-	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d remove.Deletion,
+	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d prune.Deletion,
 ) (*sdk.Response, error) {
 	wanted := plan.Keys()
 	d.Entries, d.Spare = j.Account.Ledger.Without(wanted), wanted
@@ -169,9 +169,9 @@ func (j *Job) CleanUp(
 }
 
 // Remove deletes managed objects until they are gone.
-func (j *Job) Remove(ctx context.Context, step string, d remove.Deletion) (*sdk.Response, error) {
+func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.Response, error) {
 	j.Request.Progress(step, fmt.Sprintf("deleting objects: %d", len(d.Entries)))
-	result, err := remove.Run(ctx, j.Client, j.Deletion(d))
+	result, err := prune.Run(ctx, j.Client, j.Deletion(d))
 	for _, key := range result.Gone {
 		j.Account.Ledger.Gone(key)
 	}
@@ -189,7 +189,7 @@ func (j *Job) Remove(ctx context.Context, step string, d remove.Deletion) (*sdk.
 }
 
 // Deletion adds to a deletion what goes for all of the job's.
-func (j *Job) Deletion(d remove.Deletion) remove.Deletion {
+func (j *Job) Deletion(d prune.Deletion) prune.Deletion {
 	d.Owner, d.Lookup, d.AsOf = j.Owner, j.Lookup, j.Began
 	return d
 }

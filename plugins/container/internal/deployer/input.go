@@ -21,7 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -134,7 +134,7 @@ func targetFile(namespace string, t *sdk.Target) ([]byte, error) {
 
 // secrecy hides in what the container says what it was given: what the deploy item says now, and, once it has said something, what it said
 // when the Pod was created, which is in the run's input.
-func (j *job) secrecy(ctx context.Context, c *config.Config, at *cluster.Cluster, pod *corev1.Pod) (*secrecy.Secrecy, error) {
+func (j *job) secrecy(ctx context.Context, c *config.Config, at *cluster.Cluster, pod *corev1.Pod) (*redact.Redactor, error) {
 	var known given
 	known.addDocument(string(c.ImportValues), 0)
 	if t := j.request.Target; t != nil {
@@ -172,12 +172,12 @@ type given struct {
 }
 
 // hide returns what hides all that was added.
-func (g *given) hide() (*secrecy.Secrecy, error) {
+func (g *given) hide() (*redact.Redactor, error) {
 	document, err := json.Marshal([]any{g.names, g.values})
 	if err != nil {
 		return nil, fmt.Errorf("collect what is not to be told: %w", err)
 	}
-	return secrecy.New(document), nil
+	return redact.New(document), nil
 }
 
 // addText adds a text, and what stands in it. depth is how many texts it is in itself.

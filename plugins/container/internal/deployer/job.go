@@ -14,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -242,7 +242,7 @@ func (j *job) noteGone(ctx context.Context) error {
 	if r.Reason != "" {
 		failure = &verdict.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
 	}
-	return j.note(ctx, outcomeOf(failure, result, secrecy.New(nil)))
+	return j.note(ctx, outcomeOf(failure, result, redact.New(nil)))
 }
 
 // timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out what has become of it.

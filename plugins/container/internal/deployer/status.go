@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/verdict"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -41,7 +41,7 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 }
 
 // podStatus is the state of a Pod and its containers. last is what was known before, nil if nothing.
-func podStatus(last *v1alpha1.PodStatus, pod *corev1.Pod, hidden *secrecy.Secrecy) *v1alpha1.PodStatus {
+func podStatus(last *v1alpha1.PodStatus, pod *corev1.Pod, hidden *redact.Redactor) *v1alpha1.PodStatus {
 	status := &v1alpha1.PodStatus{PodName: pod.Name, LastRun: &pod.CreationTimestamp}
 	if last != nil {
 		status.LastSuccessfulJobID = last.LastSuccessfulJobID
@@ -60,7 +60,7 @@ func podStatus(last *v1alpha1.PodStatus, pod *corev1.Pod, hidden *secrecy.Secrec
 	return status
 }
 
-func containerStatus(c corev1.ContainerStatus, hidden *secrecy.Secrecy) v1alpha1.ContainerStatus {
+func containerStatus(c corev1.ContainerStatus, hidden *redact.Redactor) v1alpha1.ContainerStatus {
 	status := v1alpha1.ContainerStatus{State: c.State.DeepCopy(), Image: c.Image, ImageID: c.ImageID}
 	switch {
 	case status.State.Waiting != nil:
@@ -96,7 +96,7 @@ type outcome struct {
 }
 
 // outcomeOf is the outcome of a run that is over. failure is why it has failed, nil if it has not.
-func outcomeOf(failure *verdict.Failure, result *cluster.Result, hidden *secrecy.Secrecy) outcome {
+func outcomeOf(failure *verdict.Failure, result *cluster.Result, hidden *redact.Redactor) outcome {
 	if failure == nil {
 		if _, err := readExports(result.Exports); err != nil {
 			return outcome{

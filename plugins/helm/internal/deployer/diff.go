@@ -19,7 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -75,7 +75,7 @@ func (j *job) diffRendered(ctx context.Context, c *config.Config, rendered *helm
 		return nil, rollout.During(rollout.StepApply, err)
 	}
 	wanted := plan.Keys()
-	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
+	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
 		Groups: c.DeletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted, Kept: keptOfObjects,
 	}))
 	if err != nil {
@@ -90,7 +90,7 @@ func (j *job) diffRelease(ctx context.Context, c *config.Config, archive *charts
 	if err != nil || !j.leaves(c) || slices.ContainsFunc(changes, func(change sdk.Change) bool { return change.Action == sdk.ActionFail }) {
 		return changes, err
 	}
-	ended, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{Entries: j.Account.Ledger.Entries()}))
+	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Account.Ledger.Entries()}))
 	if err != nil {
 		return nil, rollout.During(stepUninstall, err)
 	}

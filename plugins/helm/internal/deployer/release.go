@@ -14,8 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -53,7 +53,7 @@ func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *c
 		return res, err
 	}
 	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left to do.
-	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, remove.Deletion{Kept: kept}); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, prune.Deletion{Kept: kept}); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, objects.applied)

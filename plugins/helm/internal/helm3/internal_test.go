@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
 // TestFindRendered: an error about an object tells which template it is from, if that is certain.
@@ -60,7 +60,7 @@ func TestTidy(t *testing.T) {
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	observer := &lines{}
-	j := &journal{audience: newAudience(observer), secrecy: secrecy.New(nil)}
+	j := &journal{audience: newAudience(observer), secrecy: redact.New(nil)}
 	all := []string{
 		`getting history for release shop`, `creating 2 resource(s)`, `checking 3 resources for changes`, `preparing upgrade for shop`,
 		`warning: unknown field "spec.replica"`,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // journal is Helm's log.
 type journal struct {
 	audience *audience
-	secrecy  *secrecy.Secrecy
+	secrecy  *redact.Redactor
 
 	mu    sync.Mutex
 	lines []string

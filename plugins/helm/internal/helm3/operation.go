@@ -10,7 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
 // operation is one request that is carried out.
@@ -23,7 +23,7 @@ type operation struct {
 	req      *helm.Request
 	audience *audience
 	journal  *journal
-	secrecy  *secrecy.Secrecy
+	secrecy  *redact.Redactor
 	clock    *clock
 
 	// books ends later than ctx, so that a release can be written to when everything else has ended.
@@ -50,7 +50,7 @@ type cause struct {
 }
 
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) *operation {
-	o := &operation{caller: ctx, client: c, req: req, secrecy: secrecy.New(req.Values)}
+	o := &operation{caller: ctx, client: c, req: req, secrecy: redact.New(req.Values)}
 	o.secrecy.Publish(req.Release.Name, req.Release.Namespace)
 	o.ctx, o.giveUp = context.WithCancel(ctx)
 	o.audience = newAudience(observer)

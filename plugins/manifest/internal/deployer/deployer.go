@@ -8,7 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -76,7 +76,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, remove.Deletion{Groups: config.deletionDuringUpdate}); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: config.deletionDuringUpdate}); res != nil || err != nil {
 		return res, err
 	}
 	if res, err := j.CheckReadiness(ctx, config.checks, applied); res != nil || err != nil {
@@ -109,7 +109,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	res, err := j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: groups, Entries: j.Account.Ledger.Entries()})
+	res, err := j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: groups, Entries: j.Account.Ledger.Entries()})
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
 	}
@@ -135,7 +135,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 		return nil, rollout.During(rollout.StepApply, err)
 	}
 	wanted := plan.Keys()
-	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
+	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
 		Groups: config.deletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted,
 	}))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package remove deletes objects from a target cluster, group by group and without waiting.
+// Package prune deletes objects from a target cluster, group by group and without waiting.
 //
 // # Groups
 //
@@ -20,7 +20,7 @@
 // An object costs a GET, a DELETE and a GET; one that is being deleted already costs one GET per call. The first GET cannot be saved: only
 // the object itself tells to whom it belongs by now. But where there are more than a few objects of a kind in a namespace, a list of their
 // metadata takes the place of the first GETs, and each call while they are being deleted costs one list.
-package remove
+package prune
 
 import (
 	"context"

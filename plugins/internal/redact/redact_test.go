@@ -1,4 +1,4 @@
-package secrecy
+package redact
 
 import (
 	"encoding/base64"
@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func secrecyOf(t testing.TB, values any) *Secrecy {
+func secrecyOf(t testing.TB, values any) *Redactor {
 	t.Helper()
 	content, err := json.Marshal(values)
 	if err != nil {
