@@ -49,7 +49,7 @@ type outcome struct {
 	err       error
 }
 
-// decide says what is to be done with an object; live is nil if it does not exist. entry is what the ledger held about it.
+// decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held about it.
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {
 	rule := RuleOf(i.Policy)
 	deleting := live != nil && live.GetDeletionTimestamp() != nil

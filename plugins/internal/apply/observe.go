@@ -19,8 +19,8 @@ import (
 // a few of a kind in a namespace, they are read with a list of what has the labels of the selector; an object without them is read by
 // itself. Those that exist are Applied, as they are; those of kinds that the target does not serve are Missing.
 //
-// The ledger gets a memo of each object that is seen for the first time, or for the first time with its manifest, on trust: it has to be
-// called when the objects were just written. Before they are written again their memos are to be struck off the ledger. In between, an object
+// The inventory gets a memo of each object that is seen for the first time, or for the first time with its manifest, on trust: it has to be
+// called when the objects were just written. Before they are written again their memos are to be struck off the inventory. In between, an object
 // that is missing or in which a field differs that the manifest names has drifted, and keeps its memo, so that the drift is found again until
 // it is repaired. One that only somebody spells differently has not: a dry run of a patch with the manifest, which costs a request for each
 // object that differs, tells which fields a write would change. In lists whose elements have names, as far as the API server knows of them,
@@ -90,7 +90,7 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 }
 
 // unserved is an object of a kind that the target does not serve, and so does not exist. Nobody can tell whether the kind has namespaces,
-// but the ledger may know under which name there was an object.
+// but the inventory may know under which name there was an object.
 func (r runner) unserved(unknown *Item) (*Item, outcome) {
 	for _, namespaced := range []bool{true, false} {
 		i := newItem(unknown.Manifest, target.Mapping{Namespaced: namespaced}, false, unknown.owner)

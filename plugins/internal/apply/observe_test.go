@@ -69,7 +69,7 @@ func (w *world) observe(all ...fields) []string {
 }
 
 func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
-	e, ok = w.ledger[key]
+	e, ok = w.inventory[key]
 	return e, ok
 }
 
@@ -233,8 +233,8 @@ func TestObserveAmongMany(t *testing.T) {
 		w.write(configMaps, all[i])
 	}
 	w.observe(all...)
-	if pages != 5 || len(w.ledger) != 5 {
-		t.Errorf("expected 5 pages and 5 objects, but found %d and %d", pages, len(w.ledger))
+	if pages != 5 || len(w.inventory) != 5 {
+		t.Errorf("expected 5 pages and 5 objects, but found %d and %d", pages, len(w.inventory))
 	}
 }
 

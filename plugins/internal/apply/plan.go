@@ -49,7 +49,7 @@ type Manifest struct {
 	// Force, with the strategy apply, takes fields over from other field managers.
 	Force bool
 
-	// AnnotateBeforeDelete and PatchBeforeDelete are only noted on the ledger.
+	// AnnotateBeforeDelete and PatchBeforeDelete are only noted on the inventory.
 	AnnotateBeforeDelete map[string]string
 	PatchBeforeDelete    *runtime.RawExtension
 }
@@ -95,7 +95,7 @@ func (i *Item) Reference() managedresource.ObjectReference {
 	}
 }
 
-// Entry returns what the ledger notes before the object is applied.
+// Entry returns what the inventory notes before the object is applied.
 func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	entry := managedresource.ManagedResourceStatus{Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete}
 	if len(i.AnnotateBeforeDelete) > 0 { // as it is when it is read again
@@ -104,12 +104,12 @@ func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	return entry
 }
 
-// Stale tells whether a memo on the ledger was made from another manifest than the item's, or with other settings.
+// Stale tells whether a memo on the inventory was made from another manifest than the item's, or with other settings.
 func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 
 // Plan is a set of objects in the order in which they are applied.
 type Plan struct {
-	// Done tells of an entry of the ledger whether its object is done for the job that the plan is for, see ManagedResourceStatus.DoneIn. One
+	// Done tells of an entry of the inventory whether its object is done for the job that the plan is for, see ManagedResourceStatus.DoneIn. One
 	// that is done and gone is not created again, as long as its manifest is the same. Nil if none is.
 	Done func(managedresource.ManagedResourceStatus) bool
 

@@ -29,8 +29,8 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// mostConflicts bounds how many fields a message about conflicts names.
-const mostConflicts = 10
+// maxConflicts bounds how many fields a message about conflicts names.
+const maxConflicts = 10
 
 // refusedCreation says what to do about the namespace, if that is why an object cannot be created. These errors have no code: somebody may
 // create the namespace while the job has time, and what was applied before waits for it.
@@ -78,7 +78,7 @@ func (e *conflictError) Error() string {
 			conflicts = append(conflicts, cause.Field+": "+cause.Message)
 		}
 	}
-	return fmt.Sprintf("others have applied fields with other values: %s; %s", object.Enumerate(conflicts, "; ", mostConflicts), e.remedy)
+	return fmt.Sprintf("others have applied fields with other values: %s; %s", object.Enumerate(conflicts, "; ", maxConflicts), e.remedy)
 }
 
 func (e *conflictError) Unwrap() error { return e.cause }

@@ -17,11 +17,11 @@ type Applied struct {
 	*Item
 	// Live is the object as the API server returned it last.
 	Live *unstructured.Unstructured
-	// Memo is for the ledger.
+	// Memo is for the inventory.
 	Memo string
 }
 
-// Skipped is an object that is not managed. The ledger drops it.
+// Skipped is an object that is not managed. The inventory drops it.
 type Skipped struct {
 	Key object.Key
 	// Why is for people.

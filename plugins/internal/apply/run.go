@@ -21,7 +21,7 @@ import (
 // maxAttempts bounds the rounds for one object when others change, create or delete it at the same time.
 const maxAttempts = 8
 
-// Recorded returns what the ledger held about an object before the call: one that it did not hold with a uid is created
+// Recorded returns what the inventory held about an object before the call: one that it did not hold with a uid is created
 // without being read before. It is called from several goroutines.
 type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool)
 
@@ -173,7 +173,7 @@ func (r runner) change(
 		case r.dry:
 			return outcome{verdict: recreate, before: live}, nil
 		}
-		// The ledger has the object, so that nothing is lost if this is as far as it gets: the next call finds it missing.
+		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it missing.
 		if err = w.delete(ctx, live); err == nil {
 			return outcome{takenFrom: takenFrom}, errReplaced
 		}

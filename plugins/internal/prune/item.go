@@ -98,7 +98,7 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	}
 }
 
-// madeBy tells whether an object that is not the one on the ledger was made by the deploy item itself: it creates one anew that was missing
+// madeBy tells whether an object that is not the one on the inventory was made by the deploy item itself: it creates one anew that was missing
 // or had to be replaced, and may be cut off before the new uid is saved. The label alone does not tell, since people copy labels; who copies
 // an object is told by its field managers.
 func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {

@@ -307,7 +307,7 @@ func TestSeenIsWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAppliedObjectIsNoOrphan: what was applied may be on the ledger by another name, without its uid, as by another group that serves it.
+// TestAppliedObjectIsNoOrphan: what was applied may be on the inventory by another name, without its uid, as by another group that serves it.
 func TestAppliedObjectIsNoOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

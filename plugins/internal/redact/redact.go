@@ -21,8 +21,8 @@ const (
 	shortest = 4
 	// alone is how long a value is that is hidden even within a word.
 	alone = 8
-	// mostDigits is how long a number is that is told: ports and counts, but no passwords.
-	mostDigits = 5
+	// maxDigits is how long a number is that is told: ports and counts, but no passwords.
+	maxDigits = 5
 	// escapable is how long a value is of which all spellings are hidden; no URL and no message of a container holds more.
 	escapable = 16 << 10
 	hidden    = "***"
@@ -142,7 +142,7 @@ func (s *Redactor) learnAll(value any) {
 	case string:
 		s.learn(value)
 	case json.Number:
-		if len(value) > mostDigits {
+		if len(value) > maxDigits {
 			s.learn(value.String())
 		}
 	}

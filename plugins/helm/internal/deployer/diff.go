@@ -70,13 +70,13 @@ func (j *job) diffRendered(ctx context.Context, c *config.Config, rendered *helm
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Ledger.Get)
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Inventory.Get)
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
 	wanted := plan.Keys()
 	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
-		Groups: c.DeletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted, Kept: keptOfObjects,
+		Groups: c.DeletionDuringUpdate, Entries: j.Account.Inventory.Without(wanted), Spare: wanted, Kept: keptOfObjects,
 	}))
 	if err != nil {
 		return nil, rollout.During(rollout.StepCleanUp, err)
@@ -90,7 +90,7 @@ func (j *job) diffRelease(ctx context.Context, c *config.Config, archive *charts
 	if err != nil || !j.leaves(c) || slices.ContainsFunc(changes, func(change sdk.Change) bool { return change.Action == sdk.ActionFail }) {
 		return changes, err
 	}
-	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Account.Ledger.Entries()}))
+	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Account.Inventory.Entries()}))
 	if err != nil {
 		return nil, rollout.During(stepUninstall, err)
 	}

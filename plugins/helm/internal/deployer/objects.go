@@ -249,7 +249,7 @@ func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 // makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made,
 // another deploy item of the same namespace for example, is theirs.
 func (j *job) makesNamespace(ctx context.Context, name string) (bool, error) {
-	if _, known := j.Account.Ledger.Get(object.KeyOf(namespaceObject(name))); known {
+	if _, known := j.Account.Inventory.Get(object.KeyOf(namespaceObject(name))); known {
 		return true, nil
 	}
 	_, err := j.Client.Metadata(namespaces, "").Get(ctx, name, metav1.GetOptions{})

@@ -261,7 +261,7 @@ func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Objec
 	}
 	for _, item := range plan.Items() {
 		// What Helm will write is not known to be what was written: the memo is made anew.
-		j.Account.Ledger.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
+		j.Account.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
 	return objects, j.Account.Save(ctx)
 }
@@ -287,8 +287,8 @@ func (j *job) noteGone(found *releaseObjects) (others []string) {
 			others = append(others, item.Key.String())
 			continue
 		}
-		j.Account.Ledger.Applied(item.Reference(), item.MemoOfManifest())
-		j.Account.Ledger.Done(item.Key, j.Request.JobID)
+		j.Account.Inventory.Applied(item.Reference(), item.MemoOfManifest())
+		j.Account.Inventory.Done(item.Key, j.Request.JobID)
 		j.NoteDone([]*apply.Item{item})
 	}
 	return others
@@ -321,7 +321,7 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 		return nil, err
 	}
 	plan.Done = j.IsDone
-	result, err := apply.Observe(ctx, j.Client, plan, j.Account.Ledger.Get, helmSelector)
+	result, err := apply.Observe(ctx, j.Client, plan, j.Account.Inventory.Get, helmSelector)
 	if err != nil {
 		return nil, err
 	}

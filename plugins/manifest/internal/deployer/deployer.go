@@ -98,7 +98,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
-	if len(account.Ledger.Entries()) == 0 {
+	if len(account.Inventory.Entries()) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
 	groups, err := rollout.ReadDeletionGroups(req, d.settings.Strict)
@@ -109,7 +109,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	res, err := j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: groups, Entries: j.Account.Ledger.Entries()})
+	res, err := j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: groups, Entries: j.Account.Inventory.Entries()})
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
 	}
@@ -130,13 +130,13 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Ledger.Get)
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Inventory.Get)
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
 	wanted := plan.Keys()
 	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
-		Groups: config.deletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted,
+		Groups: config.deletionDuringUpdate, Entries: j.Account.Inventory.Without(wanted), Spare: wanted,
 	}))
 	if err != nil {
 		return nil, rollout.During(rollout.StepCleanUp, err)

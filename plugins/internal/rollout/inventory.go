@@ -7,24 +7,24 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Ledger keeps account of the objects that a deploy item manages. It is saved before an object is created and keeps it
+// Inventory keeps account of the objects that a deploy item manages. It is saved before an object is created and keeps it
 // until it was seen gone, so that whatever happens in between, nothing is forgotten. The order of its entries is the
 // order in which they came. It is not safe for concurrent use.
-type Ledger struct {
+type Inventory struct {
 	entries []managedresource.ManagedResourceStatus
 	index   map[object.Key]int
 }
 
-// NewLedger returns a ledger with copies of entries. Of several entries for one object the last counts.
-func NewLedger(entries []managedresource.ManagedResourceStatus) *Ledger {
-	l := &Ledger{index: map[object.Key]int{}}
+// NewInventory returns an inventory with copies of entries. Of several entries for one object the last counts.
+func NewInventory(entries []managedresource.ManagedResourceStatus) *Inventory {
+	l := &Inventory{index: map[object.Key]int{}}
 	for _, e := range entries {
 		l.set(e)
 	}
 	return l
 }
 
-func (l *Ledger) set(e managedresource.ManagedResourceStatus) {
+func (l *Inventory) set(e managedresource.ManagedResourceStatus) {
 	key := object.KeyOfReference(e.Resource)
 	if i, ok := l.index[key]; ok {
 		l.entries[i] = e
@@ -36,8 +36,8 @@ func (l *Ledger) set(e managedresource.ManagedResourceStatus) {
 
 // Normalize gives the entries the namespaces that their objects have, where they are noted in another way: of several
 // entries that are about the same object then, the last counts.
-func (l *Ledger) Normalize(namespace func(managedresource.ObjectReference) (string, error)) error {
-	normal := NewLedger(nil)
+func (l *Inventory) Normalize(namespace func(managedresource.ObjectReference) (string, error)) error {
+	normal := NewInventory(nil)
 	for _, e := range l.entries {
 		var err error
 		if e.Resource.Namespace, err = namespace(e.Resource); err != nil {
@@ -50,7 +50,7 @@ func (l *Ledger) Normalize(namespace func(managedresource.ObjectReference) (stri
 }
 
 // Get returns the entry of an object.
-func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
+func (l *Inventory) Get(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
 	i, ok := l.index[key]
 	if !ok {
 		return e, false
@@ -61,7 +61,7 @@ func (l *Ledger) Get(key object.Key) (e managedresource.ManagedResourceStatus, o
 // Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid and the job in
 // which it was done are kept, and what was applied unless stale says that it is not what will be applied now: then
 // nobody can know for sure, until the object was applied, what it looks like.
-func (l *Ledger) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
+func (l *Inventory) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
 	before, _ := l.Get(object.KeyOfReference(e.Resource))
 	e.Resource.UID, e.Applied, e.DoneIn = before.Resource.UID, "", before.DoneIn
 	if !stale(before.Applied) {
@@ -71,14 +71,14 @@ func (l *Ledger) Expect(e managedresource.ManagedResourceStatus, stale func(appl
 }
 
 // Applied notes that the object of a reference, which has its uid, was applied.
-func (l *Ledger) Applied(r managedresource.ObjectReference, applied string) {
+func (l *Inventory) Applied(r managedresource.ObjectReference, applied string) {
 	e, _ := l.Get(object.KeyOfReference(r))
 	e.Resource, e.Applied = r, applied
 	l.set(e)
 }
 
 // Done notes the job in which an object is done, see ManagedResourceStatus; empty if it is not.
-func (l *Ledger) Done(key object.Key, jobID string) {
+func (l *Inventory) Done(key object.Key, jobID string) {
 	if e, ok := l.Get(key); ok {
 		e.DoneIn = jobID
 		l.set(e)
@@ -86,7 +86,7 @@ func (l *Ledger) Done(key object.Key, jobID string) {
 }
 
 // Gone drops the entry of an object that was seen gone.
-func (l *Ledger) Gone(key object.Key) {
+func (l *Inventory) Gone(key object.Key) {
 	i, ok := l.index[key]
 	if !ok {
 		return
@@ -101,10 +101,10 @@ func (l *Ledger) Gone(key object.Key) {
 }
 
 // Entries returns all entries. The caller may keep the slice.
-func (l *Ledger) Entries() []managedresource.ManagedResourceStatus { return slices.Clone(l.entries) }
+func (l *Inventory) Entries() []managedresource.ManagedResourceStatus { return slices.Clone(l.entries) }
 
 // Without returns the entries of objects other than the given ones.
-func (l *Ledger) Without(wanted map[object.Key]bool) []managedresource.ManagedResourceStatus {
+func (l *Inventory) Without(wanted map[object.Key]bool) []managedresource.ManagedResourceStatus {
 	var others []managedresource.ManagedResourceStatus
 	for _, e := range l.entries {
 		if !wanted[object.KeyOfReference(e.Resource)] {
