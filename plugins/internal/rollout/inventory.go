@@ -11,13 +11,14 @@ import (
 // until it was seen gone, so that whatever happens in between, nothing is forgotten. The order of its entries is the
 // order in which they came. It is not safe for concurrent use.
 type Inventory struct {
-	entries []managedresource.ManagedResourceStatus
-	index   map[object.Key]int
+	entries map[object.Key]managedresource.ManagedResourceStatus
+	// keys are those of the entries, in their order.
+	keys []object.Key
 }
 
 // NewInventory returns an inventory with copies of entries. Of several entries for one object the last counts.
 func NewInventory(entries []managedresource.ManagedResourceStatus) *Inventory {
-	l := &Inventory{index: map[object.Key]int{}}
+	l := &Inventory{entries: map[object.Key]managedresource.ManagedResourceStatus{}}
 	for _, e := range entries {
 		l.set(e)
 	}
@@ -26,19 +27,17 @@ func NewInventory(entries []managedresource.ManagedResourceStatus) *Inventory {
 
 func (l *Inventory) set(e managedresource.ManagedResourceStatus) {
 	key := object.KeyOfReference(e.Resource)
-	if i, ok := l.index[key]; ok {
-		l.entries[i] = e
-		return
+	if _, ok := l.entries[key]; !ok {
+		l.keys = append(l.keys, key)
 	}
-	l.index[key] = len(l.entries)
-	l.entries = append(l.entries, e)
+	l.entries[key] = e
 }
 
 // Normalize gives the entries the namespaces that their objects have, where they are noted in another way: of several
 // entries that are about the same object then, the last counts.
 func (l *Inventory) Normalize(namespace func(managedresource.ObjectReference) (string, error)) error {
 	normal := NewInventory(nil)
-	for _, e := range l.entries {
+	for _, e := range l.Entries() {
 		var err error
 		if e.Resource.Namespace, err = namespace(e.Resource); err != nil {
 			return err
@@ -51,11 +50,8 @@ func (l *Inventory) Normalize(namespace func(managedresource.ObjectReference) (s
 
 // Get returns the entry of an object.
 func (l *Inventory) Get(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
-	i, ok := l.index[key]
-	if !ok {
-		return e, false
-	}
-	return l.entries[i], true
+	e, ok = l.entries[key]
+	return e, ok
 }
 
 // Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid and the job in
@@ -87,28 +83,19 @@ func (l *Inventory) Done(key object.Key, jobID string) {
 
 // Gone drops the entry of an object that was seen gone.
 func (l *Inventory) Gone(key object.Key) {
-	i, ok := l.index[key]
-	if !ok {
-		return
-	}
-	l.entries = slices.Delete(l.entries, i, i+1)
-	delete(l.index, key)
-	for other, j := range l.index {
-		if j > i {
-			l.index[other] = j - 1
-		}
-	}
+	delete(l.entries, key)
+	l.keys = slices.DeleteFunc(l.keys, func(k object.Key) bool { return k == key })
 }
 
 // Entries returns all entries. The caller may keep the slice.
-func (l *Inventory) Entries() []managedresource.ManagedResourceStatus { return slices.Clone(l.entries) }
+func (l *Inventory) Entries() []managedresource.ManagedResourceStatus { return l.Without(nil) }
 
-// Without returns the entries of objects other than the given ones.
+// Without returns the entries of objects other than the given ones. The caller may keep the slice.
 func (l *Inventory) Without(wanted map[object.Key]bool) []managedresource.ManagedResourceStatus {
 	var others []managedresource.ManagedResourceStatus
-	for _, e := range l.entries {
-		if !wanted[object.KeyOfReference(e.Resource)] {
-			others = append(others, e)
+	for _, key := range l.keys {
+		if !wanted[key] {
+			others = append(others, l.entries[key])
 		}
 	}
 	return others
