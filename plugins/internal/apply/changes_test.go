@@ -14,10 +14,10 @@ func TestChanges(t *testing.T) {
 		base, patch := jsonObject().Draw(t, "base"), jsonObject().Draw(t, "patch")
 		base = patched(nil, base) // An object on a target has no nulls.
 		before, after := withoutEmptied(patched(nil, base), patch), withoutEmptied(patched(base, patch), patch)
-		if got, want := changes(base, patch), !reflect.DeepEqual(before, after); got != want {
+		if got, want := Changes(base, patch), !reflect.DeepEqual(before, after); got != want {
 			t.Fatalf("%v with %v: expected %t, but found %t; after it is %v", base, patch, want, got, after)
 		}
-		if changes(patched(base, patch), patch) {
+		if Changes(patched(base, patch), patch) {
 			t.Fatalf("%v with %v: there is still something to change", base, patch)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// verdict is what is to be done with an object.
+// verdict is what is to be done with an object, or was.
 type verdict int
 
 const (
@@ -20,49 +20,79 @@ const (
 	write
 	// compare: only a dry run of the write can tell whether it has to be written.
 	compare
+	// recreate: it cannot be written as it is, and has to be deleted before.
+	recreate
 	// leave: it is as it should be, or must not be changed.
 	leave
 	// skip: it is not ours to manage.
 	skip
-	// wait: it is about to go, and can be created after that.
+	// wait: it cannot be created yet.
 	wait
+	// done: it has done its work and is gone.
+	done
 )
 
-// decision is a verdict with what belongs to it.
-type decision struct {
+// outcome is what is to be done with an object and, later on, what came of it.
+type outcome struct {
 	verdict verdict
 	// why is for skip and wait.
 	why string
-	// memo is for leave.
+	// before is the object that was found; nil if there was none.
+	before *unstructured.Unstructured
+	// live is the object as it is now, with its memo; for create, write and leave.
+	live *unstructured.Unstructured
 	memo string
+	// drift is what others had changed.
+	drift *Drift
+	// takenFrom is the deploy item that the object belonged to.
+	takenFrom string
+	err       error
 }
 
-// decide says what is to be done with an object; live is nil if it does not exist. entry is what the ledger held about it.
-func decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) decision {
+// decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held about it.
+func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {
+	rule := RuleOf(i.Policy)
+	deleting := live != nil && live.GetDeletionTimestamp() != nil
+	leaveWith := func(memo string) outcome { return outcome{verdict: leave, before: live, live: live, memo: memo} }
 	switch {
+	case p.isDone(i, entry, live):
+		return outcome{verdict: done}
 	case live == nil:
-		return decision{verdict: create}
-	case i.Policy == managedresource.PolicyFallback && i.relation(live) != owner.Ours:
-		return decision{verdict: skip, why: "its policy is fallback, and it belongs to " + i.ownerOf(live)}
-	case live.GetDeletionTimestamp() != nil && isFirstSeenDone(i, entry, live):
-		return decision{verdict: leave, memo: entry.Applied}
-	case live.GetDeletionTimestamp() != nil:
-		return decision{verdict: wait, why: fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)}
+		return outcome{verdict: create}
+	case deleting && p.countsAsDone(i, entry): // although it has failed
+		return leaveWith(entry.Applied)
+	case rule.OursOnly && i.relation(live) != owner.Ours:
+		return outcome{verdict: skip, why: fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))}
+	case deleting && isFirstSeenDone(i, entry, live):
+		return leaveWith(entry.Applied)
+	case deleting:
+		why := fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)
+		return outcome{verdict: wait, why: why, before: live}
 	case fits(entry.Applied, i, live):
-		return decision{verdict: leave, memo: entry.Applied}
-	case i.Policy == managedresource.PolicyImmutable:
+		return leaveWith(entry.Applied)
+	case !rule.Updated:
 		// Without a memo: nobody knows how it compares with the manifest, should it become ours to change.
-		return decision{verdict: leave}
+		return leaveWith("")
 	case i.Strategy != managedresource.UpdateStrategyApply && same(wanted(i, live), live):
-		return decision{verdict: leave, memo: memo(i, live)}
+		return leaveWith(memo(i, live))
 	case entry.Applied == "":
-		return decision{verdict: compare}
+		return outcome{verdict: compare}
 	default:
-		return decision{verdict: write}
+		return outcome{verdict: write}
 	}
 }
 
-// isFirstSeenDone tells whether an object is complete and was not when it was looked at last: somebody deletes it because it is.
+// isDone tells whether an object need not be there: it is done, and is gone or about to go.
+func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
+	return p.countsAsDone(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
+}
+
+// countsAsDone tells whether an object counts as done, unless there is more to know about it.
+func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus) bool {
+	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied)
+}
+
+// isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it is.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
 	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) && readiness.IsComplete(live)
 }

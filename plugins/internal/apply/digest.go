@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A memo is what the ledger keeps about an object after it was written, see the package comment: the digest of the manifest, that of the
+// A memo is what the inventory keeps about an object after it was written, see the package comment: the digest of the manifest, that of the
 // fields that it names, and, once patchAfterDeployment was made, that of the fields that the patch names; with slashes in between.
 
 // memo returns the memo of an object that was just written.

@@ -2,7 +2,7 @@
 //
 // # One object
 //
-// decide looks at an object, its manifest and what the ledger has about it, and says what is to be done. Run does it; Diff does the same
+// decide looks at an object, its manifest and what the inventory has about it, and says what is to be done. Run does it; Diff does the same
 // as a dry run. What is to be written is computed by the update strategy of the manifest, see change.
 //
 // # Order
@@ -13,11 +13,11 @@
 //
 // # Requests
 //
-// An object that is not on the ledger with its uid costs one request, a POST. One that is costs a GET, and a write only if there is something
+// An object that is not on the inventory with its uid costs one request, a POST. One that is costs a GET, and a write only if there is something
 // to write. Server-side apply has no request that creates but does not change, so it begins with a GET; and so does the policy fallback,
 // whose objects may be somebody else's for ever, or each job would send a POST for nothing.
 //
-// Where the ledger has more than three objects of a kind in a namespace, they are read with a list of what carries the item's label, so that
+// Where the inventory has more than three objects of a kind in a namespace, they are read with a list of what carries the item's label, so that
 // a job that finds hundreds of objects as they should be costs a few requests.
 //
 // # When there is something to write
@@ -27,10 +27,10 @@
 // like a field of the manifest. A field that is only in the object may thus be a default or a leftover, and one that differs may be drift
 // or only spelt differently.
 //
-// What does decide is memory. After each write the ledger gets a memo of two things: the manifest with the settings that say how it is
+// What does decide is memory. After each write the inventory gets a memo of two things: the manifest with the settings that say how it is
 // written, and those fields of the object, as the API server returned it, that the manifest names. As long as both are the same, the
 // manifest has not changed since (so there are no leftovers) and what it names looks as it looked when it was written (so there is no
-// drift). Otherwise the object is written, unless it already is exactly what would be sent. The memo is struck off the ledger before a
+// drift). Otherwise the object is written, unless it already is exactly what would be sent. The memo is struck off the inventory before a
 // changed manifest is written, so that a crash between the write and the note of it cannot leave one that is wrong. Where there is no memo,
 // such as in a status that Landscaper wrote, a dry run of the write tells whether it would change anything.
 //
@@ -49,9 +49,9 @@
 // # Objects that go by themselves
 //
 // A Job with a TTL, and whatever a controller deletes when it has done its work, is gone sooner or later, and is not missed: what was done for
-// a job of the deploy item is not created again by that job, nor by those that a schedule starts after it. The ledger has the job, see
+// a job of the deploy item is not created again by that job, nor by those that a schedule starts after it. The inventory has the job, see
 // ManagedResourceStatus.DoneIn and Plan.Done. A new job of the user, and a changed manifest, create it again. The gap that is left is that
-// between a write and its note on the ledger: an object that goes within it is created again by who comes after a crash.
+// between a write and its note on the inventory: an object that goes within it is created again by who comes after a crash.
 //
 // # After the deployment
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// mostFields bounds the fields that a Drift names.
-const mostFields = 20
+// maxFields bounds the fields that a Drift names.
+const maxFields = 20
 
 // Drift is an object that somebody had changed or deleted since it was applied. After Run it is as it should be again; what Observe has found
 // is not.
@@ -44,12 +44,18 @@ func repaired(i *Item, entry managedresource.ManagedResourceStatus, before, afte
 		before = &unstructured.Unstructured{Object: withoutEmptied(before.DeepCopy().Object, i.PatchAfterDeployment)}
 		after = i.finally(after)
 	}
-	fields := differences(named(i.Desired, before), named(i.Desired, after), "")
+	fields := deviating(i, before, after)
 	if len(fields) == 0 {
 		return nil
 	}
+	return &Drift{Key: i.Key, Fields: fields}
+}
+
+// deviating returns the paths of the first fields that the manifest names in which two states of an object differ.
+func deviating(i *Item, before, after *unstructured.Unstructured) []string {
+	fields := differences(named(i.Desired, before), named(i.Desired, after), "")
 	slices.Sort(fields)
-	return &Drift{Key: i.Key, Fields: fields[:min(len(fields), mostFields)]}
+	return fields[:min(len(fields), maxFields)]
 }
 
 // differences returns the paths of the fields in which two JSON values differ. Of lists of different lengths it is the path of the list.

@@ -243,7 +243,7 @@ func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructu
 	}
 }
 
-// checkAtRest runs the same job again: with what is known, without the memo, and with nothing on the ledger. Nothing is written.
+// checkAtRest runs the same job again: with what is known, without the memo, and with nothing on the inventory. Nothing is written.
 func (w *world) checkAtRest(m apply.Manifest, name string) {
 	w.Helper()
 	before := w.MustGet(configMaps, name).GetResourceVersion()
@@ -251,9 +251,9 @@ func (w *world) checkAtRest(m apply.Manifest, name string) {
 	if got := w.verbs(); len(got) > 0 && !slices.Equal(got, []string{"GET"}) {
 		w.Errorf("expected to find nothing to do by looking, but found the requests %v", got)
 	}
-	for key, e := range w.ledger {
+	for key, e := range w.inventory {
 		e.Applied = ""
-		w.ledger[key] = e
+		w.inventory[key] = e
 	}
 	w.mustRun(m)
 	if got := w.verbs(); slices.Contains(got, "dry PUT") {

@@ -106,8 +106,8 @@ func patched(base, patch map[string]any) map[string]any {
 	return out
 }
 
-// changes tells whether a JSON merge patch would change base. A map that would be there for nothing but what the patch removes is no change.
-func changes(base, patch map[string]any) bool {
+// Changes tells whether a JSON merge patch would change base. A map that would be there for nothing but what the patch removes is no change.
+func Changes(base, patch map[string]any) bool {
 	for key, wanted := range patch {
 		current, exists := base[key]
 		currentMap, isMap := current.(map[string]any)
@@ -118,7 +118,7 @@ func changes(base, patch map[string]any) bool {
 				return true
 			}
 		case wantsMap && (isMap || !exists && len(wantedMap) > 0):
-			if changes(currentMap, wantedMap) {
+			if Changes(currentMap, wantedMap) {
 				return true
 			}
 		case !reflect.DeepEqual(current, wanted):

@@ -48,9 +48,9 @@ func TestNoWriteWithoutChange(t *testing.T) {
 				w.mustRun(m)
 				w.mustRequest("GET")
 
-				for key, e := range w.ledger {
+				for key, e := range w.inventory {
 					e.Applied = ""
-					w.ledger[key] = e
+					w.inventory[key] = e
 				}
 				w.mustRun(m)
 				w.mustBeDry()

@@ -52,42 +52,25 @@ func (w *world) write(resource schema.GroupVersionResource, o fields) {
 // observe does what a deployer does with Observe in one call, and returns what has drifted.
 func (w *world) observe(all ...fields) []string {
 	w.Helper()
-	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), w.recorded, byOthers)
+	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), w.recorded, byOthers)
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.noteObserved(observed)
-	return drifts(observed)
+	w.note(result.Applied)
+	var drifts []string
+	for _, d := range result.Drift {
+		what := ": " + strings.Join(d.Fields, ", ")
+		if d.Missing {
+			what = " is missing"
+		}
+		drifts = append(drifts, d.Key.Kind+" "+d.Key.Name+what)
+	}
+	return drifts
 }
 
 func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
-	e, ok = w.ledger[key]
+	e, ok = w.inventory[key]
 	return e, ok
-}
-
-func (w *world) noteObserved(observed []apply.Observed) {
-	for _, o := range observed {
-		e := w.ledger[o.Key]
-		e.Applied = o.Memo
-		if o.Live != nil {
-			e.Resource.UID = o.Live.GetUID()
-		}
-		w.ledger[o.Key] = e
-	}
-}
-
-func drifts(observed []apply.Observed) []string {
-	var all []string
-	for _, o := range observed {
-		switch {
-		case o.Drift == nil:
-		case o.Drift.Missing:
-			all = append(all, o.Drift.Key.Kind+" "+o.Drift.Key.Name+" is missing")
-		default:
-			all = append(all, o.Drift.Key.Kind+" "+o.Drift.Key.Name+": "+strings.Join(o.Drift.Fields, ", "))
-		}
-	}
-	return all
 }
 
 func forbidden(r *http.Request) *http.Response {
@@ -250,8 +233,8 @@ func TestObserveAmongMany(t *testing.T) {
 		w.write(configMaps, all[i])
 	}
 	w.observe(all...)
-	if pages != 5 || len(w.ledger) != 5 {
-		t.Errorf("expected 5 pages and 5 objects, but found %d and %d", pages, len(w.ledger))
+	if pages != 5 || len(w.inventory) != 5 {
+		t.Errorf("expected 5 pages and 5 objects, but found %d and %d", pages, len(w.inventory))
 	}
 }
 
@@ -268,10 +251,10 @@ func TestObserveFailure(t *testing.T) {
 		}
 		return nil, nil
 	})
-	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), nothingRecorded, byOthers)
+	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), nothingRecorded, byOthers)
 	w.mustFail(err, "TargetError", false, "read ConfigMap "+w.Namespace+"/a")
-	if len(observed) != 1 || observed[0].Key.Name != "b" || observed[0].Live == nil {
-		t.Errorf("expected the other object, but found %+v", observed)
+	if len(result.Applied) != 1 || result.Applied[0].Key.Name != "b" || len(result.Missing) > 0 {
+		t.Errorf("expected the other object, but found %+v", result)
 	}
 }
 
@@ -289,10 +272,10 @@ func TestObserveLostTarget(t *testing.T) {
 		}
 		return nil, nil
 	})
-	observed, err := apply.Observe(w.Context(), w.client, w.planOfOthers(o), w.recorded, byOthers)
+	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(o), w.recorded, byOthers)
 	w.mustFail(err, "TargetUnreachable", false, "read ConfigMap "+w.Namespace+"/a")
-	if len(observed) != 0 {
-		t.Errorf("expected nothing, but found %+v", observed)
+	if len(result.Applied)+len(result.Missing)+len(result.Drift) != 0 {
+		t.Errorf("expected nothing, but found %+v", result)
 	}
 }
 
@@ -315,12 +298,12 @@ func TestObserveCustomResource(t *testing.T) {
 	})
 	w.Eventually("the kind to be discovered", func() bool {
 		w.client.Forget()
-		observed, err := apply.Observe(t.Context(), w.client, w.planOfOthers(gadget), w.recorded, byOthers)
-		if err != nil || len(observed) != 1 {
-			t.Fatalf("expected one object, but found %v, %v", observed, err)
+		result, err := apply.Observe(t.Context(), w.client, w.planOfOthers(gadget), w.recorded, byOthers)
+		if err != nil || len(result.Applied)+len(result.Missing) != 1 {
+			t.Fatalf("expected one object, but found %+v, %v", result, err)
 		}
-		w.noteObserved(observed)
-		return observed[0].Live != nil && observed[0].Key.Namespace == w.Namespace
+		w.note(result.Applied)
+		return len(result.Applied) == 1 && result.Applied[0].Key.Namespace == w.Namespace
 	})
 
 	w.Patch(resource, "g", `{"spec":{"size":7}}`)

@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Unpatched returns those of applied that Patch would change. Their memos are to be struck off the ledger before, like those of objects whose
+// Unpatched returns those of applied that Patch would change. Their memos are to be struck off the inventory before, like those of objects whose
 // manifests have changed: after a crash in between nobody could tell the patch from a change that somebody else has made.
 func Unpatched(applied []Applied) []Applied {
 	var unpatched []Applied
@@ -38,12 +38,12 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 	}
 	var done []Applied
 	var errs []error
-	for i, r := range each(all, func(a Applied) result {
+	for i, r := range Each(all, func(a Applied) result {
 		after, err := patchOne(ctx, client, a)
 		return result{after, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, about("patch", all[i].Path, all[i].Key, target.Explain(client.Host, r.err)))
+			errs = append(errs, about("patch", all[i].Item, target.Explain(client.Host, r.err)))
 			continue
 		}
 		done = append(done, r.applied)
@@ -53,7 +53,7 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 
 func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, error) {
 	if a.lacksPatch() {
-		live, err := newWriter(client, a.Item).patch(ctx, a.Item, a.PatchAfterDeployment)
+		live, err := newWriter(client, a.Item, false).patch(ctx, a.Item, a.PatchAfterDeployment)
 		if err != nil {
 			return a, err
 		}
@@ -71,7 +71,7 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 // lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way than the patch is no
 // change, as long as it looks as it looked after the patch.
 func (a Applied) lacksPatch() bool {
-	return a.PatchAfterDeployment != nil && a.Memo != memoOfPatched(a.Item, a.Live) && changes(a.Live.Object, a.PatchAfterDeployment)
+	return a.PatchAfterDeployment != nil && a.Memo != memoOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
 // finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API server leaves out most such,

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -50,7 +49,7 @@ type Manifest struct {
 	// Force, with the strategy apply, takes fields over from other field managers.
 	Force bool
 
-	// AnnotateBeforeDelete and PatchBeforeDelete are only noted on the ledger.
+	// AnnotateBeforeDelete and PatchBeforeDelete are only noted on the inventory.
 	AnnotateBeforeDelete map[string]string
 	PatchBeforeDelete    *runtime.RawExtension
 }
@@ -96,7 +95,7 @@ func (i *Item) Reference() managedresource.ObjectReference {
 	}
 }
 
-// Entry returns what the ledger notes before the object is applied.
+// Entry returns what the inventory notes before the object is applied.
 func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	entry := managedresource.ManagedResourceStatus{Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete}
 	if len(i.AnnotateBeforeDelete) > 0 { // as it is when it is read again
@@ -105,12 +104,12 @@ func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	return entry
 }
 
-// Stale tells whether a memo on the ledger was made from another manifest than the item's, or with other settings.
+// Stale tells whether a memo on the inventory was made from another manifest than the item's, or with other settings.
 func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 
 // Plan is a set of objects in the order in which they are applied.
 type Plan struct {
-	// Done tells of an entry of the ledger whether its object is done for the job that the plan is for, see ManagedResourceStatus.DoneIn. One
+	// Done tells of an entry of the inventory whether its object is done for the job that the plan is for, see ManagedResourceStatus.DoneIn. One
 	// that is done and gone is not created again, as long as its manifest is the same. Nil if none is.
 	Done func(managedresource.ManagedResourceStatus) bool
 
@@ -142,7 +141,7 @@ func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, b
 	var duplicates []error
 	for _, m := range manifests {
 		mapping, definedHere, err := find(m.Object.GroupVersionKind())
-		ignored := m.Policy == managedresource.PolicyIgnore
+		ignored := !RuleOf(m.Policy).Managed
 		if err != nil && !ignored && !meta.IsNoMatchError(err) {
 			return nil, target.Explain(client.Host, err)
 		}
@@ -202,7 +201,7 @@ func (u unknownKind) problem() error {
 func (p *Plan) problems() []error {
 	errs := make([]error, 0, len(p.unknown))
 	for _, u := range p.unknown {
-		errs = append(errs, about("apply", u.Path, u.Key, u.problem()))
+		errs = append(errs, about("apply", u.Item, u.problem()))
 	}
 	return errs
 }
@@ -260,21 +259,6 @@ func stageOf(i *Item) int {
 	default:
 		return 2
 	}
-}
-
-// isDone tells whether an object need not be there: it is done, and is gone or about to go.
-func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return p.counts(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
-}
-
-// isFailing tells whether an object counts as done, as one that deletes itself, but is about to go because it has failed.
-func (p *Plan) isFailing(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return p.counts(i, entry) && live != nil && live.GetDeletionTimestamp() != nil && readiness.HasFailed(live)
-}
-
-// counts tells whether an object counts as done, unless there is more to know about it.
-func (p *Plan) counts(i *Item, entry managedresource.ManagedResourceStatus) bool {
-	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied)
 }
 
 // Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of unknown kinds are not

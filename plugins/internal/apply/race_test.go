@@ -97,7 +97,7 @@ func TestCreationIsForbidden(t *testing.T) {
 	w.prepare("a", ours)
 	m := manifest(w.configMap("a", fields{"c": "manifest"}))
 	for _, item := range w.mustPlan(m).Items() {
-		w.ledger[item.Key] = item.Entry() // the job was cut off before it noted the uid
+		w.inventory[item.Key] = item.Entry() // the job was cut off before it noted the uid
 	}
 	w.refuse(http.MethodPost)
 	w.mustRun(m)
@@ -142,13 +142,13 @@ func TestTwoItems(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
-			first, ledger := w.by, w.ledger
+			first, inventory := w.by, w.inventory
 			w.beItem("second")
 			result := w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
 			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.Namespace+".item" || result.TakenOver[0].Key.Name != "a" {
 				t.Errorf("expected it to be taken over, but found %+v", result.TakenOver)
 			}
-			w.by, w.ledger = first, ledger
+			w.by, w.inventory = first, inventory
 			result = w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
 			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.Namespace+".second" {
 				t.Errorf("expected it to be taken back, but found %+v", result.TakenOver)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // Reasons that are given to errors of writes, beside those of package target.
@@ -30,8 +29,8 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// mostConflicts bounds how many fields a message about conflicts names.
-const mostConflicts = 10
+// maxConflicts bounds how many fields a message about conflicts names.
+const maxConflicts = 10
 
 // refusedCreation says what to do about the namespace, if that is why an object cannot be created. These errors have no code: somebody may
 // create the namespace while the job has time, and what was applied before waits for it.
@@ -79,7 +78,7 @@ func (e *conflictError) Error() string {
 			conflicts = append(conflicts, cause.Field+": "+cause.Message)
 		}
 	}
-	return fmt.Sprintf("others have applied fields with other values: %s; %s", object.Enumerate(conflicts, "; ", mostConflicts), e.remedy)
+	return fmt.Sprintf("others have applied fields with other values: %s; %s", object.Enumerate(conflicts, "; ", maxConflicts), e.remedy)
 }
 
 func (e *conflictError) Unwrap() error { return e.cause }
@@ -116,8 +115,8 @@ func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured
 	return out
 }
 
-// mayRecreate tells whether the object may be deleted to be created anew. One with the policy keep is never deleted.
-func (i *Item) mayRecreate() bool { return i.Recreate && i.Policy != managedresource.PolicyKeep }
+// mayRecreate tells whether the object may be deleted to be created anew.
+func (i *Item) mayRecreate() bool { return i.Recreate && RuleOf(i.Policy).Deleted }
 
 // immutableField quotes the API server, which names the fields, and says what to do.
 func immutableField(i *Item, err error) error {

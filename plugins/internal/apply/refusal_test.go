@@ -106,8 +106,8 @@ func TestIgnoredKindsNeedNotExist(t *testing.T) {
 	w := newWorld(t)
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
 	result := w.mustRun(manifest(ghost, policy(managedresource.PolicyIgnore)))
-	if len(result.Skipped) != 1 || result.Skipped[0].Key.Kind != "Ghost" || len(w.ledger) > 0 {
-		t.Errorf("expected it to be skipped and not on the ledger, but found %+v and %v", result, w.ledger)
+	if len(result.Skipped) != 1 || result.Skipped[0].Key.Kind != "Ghost" || len(w.inventory) > 0 {
+		t.Errorf("expected it to be skipped and not on the inventory, but found %+v and %v", result, w.inventory)
 	}
 	w.mustRequest()
 }

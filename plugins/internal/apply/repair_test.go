@@ -154,9 +154,9 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if changes := w.diff(m); len(changes) > 0 {
 				t.Errorf("expected no change, but found %s and %s", changes[0].Before, changes[0].After)
 			}
-			for key, e := range w.ledger {
+			for key, e := range w.inventory {
 				e.Applied = ""
-				w.ledger[key] = e
+				w.inventory[key] = e
 			}
 			generation := w.MustGet(deployments, "web").GetGeneration()
 			w.mustRun(m)

@@ -1,61 +1,29 @@
 package apply
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
-	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// concurrency bounds how many objects are worked on at once, per call.
-const concurrency = 8
+// maxAttempts bounds the rounds for one object when others change, create or delete it at the same time.
+const maxAttempts = 8
 
-// Recorded returns what the ledger held about an object before the call: one that it did not hold with a uid is created without being
-// looked for. It is called from several goroutines.
+// Recorded returns what the inventory held about an object before the call: one that it did not hold with a uid is created
+// without being read before. It is called from several goroutines.
 type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool)
-
-// Applied is an object that is as its manifest says, or that its policy keeps from being changed.
-type Applied struct {
-	*Item
-	// Live is the object as the API server returned it last.
-	Live *unstructured.Unstructured
-	// Memo is for the ledger.
-	Memo string
-}
-
-// Skipped is an object that is not managed. The ledger drops it.
-type Skipped struct {
-	Key object.Key
-	// Why is for people.
-	Why string
-}
-
-// TakenOver is an object that belonged to another deploy item.
-type TakenOver struct {
-	Key object.Key
-	// From is what the label of the other item says.
-	From string
-}
-
-// Result is what came of a plan. Everything in it has happened, also if other objects failed.
-type Result struct {
-	Applied []Applied
-	Skipped []Skipped
-	// Done are the objects that are done and gone.
-	Done []*Item
-	// Waiting says why the plan cannot be completed yet; call again later. Empty if it is complete or failed.
-	Waiting []string
-	// Drift are the objects that others had changed and that were repaired.
-	Drift []Drift
-	// TakenOver are the objects that belonged to other deploy items until now.
-	TakenOver []TakenOver
-}
 
 // Run applies a plan, stage by stage, as far as it gets. The error holds those of all objects of the stage in which it
 // ended, and those about unknown kinds; what was applied until then, and beside it, is in the result all the same. Run does not wait: it
@@ -65,15 +33,14 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 	r := runner{client: client, plan: plan, recorded: recorded}
 	for _, stage := range plan.stages {
 		var errs []error
-		known := r.readAhead(ctx, stage)
-		for i, o := range each(stage, func(item *Item) outcome { return r.bring(ctx, item, known) }) {
-			errs = append(errs, about("apply", stage[i].Path, stage[i].Key, target.Explain(client.Host, o.err)))
-			result.add(stage[i], o)
-			if o.live != nil {
-				missing, err := established(o.live)
-				result.wait(missing)
-				errs = append(errs, about("apply", stage[i].Path, stage[i].Key, err))
+		listed := r.list(ctx, stage)
+		for i, o := range Each(stage, func(item *Item) outcome { return r.apply(ctx, item, listed) }) {
+			err := target.Explain(client.Host, o.err)
+			if err == nil {
+				result.add(stage[i], o)
+				err = result.await(o.live)
 			}
+			errs = append(errs, about("apply", stage[i], err))
 		}
 		if target.Collect(errs) != nil || len(result.Waiting) > 0 {
 			return result, target.Collect(append(errs, plan.problems()...))
@@ -82,72 +49,167 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 	return result, target.Collect(plan.problems())
 }
 
-// each calls a function for all items of a stage, several at once, and returns its results in the order of the items.
-func each[I, R any](items []I, do func(I) R) []R {
-	results := make([]R, len(items))
-	var workers errgroup.Group
-	workers.SetLimit(concurrency)
-	for i, item := range items {
-		workers.Go(func() error {
-			results[i] = do(item)
-			return nil
-		})
-	}
-	_ = workers.Wait() // the errors are in the results
-	return results
+// runner does what is decided, or, as a dry run, asks the API server what would come of it.
+type runner struct {
+	client   *target.Client
+	plan     *Plan
+	recorded Recorded
+	dry      bool
 }
 
-// about says which object an error is about, and where that is in the configuration; nil for nil.
-func about(doing string, path *field.Path, key object.Key, err error) error {
+// list reads the objects that are expected to exist, by the label of their owner, which is the same for all.
+func (r runner) list(ctx context.Context, stage []*Item) *Listed {
+	var expected []Wanted
+	selector := ""
+	for _, i := range stage {
+		if entry, ok := r.recorded(i.Key); ok && entry.Resource.UID != "" {
+			expected = append(expected, Wanted{Key: i.Key, Mapping: i.Mapping})
+			selector = labels.Set{owner.Label: i.labels()[owner.Label]}.String()
+		}
+	}
+	return List(ctx, Whole(r.client), expected, selector)
+}
+
+// apply makes one object what its manifest says. It goes from what is believed about the object to what is true of it:
+// each round ends the matter or corrects the belief, which somebody else may have made wrong in the meantime.
+func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
+	w := newWriter(r.client, i, r.dry)
+	entry, noted := r.recorded(i.Key)
+	// An object that was only noted, without a uid, was most likely never created: the job had to wait for a kind before.
+	read := r.dry || entry.Resource.UID != "" || entry.Applied != "" ||
+		i.Strategy == managedresource.UpdateStrategyApply || RuleOf(i.Policy).OursOnly
+	var lastErr error
+	var takenFrom string
+	for range maxAttempts {
+		live := listed.Take(i.Key)
+		if live == nil && read {
+			var err error
+			if live, err = w.get(ctx, i); err != nil {
+				return outcome{err: err}
+			}
+		}
+		o, retry := r.attempt(ctx, w, i, entry, live)
+		takenFrom = cmp.Or(o.takenFrom, takenFrom)
+		if retry == nil && noted && !read && apierrors.IsForbidden(o.err) {
+			retry = o.err // as a quota forbids to create even what exists
+		}
+		if retry == nil {
+			o.takenFrom = takenFrom
+			return o
+		}
+		if errors.Is(retry, errReplaced) {
+			entry.DoneIn = "" // what was done is not what was deleted
+		}
+		read, lastErr = true, retry
+	}
+	return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", lastErr)}
+}
+
+// attempt does what is decided about an object. retry says why the object is not what it was taken for; then the outcome
+// has nothing but from whom an object was taken that was deleted to be created anew.
+func (r runner) attempt(
+	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+) (o outcome, retry error) {
+	o = r.plan.decide(i, entry, live)
+	switch o.verdict {
+	case create:
+		return r.create(ctx, w, i, entry)
+	case compare:
+		// The dry run of a dry run is the same.
+		if !r.dry && changesNothing(ctx, w, i, live) {
+			return outcome{verdict: leave, live: live, memo: memo(i, live)}, nil
+		}
+		return r.change(ctx, w, i, entry, live)
+	case write:
+		return r.change(ctx, w, i, entry, live)
+	case leave:
+		// What patchAfterDeployment repairs is drift, too.
+		o.drift = repaired(i, entry, live, live)
+		return o, nil
+	default:
+		return o, nil
+	}
+}
+
+func (r runner) create(
+	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus,
+) (o outcome, retry error) {
+	created, err := w.create(ctx, i)
 	switch {
 	case err == nil:
-		return nil
-	case path == nil:
-		return fmt.Errorf("%s %s: %w", doing, key, err)
+		return outcome{verdict: create, live: created, memo: memo(i, created), drift: missing(i, entry)}, nil
+	case apierrors.IsAlreadyExists(err):
+		return outcome{}, err
+	case apierrors.IsNotFound(err) && !isNamespaceMissing(err):
+		return r.notServed(i, err), nil
 	default:
-		return fmt.Errorf("%s: %s %s: %w", path, doing, key, err)
+		return outcome{err: refusedCreation(r.client.Host, i, err)}, nil
 	}
 }
 
-// outcome is what came of one object: live, done, skipped, waiting or err is set, and drift and takenFrom beside live.
-type outcome struct {
-	live      *unstructured.Unstructured
-	memo      string
-	drift     *Drift
-	takenFrom string
-
-	done    bool
-	skipped string
-	waiting string
-	err     error
+func (r runner) change(
+	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+) (o outcome, retry error) {
+	takenFrom := ""
+	if i.relation(live) == owner.Others {
+		takenFrom = owner.Of(live, i.owner.UpstreamLabel)
+	}
+	written, err := w.change(ctx, i, live)
+	if err == nil {
+		o = outcome{
+			verdict: write, before: live, live: written, memo: memo(i, written),
+			drift: repaired(i, entry, live, written), takenFrom: takenFrom,
+		}
+		if i.Strategy == managedresource.UpdateStrategyPatch &&
+			!isMeant(i, mergePatch(content(live), content(wanted(i, live))), live, written) {
+			o.memo = ""
+		}
+		return o, nil
+	}
+	if !isOutdated(err) && apierrors.IsInvalid(err) && isImmutable(ctx, w, i) {
+		switch {
+		case !i.mayRecreate():
+			return outcome{before: live, err: immutableField(i, err)}, nil
+		case r.dry:
+			return outcome{verdict: recreate, before: live}, nil
+		}
+		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it missing.
+		if err = w.delete(ctx, live); err == nil {
+			return outcome{takenFrom: takenFrom}, errReplaced
+		}
+	}
+	if isOutdated(err) {
+		return outcome{}, err
+	}
+	return outcome{before: live, err: refusedChange(i, err)}, nil
 }
 
-// wait adds what is waited for, if anything is.
-func (r *Result) wait(what string) {
-	if what != "" {
-		r.Waiting = append(r.Waiting, what)
-	}
+// errReplaced is why an object that was deleted is read again.
+var errReplaced = errors.New("it was deleted to be created anew, but exists again")
+
+// isOutdated tells whether a write was refused because the object has changed, is gone, or is another one by now.
+func isOutdated(err error) bool {
+	anotherOne := func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
+	return apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && !isFieldConflict(err)) ||
+		slices.ContainsFunc(causes(err), anotherOne)
 }
 
-func (r *Result) add(item *Item, o outcome) {
-	switch {
-	case o.err != nil:
-		return
-	case o.done:
-		r.Done = append(r.Done, item)
-		return
-	case o.skipped != "":
-		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.skipped})
-		return
-	case o.waiting != "":
-		r.wait(o.waiting)
-		return
+// changesNothing tells whether a write would change nothing, apart from what patchAfterDeployment changes again. If
+// even a dry run fails, it might.
+func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.Unstructured) bool {
+	if i.Strategy == managedresource.UpdateStrategyApply && writtenOtherwise(live) {
+		return false
 	}
-	r.Applied = append(r.Applied, Applied{Item: item, Live: o.live, Memo: o.memo})
-	if o.drift != nil {
-		r.Drift = append(r.Drift, *o.drift)
+	written, err := w.dry().change(ctx, i, live)
+	return err == nil && same(i.finally(written), i.finally(live))
+}
+
+// notServed deals with a resource that the API server does not know although it should. Just after a
+// CustomResourceDefinition was established that passes; otherwise what the client knows of kinds is outdated.
+func (r runner) notServed(i *Item, err error) outcome {
+	r.client.Forget()
+	if i.definedHere {
+		return outcome{verdict: wait, why: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}
 	}
-	if o.takenFrom != "" {
-		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})
-	}
+	return outcome{err: err}
 }

@@ -79,7 +79,7 @@ func TestNothingElseBeforeDefinitions(t *testing.T) {
 	w.mustRequest("POST")
 }
 
-// TestDefinitionGone: the kind of an object on the ledger that is not served any more is an error, until it is defined again.
+// TestDefinitionGone: the kind of an object on the inventory that is not served any more is an error, until it is defined again.
 func TestDefinitionGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

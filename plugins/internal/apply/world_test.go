@@ -28,13 +28,13 @@ var (
 
 const upstreamLabel = "manifest.deployer.landscaper.gardener.cloud/deployitem"
 
-// world is what one test plays in: a deploy item with its ledger, and a client of its own.
+// world is what one test plays in: a deploy item with its inventory, and a client of its own.
 type world struct {
 	*plugintest.World
 
-	by     owner.Owner
-	client *target.Client
-	ledger map[object.Key]managedresource.ManagedResourceStatus
+	by        owner.Owner
+	client    *target.Client
+	inventory map[object.Key]managedresource.ManagedResourceStatus
 }
 
 func newWorld(t *testing.T) *world {
@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// in returns the world of a subtest: the same namespace and deploy item, but a client and a ledger of its own.
+// in returns the world of a subtest: the same namespace and deploy item, but a client and an inventory of its own.
 func (w *world) in(t *testing.T) *world {
 	t.Helper()
 	sub := &world{World: w.In(t)}
@@ -58,7 +58,7 @@ func (w *world) in(t *testing.T) *world {
 // beItem changes to another deploy item, which has applied nothing yet.
 func (w *world) beItem(name string) {
 	w.by = owner.Owner{Namespace: w.Namespace, Name: name, UpstreamLabel: upstreamLabel}
-	w.ledger = map[object.Key]managedresource.ManagedResourceStatus{}
+	w.inventory = map[object.Key]managedresource.ManagedResourceStatus{}
 }
 
 // plan returns the plan of the manifests, which have paths then.
@@ -83,14 +83,14 @@ func (w *world) mustPlan(manifests ...apply.Manifest) *apply.Plan {
 func (w *world) run(manifests ...apply.Manifest) (apply.Result, error) {
 	w.Helper()
 	plan := w.mustPlan(manifests...)
-	before := maps.Clone(w.ledger)
+	before := maps.Clone(w.inventory)
 	for _, item := range plan.Items() {
 		e := item.Entry()
 		e.Resource.UID = before[item.Key].Resource.UID
 		if known := before[item.Key].Applied; !item.Stale(known) {
 			e.Applied = known
 		}
-		w.ledger[item.Key] = e
+		w.inventory[item.Key] = e
 	}
 	result, err := apply.Run(w.Context(), w.client, plan, func(k object.Key) (managedresource.ManagedResourceStatus, bool) {
 		e, ok := before[k]
@@ -98,16 +98,16 @@ func (w *world) run(manifests ...apply.Manifest) (apply.Result, error) {
 	})
 	w.note(result.Applied)
 	for _, s := range result.Skipped {
-		delete(w.ledger, s.Key)
+		delete(w.inventory, s.Key)
 	}
 	return result, err
 }
 
 func (w *world) note(applied []apply.Applied) {
 	for _, a := range applied {
-		e := w.ledger[a.Key]
+		e := w.inventory[a.Key]
 		e.Resource.UID, e.Applied = a.Live.GetUID(), a.Memo
-		w.ledger[a.Key] = e
+		w.inventory[a.Key] = e
 	}
 }
 
@@ -129,7 +129,7 @@ func (w *world) mustRun(manifests ...apply.Manifest) apply.Result {
 func (w *world) diff(manifests ...apply.Manifest) []sdk.Change {
 	w.Helper()
 	changes, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), func(k object.Key) (managedresource.ManagedResourceStatus, bool) {
-		e, ok := w.ledger[k]
+		e, ok := w.inventory[k]
 		return e, ok
 	})
 	if err != nil {

@@ -30,8 +30,12 @@ type writer struct {
 	dryRun []string
 }
 
-func newWriter(client *target.Client, i *Item) writer {
-	return writer{objects: client.Objects(i.Mapping, i.Key.Namespace)}
+func newWriter(client *target.Client, i *Item, dry bool) writer {
+	w := writer{objects: client.Objects(i.Mapping, i.Key.Namespace)}
+	if dry {
+		return w.dry()
+	}
+	return w
 }
 
 // dry returns a writer whose requests change nothing.
@@ -44,14 +48,6 @@ func (w writer) get(ctx context.Context, i *Item) (*unstructured.Unstructured, e
 		return nil, nil //nolint:nilnil // see above
 	}
 	return live, err
-}
-
-// read is get, but for an object that was read ahead.
-func (w writer) read(ctx context.Context, i *Item, known *ahead) (*unstructured.Unstructured, error) {
-	if live := known.take(i.Key); live != nil {
-		return live, nil
-	}
-	return w.get(ctx, i)
 }
 
 // create creates the object. If it exists, server-side apply changes it, every other strategy fails.
@@ -181,12 +177,12 @@ func writtenOtherwise(live *unstructured.Unstructured) bool {
 	return false
 }
 
-// remove deletes the object if it is still what live is.
+// delete deletes the object if it is still what live is.
 //
 // What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It need not go before the
 // object: a StatefulSet cannot have a pod under a name that is still in use, and others can live with pods of two generations, as they do
 // during an update. Waiting for dependents would let the job hang on any of them, whoever has made it one.
-func (w writer) remove(ctx context.Context, live *unstructured.Unstructured) error {
+func (w writer) delete(ctx context.Context, live *unstructured.Unstructured) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	background := metav1.DeletePropagationBackground
 	return w.objects.Delete(ctx, live.GetName(), metav1.DeleteOptions{

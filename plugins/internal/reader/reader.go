@@ -103,7 +103,7 @@ func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource
 	if live == nil {
 		o.Missing = o.Name + " does not exist yet"
 	} else {
-		o.Seen.ResourceVersion = live.GetResourceVersion()
+		*o.Seen = watch.SeenOf(client, mapping, id.key(), live)
 	}
 	r.known[id] = o
 	return o, nil
@@ -134,9 +134,8 @@ func (r *Reader) List(
 		for i := range page.Items {
 			live := &page.Items[i]
 			id := identity{target: targetName, gvk: gvk, namespace: live.GetNamespace(), name: live.GetName()}
-			visit(Object{Name: id.String(), Live: live, Seen: &watch.Seen{
-				Client: client, Mapping: mapping, Key: id.key(), ResourceVersion: live.GetResourceVersion(),
-			}})
+			seen := watch.SeenOf(client, mapping, id.key(), live)
+			visit(Object{Name: id.String(), Live: live, Seen: &seen})
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return "", nil

@@ -24,8 +24,8 @@ type Status struct {
 
 // Account is what a deployer keeps about a deploy item, together with what is saved of it.
 type Account struct {
-	// Ledger has the objects of the item.
-	Ledger *Ledger
+	// Inventory has the objects of the item.
+	Inventory *Inventory
 
 	cluster  types.UID
 	drift    *managedresource.Drift
@@ -41,7 +41,7 @@ type Account struct {
 // first opportunity.
 func NewAccount(req *sdk.Request, stored Status, outdated bool, document func(Status) any) *Account {
 	a := &Account{
-		Ledger: NewLedger(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
+		Inventory: NewInventory(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
 		req: req, document: document,
 	}
 	if !outdated {
@@ -52,7 +52,7 @@ func NewAccount(req *sdk.Request, stored Status, outdated bool, document func(St
 
 // current is the provider status as it should be saved.
 func (a *Account) current() any {
-	status := Status{ManagedResources: a.Ledger.Entries(), Cluster: a.cluster, Drift: a.drift}
+	status := Status{ManagedResources: a.Inventory.Entries(), Cluster: a.cluster, Drift: a.drift}
 	if len(status.ManagedResources) == 0 {
 		status.ManagedResources = nil
 	}

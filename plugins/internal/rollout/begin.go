@@ -22,7 +22,7 @@ const reasonTargetChanged = "TargetChanged"
 // clusterKnown is for how long it is taken for known where a target leads.
 const clusterKnown = time.Minute
 
-// Begin finds out whether the target is still the cluster that the objects of the ledger are on, and makes the ledger
+// Begin finds out whether the target is still the cluster that the objects of the inventory are on, and makes the inventory
 // name them as the target does. namespace is where objects are that name none, see normalize. Until it has succeeded
 // nothing is known to be gone.
 func (j *Job) Begin(ctx context.Context, namespace string) error {
@@ -59,11 +59,11 @@ func (j *Job) checkCluster(ctx context.Context) error {
 	}
 }
 
-// normalize makes the ledger name its objects as the target does. Landscaper notes them as the manifests are written: a
+// normalize makes the inventory name its objects as the target does. Landscaper notes them as the manifests are written: a
 // cluster-scoped object may have a namespace there, and a namespaced one none. Such an object is in the given
 // namespace; empty for that of kubectl.
 func (j *Job) normalize(ctx context.Context, namespace string) error {
-	return j.Account.Ledger.Normalize(func(r managedresource.ObjectReference) (string, error) {
+	return j.Account.Inventory.Normalize(func(r managedresource.ObjectReference) (string, error) {
 		mapping, err := j.Client.MappingInAnyVersion(ctx, object.GVK(r.APIVersion, r.Kind), j.Began)
 		switch {
 		case target.ConcernsAll(ctx, err):

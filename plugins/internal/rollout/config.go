@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
@@ -133,17 +133,17 @@ func ValidateSchedule(schedule *managedresource.ContinuousReconcile, path *field
 // configuration. The rest of the configuration does not count, since a mistake in it must not prevent a deletion; one
 // in the groups does, because they may say that objects stay. So does an unknown field in them: without it a group may
 // take more than it was meant to.
-func ReadDeletionGroups(req *sdk.Request, strict bool) (remove.Groups, error) {
+func ReadDeletionGroups(req *sdk.Request, strict bool) (prune.Groups, error) {
 	document, unknown, err := decodeDeletionGroups(req.DeployItem.Spec.Config)
 	if err == nil && strict {
 		err = errors.Join(unknown...)
 	}
 	if err != nil {
-		return remove.Groups{}, sdk.ConfigurationError(ReasonInvalid, "spec.config: deletionGroups: %w", err)
+		return prune.Groups{}, sdk.ConfigurationError(ReasonInvalid, "spec.config: deletionGroups: %w", err)
 	}
-	groups, problems := remove.ParseGroups(document, field.NewPath("deletionGroups"))
+	groups, problems := prune.ParseGroups(document, field.NewPath("deletionGroups"))
 	if len(problems) > 0 {
-		return remove.Groups{}, sdk.ConfigurationError(ReasonInvalid, "spec.config: %s", Describe(problems))
+		return prune.Groups{}, sdk.ConfigurationError(ReasonInvalid, "spec.config: %s", Describe(problems))
 	}
 	return groups, nil
 }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// mostDrifted bounds the objects of a drift that are kept in the provider status, and mostFields the fields of
+	// maxDrifted bounds the objects of a drift that are kept in the provider status, and maxFields the fields of
 	// each.
-	mostDrifted, mostFields = 20, 20
+	maxDrifted, maxFields = 20, 20
 
 	reasonRepaired  = "Repaired"
 	reasonUnchanged = "Unchanged"
@@ -33,7 +33,7 @@ func (a *Account) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	for _, o := range driftedObjects(plan, found) {
 		drift.Objects = addDrifted(drift.Objects, o)
 	}
-	drift.Objects = drift.Objects[:min(len(drift.Objects), mostDrifted)]
+	drift.Objects = drift.Objects[:min(len(drift.Objects), maxDrifted)]
 	a.drift = drift
 }
 
@@ -75,7 +75,7 @@ func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedOb
 	slices.Sort(fields)
 	fields = slices.Compact(fields)
 	all[i].Missing = all[i].Missing || o.Missing
-	all[i].Fields = fields[:min(len(fields), mostFields)]
+	all[i].Fields = fields[:min(len(fields), maxFields)]
 	return all
 }
 
@@ -120,5 +120,5 @@ func describeDrift(objects []managedresource.DriftedObject) string {
 		}
 		texts = append(texts, fmt.Sprintf("%s: %s", key, strings.Join(o.Fields, ", ")))
 	}
-	return "repaired what had changed on the target: " + object.Enumerate(texts, "; ", mostListed)
+	return "repaired what had changed on the target: " + object.Enumerate(texts, "; ", maxListed)
 }

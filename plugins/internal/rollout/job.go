@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -45,8 +45,8 @@ const (
 	reasonLeft = "LeftOnTarget"
 )
 
-// mostListed bounds how many objects are named in a message about what is being waited for.
-const mostListed = 5
+// maxListed bounds how many objects are named in a message about what is being waited for.
+const maxListed = 5
 
 // Job is one call of a deployer. Its methods are the steps; each returns a response if the job cannot go on to the next
 // one in this call, and nil if it can.
@@ -76,19 +76,19 @@ func (j *Job) First() bool {
 // WarnOf tells which fields of the provider configuration were passed over.
 func (j *Job) WarnOf(unknown []string) {
 	if len(unknown) > 0 && j.First() {
-		j.Request.Warning(ReasonUnknownField, "spec.config: passed over: "+object.Enumerate(unknown, "; ", mostListed))
+		j.Request.Warning(ReasonUnknownField, "spec.config: passed over: "+object.Enumerate(unknown, "; ", maxListed))
 	}
 }
 
 // Apply notes the objects of the plan, saves the note, applies them and returns what became of them.
 func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sdk.Response, error) {
-	ledger := j.Account.Ledger
+	inventory := j.Account.Inventory
 	// What was known before decides whether an object is looked for or created at once.
-	before := NewLedger(ledger.Entries())
+	before := NewInventory(inventory.Entries())
 	due := 0 // objects that are new or were changed
 	for _, item := range plan.Items() {
-		ledger.Expect(item.Entry(), item.Stale)
-		if e, _ := ledger.Get(item.Key); e.Applied == "" {
+		inventory.Expect(item.Entry(), item.Stale)
+		if e, _ := inventory.Get(item.Key); e.Applied == "" {
 			due++
 		}
 	}
@@ -106,7 +106,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 		if entry, managed := before.Get(skipped.Key); managed && entry.Resource.UID != "" {
 			j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", skipped.Key, skipped.Why))
 		}
-		ledger.Gone(skipped.Key)
+		inventory.Gone(skipped.Key)
 	}
 	j.Account.NoteDrift(plan, result.Drift)
 	j.TellDrift(plan, result)
@@ -123,23 +123,23 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
-// NoteApplied puts on the ledger what was applied, with uids, memos, and the job for which it is done.
+// NoteApplied puts on the inventory what was applied, with uids, memos, and the job for which it is done.
 func (j *Job) NoteApplied(all []apply.Applied) {
 	for _, applied := range all {
-		before, _ := j.Account.Ledger.Get(applied.Key)
+		before, _ := j.Account.Inventory.Get(applied.Key)
 		reference := applied.Reference()
 		reference.UID = applied.Live.GetUID()
-		j.Account.Ledger.Applied(reference, applied.Memo)
+		j.Account.Inventory.Applied(reference, applied.Memo)
 		switch {
 		case !readiness.NeedNotStay(applied.Live):
-			j.Account.Ledger.Done(applied.Key, "")
+			j.Account.Inventory.Done(applied.Key, "")
 		case !j.IsDone(before) || before.Resource.UID != reference.UID:
-			j.Account.Ledger.Done(applied.Key, j.Request.JobID)
+			j.Account.Inventory.Done(applied.Key, j.Request.JobID)
 		}
 	}
 }
 
-// IsDone tells whether the object of an entry of the ledger is done for this job: it was in this one, or in another one
+// IsDone tells whether the object of an entry of the inventory is done for this job: it was in this one, or in another one
 // before it and nobody but hooks, such as a schedule, has asked for this one.
 func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 	return entry.DoneIn != "" && (entry.DoneIn == j.Request.JobID || hook.AskedFor(j.Request.DeployItem))
@@ -154,10 +154,10 @@ func (j *Job) NoteDone(items []*apply.Item) {
 
 // CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says.
 func (j *Job) CleanUp(
-	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d remove.Deletion,
+	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d prune.Deletion,
 ) (*sdk.Response, error) {
 	wanted := plan.Keys()
-	d.Entries, d.Spare = j.Account.Ledger.Without(wanted), wanted
+	d.Entries, d.Spare = j.Account.Inventory.Without(wanted), wanted
 	if len(d.Entries) == 0 {
 		return nil, nil //nolint:nilnil // see Job
 	}
@@ -169,14 +169,14 @@ func (j *Job) CleanUp(
 }
 
 // Remove deletes managed objects until they are gone.
-func (j *Job) Remove(ctx context.Context, step string, d remove.Deletion) (*sdk.Response, error) {
+func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.Response, error) {
 	j.Request.Progress(step, fmt.Sprintf("deleting objects: %d", len(d.Entries)))
-	result, err := remove.Run(ctx, j.Client, j.Deletion(d))
+	result, err := prune.Run(ctx, j.Client, j.Deletion(d))
 	for _, key := range result.Gone {
-		j.Account.Ledger.Gone(key)
+		j.Account.Inventory.Gone(key)
 	}
 	for _, left := range result.Left {
-		j.Account.Ledger.Gone(left.Key)
+		j.Account.Inventory.Gone(left.Key)
 		j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", left.Key, left.Why))
 	}
 	if err != nil {
@@ -189,7 +189,7 @@ func (j *Job) Remove(ctx context.Context, step string, d remove.Deletion) (*sdk.
 }
 
 // Deletion adds to a deletion what goes for all of the job's.
-func (j *Job) Deletion(d remove.Deletion) remove.Deletion {
+func (j *Job) Deletion(d prune.Deletion) prune.Deletion {
 	d.Owner, d.Lookup, d.AsOf = j.Owner, j.Lookup, j.Began
 	return d
 }
@@ -207,7 +207,7 @@ func (j *Job) CheckReadiness(
 		return j.End(), During(StepReadiness, &sdk.Error{
 			Codes:  []landscaper.ErrorCode{landscaper.ErrorNoRetry},
 			Reason: reasonFailed,
-			Err:    errors.New(object.Enumerate(verdict.Failed, "; ", mostListed)),
+			Err:    errors.New(object.Enumerate(verdict.Failed, "; ", maxListed)),
 		})
 	case err != nil:
 		return j.End(), During(StepReadiness, err)
@@ -218,12 +218,12 @@ func (j *Job) CheckReadiness(
 	}
 }
 
-// noteUndone strikes off the ledger that objects are done which have failed or may still do so: the next job is to try
+// noteUndone strikes off the inventory that objects are done which have failed or may still do so: the next job is to try
 // again, whoever asks for it.
 func (j *Job) noteUndone(applied []apply.Applied) {
 	for _, a := range applied {
 		if !readiness.IsComplete(a.Live) {
-			j.Account.Ledger.Done(a.Key, "")
+			j.Account.Inventory.Done(a.Key, "")
 		}
 	}
 }
@@ -265,7 +265,7 @@ func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response
 // Wait returns the response of a job that goes on, and tells what it waits for: prefix and things without "waiting
 // for", which the host says itself. A change of what was seen wakes the job.
 func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk.Response {
-	what := prefix + object.Enumerate(things, "; ", mostListed)
+	what := prefix + object.Enumerate(things, "; ", maxListed)
 	j.Request.Progress(step, "waiting for "+what)
 	j.Watches.Follow(nameOf(j.Request.DeployItem), seen)
 	res := sdk.WaitFor(what, pollAfter(j.Request, time.Now()))
@@ -292,9 +292,7 @@ func (j *Job) Done(exports map[string]any) *sdk.Response {
 func (j *Job) Seen(applied []apply.Applied) []watch.Seen {
 	seen := make([]watch.Seen, 0, len(applied))
 	for _, a := range applied {
-		seen = append(seen, watch.Seen{
-			Client: j.Client, Mapping: a.Mapping, Key: a.Key, ResourceVersion: a.Live.GetResourceVersion(),
-		})
+		seen = append(seen, watch.SeenOf(j.Client, a.Mapping, a.Key, a.Live))
 	}
 	return seen
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestNoLostWakeUp(t *testing.T) {
 				g.changeSomething()
 				time.Sleep(rand.N(100 * time.Millisecond))
 			}
-			last := g.versions(t.Context())
+			last := g.look(t.Context())
 			for i := range g.players {
 				w := &g.players[i]
 				g.Eventually(fmt.Sprintf("item %d to know %v (%s)", i, last, c.reason), func() bool {
@@ -69,7 +70,7 @@ type player struct {
 	woken chan struct{}
 
 	mu    sync.Mutex
-	known map[string]string
+	known map[string]Seen
 }
 
 // begin lets the items play until the test ends. Run begins again whenever the lifetime is over.
@@ -109,21 +110,15 @@ func (g *game) wake(_, name string) {
 func (g *game) play(ctx context.Context, i int) {
 	player := &g.players[i]
 	for {
-		versions := g.versions(ctx)
+		seen := g.look(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		var seen []Seen
-		for name, version := range versions {
-			s := g.absent(configMaps, name)
-			s.ResourceVersion = version
-			seen = append(seen, s)
-		}
 		player.mu.Lock()
-		player.known = versions
+		player.known = seen
 		player.mu.Unlock()
 		time.Sleep(rand.N(10 * time.Millisecond))
-		g.set.Follow(types.NamespacedName{Name: fmt.Sprintf("item%d", i)}, seen)
+		g.set.Follow(types.NamespacedName{Name: fmt.Sprintf("item%d", i)}, slices.Collect(maps.Values(seen)))
 		select {
 		case <-player.woken:
 		case <-ctx.Done():
@@ -132,21 +127,22 @@ func (g *game) play(ctx context.Context, i int) {
 	}
 }
 
-// versions returns the resource versions of all objects; empty for those that do not exist.
-func (g *game) versions(ctx context.Context) map[string]string {
-	versions := map[string]string{}
+// look returns all objects as they are.
+func (g *game) look(ctx context.Context) map[string]Seen {
+	seen := map[string]Seen{}
 	for o := range gameObjects {
-		current, err := g.Objects(configMaps.Resource).Get(ctx, objectName(o), metav1.GetOptions{})
+		name := objectName(o)
+		current, err := g.Objects(configMaps.Resource).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			versions[objectName(o)] = ""
+			seen[name] = g.absent(configMaps, name)
 		case err == nil:
-			versions[objectName(o)] = current.GetResourceVersion()
+			seen[name] = SeenOf(g.client, configMaps, g.absent(configMaps, name).Key, current)
 		case ctx.Err() == nil:
-			g.Errorf("get %s: %v", objectName(o), err)
+			g.Errorf("get %s: %v", name, err)
 		}
 	}
-	return versions
+	return seen
 }
 
 // changeSomething changes, creates or deletes an object, with the label of deploy items or without.

@@ -52,24 +52,13 @@ type told struct {
 func (t *told) Add(o any) error { return t.Update(o) }
 
 // Update implements cache.ReflectorStore.
-func (t *told) Update(o any) error {
-	return t.one(o, func(st *stream, name, version string) { st.versions[name] = version })
-}
+func (t *told) Update(o any) error { return t.one(o, true) }
 
 // Delete implements cache.ReflectorStore. The resource version is that of the deletion, so that it wakes nobody who has seen a later object
 // of that name.
-func (t *told) Delete(o any) error {
-	return t.one(o, func(st *stream, name, version string) {
-		delete(st.versions, name)
-		for f := range st.follows[name] {
-			if f.seen.ResourceVersion != "" && newer(version, f.seen.ResourceVersion) {
-				t.set.changedFor(f.item)
-			}
-		}
-	})
-}
+func (t *told) Delete(o any) error { return t.one(o, false) }
 
-func (t *told) one(o any, change func(st *stream, name, version string)) error {
+func (t *told) one(o any, exists bool) error {
 	metadata, ok := o.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return fmt.Errorf("expected the metadata of an object, but found a %T", o)
@@ -79,16 +68,20 @@ func (t *told) one(o any, change func(st *stream, name, version string)) error {
 	if t.ctx.Err() != nil {
 		return nil
 	}
-	change(t.stream, metadata.Name, metadata.ResourceVersion)
-	now := t.set.clock.Now()
+	t.stream.latest = metadata.ResourceVersion
+	if exists {
+		t.stream.versions[metadata.Name] = metadata.ResourceVersion
+	} else {
+		delete(t.stream.versions, metadata.Name)
+	}
 	for f := range t.stream.follows[metadata.Name] {
-		t.set.compare(f, now)
+		t.set.compare(f)
 	}
 	return nil
 }
 
 // Replace implements cache.ReflectorStore: these are all objects that there are.
-func (t *told) Replace(list []any, _ string) error {
+func (t *told) Replace(list []any, latest string) error {
 	versions := make(map[string]string, len(list))
 	for _, o := range list {
 		metadata, ok := o.(*metav1.PartialObjectMetadata)
@@ -102,17 +95,10 @@ func (t *told) Replace(list []any, _ string) error {
 	if t.ctx.Err() != nil {
 		return nil
 	}
-	before := t.stream.versions
-	t.stream.versions, t.stream.synced = versions, true
-	now := t.set.clock.Now()
-	for name, followers := range t.stream.follows {
-		_, was := before[name]
-		_, is := versions[name]
+	t.stream.versions, t.stream.latest, t.stream.synced = versions, latest, true
+	for _, followers := range t.stream.follows {
 		for f := range followers {
-			t.set.compare(f, now)
-			if was && !is && f.seen.ResourceVersion != "" {
-				t.set.changedFor(f.item)
-			}
+			t.set.compare(f)
 		}
 	}
 	return nil

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -23,8 +25,6 @@ const (
 
 	// grace is how long a watch goes on that nobody needs: the next call may need it again.
 	grace = 10 * time.Second
-	// doubt is how long a watch of labelled objects may lack a followed one, which was perhaps just created, before it is looked for by name.
-	doubt = time.Second
 	// expiry is how long an item follows objects that does not come again.
 	expiry = 15 * time.Minute
 	// sweepEvery is how often that is looked for.
@@ -40,6 +40,14 @@ type Seen struct {
 	Key     object.Key
 	// ResourceVersion of the object; empty if it did not exist.
 	ResourceVersion string
+	// Labelled says that the object had the label of deploy items, so that the watch that they share tells about it.
+	Labelled bool
+}
+
+// SeenOf returns what to watch of an object that exists.
+func SeenOf(client *target.Client, mapping target.Mapping, key object.Key, live metav1.Object) Seen {
+	_, labelled := live.GetLabels()[owner.Label]
+	return Seen{Client: client, Mapping: mapping, Key: key, ResourceVersion: live.GetResourceVersion(), Labelled: labelled}
 }
 
 // Set is what the deploy items of a plugin follow. It is safe for concurrent use.
@@ -122,7 +130,7 @@ func New(opts ...Option) *Set {
 
 // Follow says which objects a deploy item waits for, instead of those that it followed before; none ends that. It is woken once when one of
 // them is no longer as it was seen, even if that happened before. Then it is not woken again until it calls Follow, which it does whenever
-// it has looked. What it follows is forgotten after a quarter of an hour. Follow does not wait for a target.
+// it has read its objects. What it follows is forgotten after a quarter of an hour. Follow does not wait for a target.
 func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +149,7 @@ func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	for _, object := range seen {
 		f := &follow{item: i, seen: object}
 		i.follows = append(i.follows, f)
-		s.attach(f, now)
+		s.attach(f)
 	}
 	// Only now, so that no stream loses its last follower in between.
 	for _, f := range before {
@@ -202,13 +210,6 @@ func (s *Set) step(ctx context.Context, streams *sync.WaitGroup) (toWake []types
 			delete(s.changed, i)
 			i.woken, i.wokenAt = true, now
 			toWake = append(toWake, i.name)
-		}
-	}
-	for _, stream := range s.streams {
-		for f, since := range stream.doubtful {
-			if due(since.Add(doubt)) {
-				s.lookForByName(f, now)
-			}
 		}
 	}
 	for _, stream := range s.streams {

@@ -26,10 +26,10 @@ type stream struct {
 	key streamKey
 	// follows are the followers of each object, by its name.
 	follows map[string]map[*follow]struct{}
-	// doubtful are those whose object is not among the versions, though the stream has synced, with the time when that was found.
-	doubtful map[*follow]time.Time
-	// versions are the resource versions of the objects that there are, as far as synced says so.
+	// versions are the resource versions of the objects that there are, as far as synced says so, and latest is the last one that the
+	// stream has told of.
 	versions map[string]string
+	latest   string
 	synced   bool
 	// idleSince is when the last follower left.
 	idleSince time.Time
@@ -37,35 +37,28 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
+// keyOf returns the stream that tells about an object. One that is not there may come without the label, so it is watched by its name.
 func keyOf(seen Seen) streamKey {
 	key := streamKey{client: seen.Client, mapping: seen.Mapping}
 	if seen.Mapping.Namespaced {
 		key.namespace = seen.Key.Namespace
 	}
+	if !seen.Labelled || seen.ResourceVersion == "" {
+		key.name = seen.Key.Name
+	}
 	return key
 }
 
-// attach finds the stream that tells about an object, or makes it. An object that is not there may come without the label, so it is looked
-// for by its name.
-func (s *Set) attach(f *follow, now time.Time) {
-	labelled := keyOf(f.seen)
-	named := labelled
-	named.name = f.seen.Key.Name
-	key := labelled
-	if _, ok := s.streams[named]; ok || f.seen.ResourceVersion == "" {
-		key = named
-	}
-	s.attachTo(key, f, now)
-}
-
-func (s *Set) attachTo(key streamKey, f *follow, now time.Time) {
+// attach finds the stream that tells about an object, or makes it.
+func (s *Set) attach(f *follow) {
+	key := keyOf(f.seen)
 	st, ok := s.streams[key]
 	if !ok {
 		if s.perTarget[key.client] >= s.maxPerTarget {
 			return
 		}
 		s.perTarget[key.client]++
-		st = &stream{key: key, follows: map[string]map[*follow]struct{}{}, doubtful: map[*follow]time.Time{}, versions: map[string]string{}}
+		st = &stream{key: key, follows: map[string]map[*follow]struct{}{}, versions: map[string]string{}}
 		s.streams[key] = st
 	}
 	name := f.seen.Key.Name
@@ -75,7 +68,7 @@ func (s *Set) attachTo(key streamKey, f *follow, now time.Time) {
 	st.follows[name][f] = struct{}{}
 	f.stream = st
 	if st.synced {
-		s.compare(f, now)
+		s.compare(f)
 	}
 }
 
@@ -85,7 +78,6 @@ func (s *Set) detach(f *follow, now time.Time) {
 		return
 	}
 	f.stream = nil
-	delete(st.doubtful, f)
 	name := f.seen.Key.Name
 	delete(st.follows[name], f)
 	if len(st.follows[name]) == 0 {
@@ -126,42 +118,19 @@ func (s *Set) stop(streams *sync.WaitGroup) {
 	for _, st := range s.streams {
 		st.cancel, st.synced = nil, false
 		clear(st.versions)
-		clear(st.doubtful)
 	}
 }
 
-// compare wakes the follower of an object if that is not as it was seen.
-func (s *Set) compare(f *follow, now time.Time) {
-	st := f.stream
-	version, exists := st.versions[f.seen.Key.Name]
+// compare wakes the follower of an object if that is not as it was seen. One that a stream does not have is gone, unless the stream is behind
+// and will tell of it.
+func (s *Set) compare(f *follow) {
+	version, exists := f.stream.versions[f.seen.Key.Name]
 	switch {
-	case exists:
-		delete(st.doubtful, f)
-		if newer(version, f.seen.ResourceVersion) {
-			s.changedFor(f.item)
-		}
-	case f.seen.ResourceVersion == "":
-	case st.key.name != "":
+	case exists && newer(version, f.seen.ResourceVersion):
 		s.changedFor(f.item)
-	default:
-		if _, already := st.doubtful[f]; !already {
-			st.doubtful[f] = now
-			s.kickRun()
-		}
+	case !exists && f.seen.ResourceVersion != "" && !newer(f.seen.ResourceVersion, f.stream.latest):
+		s.changedFor(f.item)
 	}
-}
-
-// lookForByName moves a follower to a stream of its own: the object is gone, or has not the label. If the item is woken anyway, that is
-// for its next call to find out.
-func (s *Set) lookForByName(f *follow, now time.Time) {
-	if _, changed := s.changed[f.item]; changed || f.item.woken {
-		delete(f.stream.doubtful, f)
-		return
-	}
-	key := f.stream.key
-	key.name = f.seen.Key.Name
-	s.detach(f, now)
-	s.attachTo(key, f, now)
 }
 
 // newer tells whether a resource version is newer than the one that was seen. An API server that is behind tells older ones at first, which

@@ -104,9 +104,7 @@ func (w *world) follow(item string, seen ...Seen) {
 // seen is an object as it is.
 func (w *world) seen(m target.Mapping, name string) Seen {
 	w.Helper()
-	s := w.absent(m, name)
-	s.ResourceVersion = w.MustGet(m.Resource, name).GetResourceVersion()
-	return s
+	return SeenOf(w.client, m, w.absent(m, name).Key, w.MustGet(m.Resource, name))
 }
 
 // absent is an object that was not there.
@@ -180,14 +178,14 @@ func (w *world) mustNotHaveWoken() {
 	}
 }
 
-// waitForSync waits until so many streams tell what there is, and nothing is in doubt.
+// waitForSync waits until so many streams tell what there is.
 func (w *world) waitForSync(streams int) {
 	w.Helper()
 	w.Eventually(fmt.Sprintf("%d streams", streams), func() bool {
 		w.set.mu.Lock()
 		defer w.set.mu.Unlock()
 		for _, st := range w.set.streams {
-			if !st.synced || len(st.doubtful) > 0 {
+			if !st.synced {
 				return false
 			}
 		}

@@ -12,12 +12,12 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
-// secrecy hides in what the container says what it was given: what the deploy item says now, and, once it has said
+// redactor returns what hides, in what the container says, what it was given: what the deploy item says now, and, once it has said
 // something, what it said when the Pod was created, which is in the run's input.
-func (j *job) secrecy(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*secrecy.Secrecy, error) {
+func (j *job) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
 	var known given
 	known.addDocument(string(c.ImportValues), 0)
 	if t := j.request.Target; t != nil {
@@ -56,12 +56,12 @@ type given struct {
 }
 
 // hide returns what hides all that was added.
-func (g *given) hide() (*secrecy.Secrecy, error) {
+func (g *given) hide() (*redact.Redactor, error) {
 	document, err := json.Marshal([]any{g.names, g.values})
 	if err != nil {
 		return nil, fmt.Errorf("collect what is not to be told: %w", err)
 	}
-	return secrecy.New(document), nil
+	return redact.New(document), nil
 }
 
 // addText adds a text, and what stands in it. depth is how many texts it is in itself.

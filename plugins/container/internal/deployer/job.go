@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -144,7 +144,7 @@ func (j *job) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.
 	if err != nil {
 		return j.end(), j.explain(r.Place, stepRun, err)
 	}
-	hidden, err := j.secrecy(ctx, c, at, p)
+	hidden, err := j.redactor(ctx, c, at, p)
 	if err != nil {
 		return j.end(), err
 	}
@@ -247,7 +247,7 @@ func (j *job) noteGone(ctx context.Context, at *pod.Cluster) error {
 	if failure == nil {
 		failure = pod.Gone(r.Namespace, r.Name)
 	}
-	return j.note(ctx, outcomeOf(failure, result, secrecy.New(nil)))
+	return j.note(ctx, outcomeOf(failure, result, redact.New(nil)))
 }
 
 // wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for

@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -41,7 +41,7 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 }
 
 // podStatus is the state of a Pod and its containers. last is what was known before, nil if nothing.
-func podStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *secrecy.Secrecy) *v1alpha1.PodStatus {
+func podStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *redact.Redactor) *v1alpha1.PodStatus {
 	status := &v1alpha1.PodStatus{PodName: p.Name, LastRun: &p.CreationTimestamp}
 	if last != nil {
 		status.LastSuccessfulJobID = last.LastSuccessfulJobID
@@ -59,7 +59,7 @@ func podStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *secrecy.Secrecy)
 	return status
 }
 
-func containerStatus(c corev1.ContainerStatus, hidden *secrecy.Secrecy) v1alpha1.ContainerStatus {
+func containerStatus(c corev1.ContainerStatus, hidden *redact.Redactor) v1alpha1.ContainerStatus {
 	status := v1alpha1.ContainerStatus{State: c.State.DeepCopy(), Image: c.Image, ImageID: c.ImageID}
 	switch {
 	case status.State.Waiting != nil:
@@ -95,7 +95,7 @@ type outcome struct {
 }
 
 // outcomeOf is the outcome of a run that is over. failure is why it has failed, nil if it has not.
-func outcomeOf(failure *pod.Failure, result *pod.Result, hidden *secrecy.Secrecy) outcome {
+func outcomeOf(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor) outcome {
 	if failure == nil {
 		if _, err := readExports(result.Exports); err != nil {
 			return outcome{

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -20,8 +20,8 @@ import (
 // password is what the container was given.
 const password = "correct-horse-battery-staple"
 
-func hiding() *secrecy.Secrecy {
-	return secrecy.New(json.RawMessage(`{"password":"` + password + `"}`))
+func hiding() *redact.Redactor {
+	return redact.New(json.RawMessage(`{"password":"` + password + `"}`))
 }
 
 func TestLastLines(t *testing.T) {

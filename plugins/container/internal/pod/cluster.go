@@ -209,9 +209,9 @@ func (c *Cluster) RemoveRights(ctx context.Context, selector Selector) error {
 
 // Follow returns what to watch to hear of a Pod and its result.
 func (c *Cluster) Follow(p *corev1.Pod, result *Result) []watch.Seen {
-	return []watch.Seen{
-		c.seen("pods", "Pod", p.Name, p.ResourceVersion), c.seen("secrets", "Secret", result.Secret, result.ResourceVersion),
-	}
+	// Both have the same labels.
+	secret := metav1.ObjectMeta{Name: result.Secret, ResourceVersion: result.ResourceVersion, Labels: p.Labels}
+	return []watch.Seen{c.seen("pods", "Pod", &p.ObjectMeta), c.seen("secrets", "Secret", &secret)}
 }
 
 // FollowPods returns what to watch to hear of Pods that remain.
@@ -219,17 +219,13 @@ func (c *Cluster) FollowPods(r Remaining) []watch.Seen {
 	var all []watch.Seen
 	for _, o := range r {
 		if o.Kind == pods {
-			all = append(all, c.seen("pods", "Pod", o.Meta.Name, o.Meta.ResourceVersion))
+			all = append(all, c.seen("pods", "Pod", &o.Meta))
 		}
 	}
 	return all
 }
 
-func (c *Cluster) seen(resource, kind, name, version string) watch.Seen {
-	return watch.Seen{
-		Client:          c.Client,
-		Mapping:         target.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true},
-		Key:             object.Key{Kind: kind, Namespace: c.Namespace, Name: name},
-		ResourceVersion: version,
-	}
+func (c *Cluster) seen(resource, kind string, o metav1.Object) watch.Seen {
+	mapping := target.Mapping{Resource: corev1.SchemeGroupVersion.WithResource(resource), Namespaced: true}
+	return watch.SeenOf(c.Client, mapping, object.Key{Kind: kind, Namespace: c.Namespace, Name: o.GetName()}, o)
 }

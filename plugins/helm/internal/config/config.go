@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -41,7 +41,7 @@ type Config struct {
 	TakeOwnership bool
 	// UpdateStrategy, DeletionDuringUpdate are for objects without a release.
 	UpdateStrategy       managedresource.UpdateStrategy
-	DeletionDuringUpdate remove.Groups
+	DeletionDuringUpdate prune.Groups
 	Checks               readiness.Checks
 	// Exports are values that are read from objects, ValueExports those that are read from the chart's values. No key is there twice.
 	Exports      []export.Value

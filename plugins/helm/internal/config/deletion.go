@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -21,7 +21,7 @@ type Deletion struct {
 	// Uninstall are the options for a release. A Timeout of zero stands for that of the deploy item.
 	Uninstall helm.Options
 	// Groups are the steps for objects without a release.
-	Groups remove.Groups
+	Groups prune.Groups
 }
 
 // ReadDeletion reads what a deletion needs to know, and nothing else of the provider configuration: a mistake anywhere else, or that there

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 )
 
 func TestReadDeletion(t *testing.T) {
@@ -56,11 +56,11 @@ func TestReadDeletion(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
-			opaque := cmp.Comparer(func(remove.Groups, remove.Groups) bool { return true })
+			opaque := cmp.Comparer(func(prune.Groups, prune.Groups) bool { return true })
 			if diff := cmp.Diff(&tc.want, got, opaque); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
-			if hasGroups := !reflect.DeepEqual(remove.Groups{}, got.Groups); hasGroups != tc.groups {
+			if hasGroups := !reflect.DeepEqual(prune.Groups{}, got.Groups); hasGroups != tc.groups {
 				t.Errorf("%s: expected groups %t, but found %t", tc.reason, tc.groups, hasGroups)
 			}
 		})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -42,9 +42,9 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
 	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be mended at leisure.
-	_, p = remove.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
+	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
 	problems = append(problems, p...)
-	c.DeletionDuringUpdate, p = remove.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
+	c.DeletionDuringUpdate, p = prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
 	problems = append(problems, p...)
 	if len(problems) > 0 {
 		return nil, problems

@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -27,7 +27,7 @@ func (j *job) delete(ctx context.Context, d *config.Deletion) (*sdk.Response, er
 	case j.fromLandscaper() && d.HelmDeployment:
 		return j.uninstall(ctx, d.Release, d.Uninstall)
 	}
-	return j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: d.Groups, Entries: j.Account.Ledger.Entries()})
+	return j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Account.Inventory.Entries()})
 }
 
 // uninstall removes a release with its objects, and waits until they are gone.
@@ -42,8 +42,8 @@ func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Opt
 	switch decision.Action {
 	case release.Leave:
 		j.Request.Event(reasonLeft, fmt.Sprintf("release %s stays on the target: %s", nameOf(name), decision.Why))
-		for _, entry := range j.Account.Ledger.Entries() {
-			j.Account.Ledger.Gone(object.KeyOfReference(entry.Resource))
+		for _, entry := range j.Account.Inventory.Entries() {
+			j.Account.Inventory.Gone(object.KeyOfReference(entry.Resource))
 		}
 		j.forgetRelease()
 		return nil, nil //nolint:nilnil // see job
@@ -56,7 +56,7 @@ func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Opt
 	default:
 	}
 	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was interrupted, is left to do.
-	res, err := j.Remove(ctx, stepUninstall, remove.Deletion{Entries: j.Account.Ledger.Entries()})
+	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{Entries: j.Account.Inventory.Entries()})
 	if res == nil && err == nil {
 		j.forgetRelease()
 	}

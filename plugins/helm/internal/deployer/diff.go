@@ -19,7 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -60,7 +60,7 @@ func (j *job) diffObjects(ctx context.Context, c *config.Config, archive *charts
 	}
 	changes, err := j.diffRendered(ctx, c, rendered)
 	if err != nil {
-		return nil, secrecyOf(c, rendered).HideError(err)
+		return nil, redactorOf(c, rendered).HideError(err)
 	}
 	return changes, nil
 }
@@ -70,13 +70,13 @@ func (j *job) diffRendered(ctx context.Context, c *config.Config, rendered *helm
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Ledger.Get)
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Inventory.Get)
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
 	wanted := plan.Keys()
-	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
-		Groups: c.DeletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted, Kept: keptOfObjects,
+	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
+		Groups: c.DeletionDuringUpdate, Entries: j.Account.Inventory.Without(wanted), Spare: wanted, Kept: keptOfObjects,
 	}))
 	if err != nil {
 		return nil, rollout.During(rollout.StepCleanUp, err)
@@ -90,7 +90,7 @@ func (j *job) diffRelease(ctx context.Context, c *config.Config, archive *charts
 	if err != nil || !j.leaves(c) || slices.ContainsFunc(changes, func(change sdk.Change) bool { return change.Action == sdk.ActionFail }) {
 		return changes, err
 	}
-	ended, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{Entries: j.Account.Ledger.Entries()}))
+	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Account.Inventory.Entries()}))
 	if err != nil {
 		return nil, rollout.During(stepUninstall, err)
 	}

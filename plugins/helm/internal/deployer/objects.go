@@ -19,9 +19,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -45,14 +45,14 @@ func (j *job) reconcileObjects(ctx context.Context, c *config.Config, archive *c
 	j.chart = chartStatus(rendered.Chart, archive)
 	res, err := j.deployObjects(ctx, c, archive, rendered)
 	if err != nil {
-		return res, secrecyOf(c, rendered).HideError(err)
+		return res, redactorOf(c, rendered).HideError(err)
 	}
 	return res, nil
 }
 
-// secrecyOf returns what keeps values out of errors that are not Helm's.
-func secrecyOf(c *config.Config, rendered *helm.Result) *secrecy.Secrecy {
-	s := secrecy.New(c.Values)
+// redactorOf returns what keeps values out of errors that are not Helm's.
+func redactorOf(c *config.Config, rendered *helm.Result) *redact.Redactor {
+	s := redact.New(c.Values)
 	s.Publish(c.Release.Name, c.Release.Namespace)
 	for _, objects := range [][]helm.Object{rendered.Definitions, rendered.Objects} {
 		for _, o := range objects {
@@ -74,7 +74,7 @@ func (j *job) deployObjects(
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, remove.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, applied)
@@ -249,7 +249,7 @@ func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 // makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made,
 // another deploy item of the same namespace for example, is theirs.
 func (j *job) makesNamespace(ctx context.Context, name string) (bool, error) {
-	if _, known := j.Account.Ledger.Get(object.KeyOf(namespaceObject(name))); known {
+	if _, known := j.Account.Inventory.Get(object.KeyOf(namespaceObject(name))); known {
 		return true, nil
 	}
 	_, err := j.Client.Metadata(namespaces, "").Get(ctx, name, metav1.GetOptions{})

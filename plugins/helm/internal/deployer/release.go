@@ -14,8 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -53,7 +53,7 @@ func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *c
 		return res, err
 	}
 	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left to do.
-	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, remove.Deletion{Kept: kept}); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, prune.Deletion{Kept: kept}); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, objects.applied)
@@ -261,7 +261,7 @@ func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Objec
 	}
 	for _, item := range plan.Items() {
 		// What Helm will write is not known to be what was written: the memo is made anew.
-		j.Account.Ledger.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
+		j.Account.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
 	return objects, j.Account.Save(ctx)
 }
@@ -287,8 +287,8 @@ func (j *job) noteGone(found *releaseObjects) (others []string) {
 			others = append(others, item.Key.String())
 			continue
 		}
-		j.Account.Ledger.Applied(item.Reference(), item.MemoOfManifest())
-		j.Account.Ledger.Done(item.Key, j.Request.JobID)
+		j.Account.Inventory.Applied(item.Reference(), item.MemoOfManifest())
+		j.Account.Inventory.Done(item.Key, j.Request.JobID)
 		j.NoteDone([]*apply.Item{item})
 	}
 	return others
@@ -321,24 +321,14 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 		return nil, err
 	}
 	plan.Done = j.IsDone
-	observed, err := apply.Observe(ctx, j.Client, plan, j.Account.Ledger.Get, helmSelector)
+	result, err := apply.Observe(ctx, j.Client, plan, j.Account.Inventory.Get, helmSelector)
 	if err != nil {
 		return nil, err
 	}
-	found := &releaseObjects{plan: plan}
-	for _, o := range observed {
-		if o.Drift != nil {
-			found.drift = append(found.drift, *o.Drift)
-		}
-		switch {
-		case o.Done:
-			j.NoteDone([]*apply.Item{o.Item})
-			found.gone = append(found.gone, o.Key)
-		case o.Live == nil:
-			found.missing = append(found.missing, o.Item)
-		default:
-			found.applied = append(found.applied, apply.Applied{Item: o.Item, Live: o.Live, Memo: o.Memo})
-		}
+	found := &releaseObjects{plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift}
+	j.NoteDone(result.Done)
+	for _, item := range result.Done {
+		found.gone = append(found.gone, item.Key)
 	}
 	return found, nil
 }

@@ -184,8 +184,8 @@ func (o *operation) prepare() (*chart.Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.secrecy.Publish(c.Name(), c.Metadata.Version, c.Metadata.AppVersion)
-	o.secrecy.Publish(pathsOf(c)...)
+	o.redactor.Publish(c.Name(), c.Metadata.Version, c.Metadata.AppVersion)
+	o.redactor.Publish(pathsOf(c)...)
 	other, err := load(files)
 	if err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err err
 // learn keeps what Secrets hold out of texts.
 func (o *operation) learn(objects []helm.Object) {
 	for _, object := range objects {
-		o.secrecy.LearnObject(object.JSON)
+		o.redactor.LearnObject(object.JSON)
 	}
 }
 

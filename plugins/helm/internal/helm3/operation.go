@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/secrecy"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
 // step is how far an operation has come.
@@ -36,7 +36,7 @@ const (
 type operation struct {
 	req      *helm.Request
 	listener *listener
-	secrecy  *secrecy.Secrecy
+	redactor *redact.Redactor
 	// ctx ends with the call, or when it takes too long to render. Its cause says which.
 	ctx   context.Context
 	stop  context.CancelCauseFunc
@@ -65,8 +65,8 @@ type operation struct {
 
 // newOperation makes the clients that Helm needs as well. It sends no request.
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
-	o := &operation{req: req, listener: &listener{observer: observer}, secrecy: secrecy.New(req.Values)}
-	o.secrecy.Publish(req.Release.Name, req.Release.Namespace)
+	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
+	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
 	ended, stop := context.WithCancelCause(ctx)
 	o.ctx, o.stop = ended, stop
 	o.timer = time.AfterFunc(req.Limits.RenderTime, func() {
@@ -127,7 +127,7 @@ func (o *operation) progress(step, format string, args ...any) {
 		o.lines = nil
 	}
 	o.mu.Unlock()
-	message := o.secrecy.Hide(fmt.Sprintf(format, args...))
+	message := o.redactor.Hide(fmt.Sprintf(format, args...))
 	o.listener.call(func(observer helm.Observer) { observer.Progress(step, message) })
 }
 
@@ -161,7 +161,7 @@ func (o *operation) logSteps(format string, args ...any) {
 
 // text makes one line without values of a text.
 func (o *operation) text(text string, most int) string {
-	text = o.secrecy.Hide(strings.Join(strings.Fields(text), " "))
+	text = o.redactor.Hide(strings.Join(strings.Fields(text), " "))
 	if len(text) <= most {
 		return text
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -26,7 +26,7 @@ type config struct {
 	manifests            []apply.Manifest
 	checks               readiness.Checks
 	exports              []export.Value
-	deletionDuringUpdate remove.Groups
+	deletionDuringUpdate prune.Groups
 	// unknown are the fields that were passed over, as texts for people.
 	unknown []string
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -76,7 +76,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, remove.Deletion{Groups: config.deletionDuringUpdate}); res != nil || err != nil {
+	if res, err := j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: config.deletionDuringUpdate}); res != nil || err != nil {
 		return res, err
 	}
 	if res, err := j.CheckReadiness(ctx, config.checks, applied); res != nil || err != nil {
@@ -98,7 +98,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
-	if len(account.Ledger.Entries()) == 0 {
+	if len(account.Inventory.Entries()) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
 	groups, err := rollout.ReadDeletionGroups(req, d.settings.Strict)
@@ -109,7 +109,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	res, err := j.Remove(ctx, rollout.StepDelete, remove.Deletion{Groups: groups, Entries: j.Account.Ledger.Entries()})
+	res, err := j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: groups, Entries: j.Account.Inventory.Entries()})
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
 	}
@@ -130,13 +130,13 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Ledger.Get)
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Inventory.Get)
 	if err != nil {
 		return nil, rollout.During(rollout.StepApply, err)
 	}
 	wanted := plan.Keys()
-	removed, err := remove.Diff(ctx, j.Client, j.Deletion(remove.Deletion{
-		Groups: config.deletionDuringUpdate, Entries: j.Account.Ledger.Without(wanted), Spare: wanted,
+	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
+		Groups: config.deletionDuringUpdate, Entries: j.Account.Inventory.Without(wanted), Spare: wanted,
 	}))
 	if err != nil {
 		return nil, rollout.During(rollout.StepCleanUp, err)

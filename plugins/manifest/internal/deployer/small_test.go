@@ -36,7 +36,7 @@ func TestReadAccount(t *testing.T) {
 			if c.fails {
 				return
 			}
-			if got := len(a.Ledger.Entries()); got != c.entries {
+			if got := len(a.Inventory.Entries()); got != c.entries {
 				t.Errorf("%s: expected %d entries, but found %d", c.reason, c.entries, got)
 			}
 			if a.Unsaved() != nil {

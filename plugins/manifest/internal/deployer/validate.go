@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
 	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
@@ -34,9 +34,9 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
 	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be mended at leisure.
-	_, p = remove.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
+	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
 	problems = append(problems, p...)
-	groups, p := remove.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
+	groups, p := prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
 	c.deletionDuringUpdate, problems = groups, append(problems, p...)
 	if len(problems) > 0 {
 		return nil, problems

@@ -1,4 +1,4 @@
-// Package remove deletes objects from a target cluster, group by group and without waiting.
+// Package prune deletes objects from a target cluster, group by group and without waiting.
 //
 // # Groups
 //
@@ -17,16 +17,15 @@
 //
 // # Requests
 //
-// An object costs a GET, a DELETE and a GET; one that is being deleted already costs one GET per look. The first GET cannot be saved: only
+// An object costs a GET, a DELETE and a GET; one that is being deleted already costs one GET per call. The first GET cannot be saved: only
 // the object itself tells to whom it belongs by now. But where there are more than a few objects of a kind in a namespace, a list of their
-// metadata takes the place of the first GETs, and all their looks while they are being deleted cost one list.
-package remove
+// metadata takes the place of the first GETs, and each call while they are being deleted costs one list.
+package prune
 
 import (
 	"context"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,13 +34,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
-)
-
-const (
-	// fieldManager is the name under which objects are changed before they are deleted.
-	fieldManager = "pergola"
-	// concurrency bounds how many objects are worked on at once, per call.
-	concurrency = 8
 )
 
 // Deletion is what is to be deleted.
@@ -121,17 +113,4 @@ func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error)
 		return result, err
 	}
 	return result, nil
-}
-
-// each does work for the numbers below n, several at once, and returns when all is done.
-func each(n int, work func(i int)) {
-	var workers errgroup.Group
-	workers.SetLimit(concurrency)
-	for i := range n {
-		workers.Go(func() error {
-			work(i)
-			return nil
-		})
-	}
-	_ = workers.Wait() // work has no error
 }

@@ -1,4 +1,4 @@
-package remove
+package prune
 
 import (
 	"slices"
@@ -39,13 +39,6 @@ type resource struct {
 	names, namespaces []string
 }
 
-// subject is what decides on the group of an object.
-type subject struct {
-	object.Key
-
-	namespaced bool
-}
-
 var predefinedTypes = []managedresource.PredefinedResourceGroupType{
 	managedresource.PredefinedNamespaced, managedresource.PredefinedClusterScoped,
 	managedresource.PredefinedCRDs, managedresource.PredefinedEmpty,
@@ -80,21 +73,10 @@ func ParseGroups(groups []managedresource.DeletionGroup, path *field.Path) (Grou
 
 func parsePredefined(g managedresource.PredefinedResourceGroup, path *field.Path) (group, field.ErrorList) {
 	var problems field.ErrorList
-	switch {
-	case g.Type == "":
-		problems = append(problems, field.Required(path.Child("type"), "expected one of "+join(predefinedTypes)))
-	case !slices.Contains(predefinedTypes, g.Type):
+	if !slices.Contains(predefinedTypes, g.Type) {
 		problems = append(problems, field.NotSupported(path.Child("type"), g.Type, predefinedTypes))
 	}
 	return group{path: path, predefined: g.Type, force: g.ForceDelete}, problems
-}
-
-func join[T ~string](texts []T) string {
-	var all []string
-	for _, t := range texts {
-		all = append(all, string(t))
-	}
-	return strings.Join(all, ", ")
 }
 
 func parseCustom(g managedresource.CustomResourceGroup, path *field.Path) (group, field.ErrorList) {
@@ -161,30 +143,30 @@ func (g Groups) orDefault() []group {
 }
 
 // place returns the index of the first group that takes an object, or -1.
-func place(groups []group, s subject) int {
-	return slices.IndexFunc(groups, func(g group) bool { return g.takes(s) })
+func place(groups []group, key object.Key, namespaced bool) int {
+	return slices.IndexFunc(groups, func(g group) bool { return g.takes(key, namespaced) })
 }
 
 // takes tells whether a managed object fits in the group. What is managed is on the deploy item's own Target.
-func (g group) takes(s subject) bool {
-	crd := object.IsCRD(s.Group, s.Kind)
+func (g group) takes(key object.Key, namespaced bool) bool {
+	crd := object.IsCRD(key.Group, key.Kind)
 	switch {
 	case g.target != "":
 		return false
 	case g.predefined == managedresource.PredefinedNamespaced:
-		return s.namespaced
+		return namespaced
 	case g.predefined == managedresource.PredefinedClusterScoped:
-		return !s.namespaced && !crd
+		return !namespaced && !crd
 	case g.predefined == managedresource.PredefinedCRDs:
 		return crd
 	default:
-		return slices.ContainsFunc(g.resources, func(r resource) bool { return r.matches(s) })
+		return slices.ContainsFunc(g.resources, func(r resource) bool { return r.matches(key) })
 	}
 }
 
-func (r resource) matches(s subject) bool {
+func (r resource) matches(key object.Key) bool {
 	allows := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-	return r.isKind(s.Group, s.Kind) && allows(r.names, s.Name) && allows(r.namespaces, s.Namespace)
+	return r.isKind(key.Group, key.Kind) && allows(r.names, key.Name) && allows(r.namespaces, key.Namespace)
 }
 
 // isKind compares names of a kind. The usual plural is recognised without the API server, which may not be able to tell.

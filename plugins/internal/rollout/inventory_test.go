@@ -25,7 +25,7 @@ func key(name string) object.Key {
 	return object.Key{Group: "g", Kind: "A", Namespace: "n", Name: name}
 }
 
-func TestLedger(t *testing.T) {
+func TestInventory(t *testing.T) {
 	t.Parallel()
 	// What an expectation says of these counts for nothing.
 	expected := func(apiVersion, name string) managedresource.ManagedResourceStatus {
@@ -36,32 +36,32 @@ func TestLedger(t *testing.T) {
 	old := []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", "memo"), entry("g/v1", "b", "2", "memo")}
 	for name, c := range map[string]struct {
 		reason string
-		do     func(*rollout.Ledger)
+		do     func(*rollout.Inventory)
 		want   []managedresource.ManagedResourceStatus
 	}{
 		"expect the same": {
 			reason: "what is known of an object stays, also in another version of its API",
-			do:     func(l *rollout.Ledger) { l.Expect(expected("g/v2", "a"), same) },
+			do:     func(l *rollout.Inventory) { l.Expect(expected("g/v2", "a"), same) },
 			want:   []managedresource.ManagedResourceStatus{entry("g/v2", "a", "1", "memo"), entry("g/v1", "b", "2", "memo")},
 		},
 		"expect another": {
 			reason: "what was applied is not known any more, the uid is",
-			do:     func(l *rollout.Ledger) { l.Expect(expected("g/v1", "a"), stale) },
+			do:     func(l *rollout.Inventory) { l.Expect(expected("g/v1", "a"), stale) },
 			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", "memo")},
 		},
 		"expect a new one": {
 			reason: "the entry comes before the object",
-			do:     func(l *rollout.Ledger) { l.Expect(expected("g/v1", "c"), stale) },
+			do:     func(l *rollout.Inventory) { l.Expect(expected("g/v1", "c"), stale) },
 			want:   append(old[:2:2], entry("g/v1", "c", "", "")),
 		},
 		"applied": {
 			reason: "a new instance replaces the old one",
-			do:     func(l *rollout.Ledger) { l.Applied(reference("g/v1", "a", "9"), "new") },
+			do:     func(l *rollout.Inventory) { l.Applied(reference("g/v1", "a", "9"), "new") },
 			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "9", "new"), entry("g/v1", "b", "2", "memo")},
 		},
 		"gone": {
 			reason: "only what was seen gone is forgotten, and the rest can still be found",
-			do: func(l *rollout.Ledger) {
+			do: func(l *rollout.Inventory) {
 				l.Gone(key("a"))
 				l.Gone(key("unknown"))
 				l.Applied(reference("g/v1", "b", "3"), "new")
@@ -71,7 +71,7 @@ func TestLedger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := rollout.NewLedger(old)
+			l := rollout.NewInventory(old)
 			c.do(l)
 			if diff := cmp.Diff(c.want, l.Entries()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
@@ -82,7 +82,7 @@ func TestLedger(t *testing.T) {
 
 func TestWithout(t *testing.T) {
 	t.Parallel()
-	l := rollout.NewLedger([]managedresource.ManagedResourceStatus{
+	l := rollout.NewInventory([]managedresource.ManagedResourceStatus{
 		entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", ""), entry("g/v2", "b", "3", ""),
 	})
 	want := []managedresource.ManagedResourceStatus{entry("g/v2", "b", "3", "")}

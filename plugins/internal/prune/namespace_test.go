@@ -1,4 +1,4 @@
-package remove_test
+package prune_test
 
 import (
 	"fmt"

@@ -1,14 +1,13 @@
-package remove
+package prune
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -30,17 +29,15 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 		for _, f := range s.failures {
 			changes = append(changes, sdk.Change{Object: f.what, Action: sdk.ActionFail, Note: f.err.Error()})
 		}
-		of := make([]*sdk.Change, len(s.items))
-		each(len(s.items), func(i int) { of[i] = s.items[i].diff(ctx, client, d) })
 		shown := d.spared()
-		for i, change := range of {
+		for i, change := range apply.Each(s.items, func(it item) *sdk.Change { return it.diff(ctx, client, d) }) {
 			if change != nil {
 				changes = append(changes, *change)
 				shown[s.items[i].key] = true
 			}
 		}
 		if s.group.all {
-			changes = append(changes, s.diffUnmanaged(ctx, finder{client: client, group: s.group, asOf: d.AsOf, spared: shown})...)
+			changes = append(changes, s.diffUnmanaged(ctx, &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown})...)
 		}
 	}
 	for _, l := range sorted.left {
@@ -57,7 +54,7 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 		change.Note = err.Error()
 		return change
 	}
-	live, err := it.objects(client).Get(ctx, it.key.Name, metav1.GetOptions{})
+	live, err := client.Objects(it.mapping, it.key.Namespace).Get(ctx, it.key.Name, metav1.GetOptions{})
 	if err != nil && (notServed(err) || ignoreGone(err) == nil) {
 		return nil
 	}
@@ -67,39 +64,25 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 	}
 	next, why := it.next(live, d, preparation)
 	switch next {
-	case moveForget:
+	case actionForget:
 		return nil
-	case moveLeave:
+	case actionLeave:
 		change.Action, change.Note = sdk.ActionKeep, why
 		return change
-	case movePrepare:
+	case actionPrepare:
 		change.Note = "after it was changed by annotateBeforeDelete and patchBeforeDelete"
-	case moveStrip:
+	case actionStrip:
 		change.Note = "its finalizers are removed, since it is being deleted already: " + strings.Join(live.GetFinalizers(), ", ")
-	case moveWait:
+	case actionWait:
 		change.Note = strings.Join(append(circumstances(live), obstacles(live)...), "; ")
-	case moveDelete:
+	case actionDelete:
 	}
-	document, err := json.Marshal(withoutBookkeeping(live).Object)
-	if err != nil {
-		change.Note = err.Error()
-		return change
-	}
-	change.Action, change.Before = sdk.ActionDelete, document
+	change.Action, change.Before = sdk.ActionDelete, apply.Document(live)
 	return change
 }
 
-// withoutBookkeeping returns an object without the metadata that say nothing about what would be lost with it.
-func withoutBookkeeping(live *unstructured.Unstructured) *unstructured.Unstructured {
-	shown := live.DeepCopy()
-	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
-		unstructured.RemoveNestedField(shown.Object, "metadata", name)
-	}
-	return shown
-}
-
 // diffUnmanaged returns what a group with deleteAllResources would delete besides the managed objects.
-func (s step) diffUnmanaged(ctx context.Context, f finder) []sdk.Change {
+func (s step) diffUnmanaged(ctx context.Context, f *finder) []sdk.Change {
 	const unmanaged = "not managed by this deploy item, but the deletion group has deleteAllResources"
 	if s.group.target != "" {
 		var changes []sdk.Change
@@ -113,16 +96,18 @@ func (s step) diffUnmanaged(ctx context.Context, f finder) []sdk.Change {
 		return changes
 	}
 	var changes []sdk.Change
-	failures := f.find(ctx, func(found page) bool {
-		for i := range found.objects {
-			changes = append(changes, sdk.Change{Object: found.key(i).String(), Action: sdk.ActionDelete, Note: unmanaged})
+	for page := range f.all(ctx) {
+		for i := range page.objects {
+			changes = append(changes, sdk.Change{Object: page.key(&page.objects[i]).String(), Action: sdk.ActionDelete, Note: unmanaged})
 		}
-		return len(changes) < pageSize
-	})
+		if len(changes) >= pageSize {
+			break
+		}
+	}
 	if len(changes) >= pageSize {
 		changes = append(changes, sdk.Change{Object: "more objects of " + s.group.path.String(), Action: sdk.ActionDelete, Note: unmanaged})
 	}
-	for _, failed := range failures {
+	for _, failed := range f.failures {
 		changes = append(changes, sdk.Change{Object: failed.what, Action: sdk.ActionFail, Note: failed.err.Error()})
 	}
 	return changes

@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,10 +43,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 					if !strings.HasSuffix(r.URL.Path, "/configmaps") {
 						return nil, nil
 					}
-					return &http.Response{
-						StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-						Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)),
-					}, nil
+					return forbidden(r), nil
 				})
 			},
 		},

@@ -1,4 +1,4 @@
-package remove
+package prune
 
 import (
 	"encoding/json"
@@ -42,7 +42,7 @@ func TestParseGroups(t *testing.T) {
 			reason: "problems of all groups are reported at once",
 			groups: `[{"predefinedResourceGroup":{}},{"predefinedResourceGroup":{"type":"CRDs"}}]`,
 			problems: []string{
-				"groups[0].predefinedResourceGroup.type: Required value: expected one of namespaced-resources, cluster-scoped-resources, crds, empty",
+				`groups[0].predefinedResourceGroup.type: Unsupported value: "": supported values: "namespaced-resources", "cluster-scoped-resources", "crds", "empty"`,
 				`groups[1].predefinedResourceGroup.type: Unsupported value: "CRDs": supported values: "namespaced-resources", "cluster-scoped-resources", "crds", "empty"`,
 			},
 		},
@@ -128,7 +128,7 @@ func TestPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := place(parse(t, c.groups).orDefault(), c.subject); got != c.want {
+			if got := place(parse(t, c.groups).orDefault(), c.subject.key, c.subject.namespaced); got != c.want {
 				t.Errorf("%s: expected group %d, but found %d", c.reason, c.want, got)
 			}
 		})
@@ -149,6 +149,12 @@ func TestBelongsToCluster(t *testing.T) {
 			t.Errorf("%s: expected %t, but found %t", key, want, got)
 		}
 	}
+}
+
+// subject is what decides on the group of an object.
+type subject struct {
+	key        object.Key
+	namespaced bool
 }
 
 func parse(t interface{ Fatal(args ...any) }, document string) Groups {
@@ -193,9 +199,9 @@ func TestEachObjectIsTakenOnce(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems.ToAggregate())
 		}
-		s := subject{object.Key{
+		s := object.Key{
 			Kind: rapid.SampledFrom(kinds).Draw(t, "object"), Namespace: values.Draw(t, "namespace"), Name: values.Draw(t, "name"),
-		}, true}
+		}
 
 		want := slices.IndexFunc(list, func(g managedresource.DeletionGroup) bool {
 			if p := g.PredefinedResourceGroup; p != nil {
@@ -206,8 +212,8 @@ func TestEachObjectIsTakenOnce(t *testing.T) {
 				(len(r.Names) == 0 || slices.Contains(r.Names, s.Name)) &&
 				(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, s.Namespace))
 		})
-		if got := place(groups.orDefault(), s); got != want {
-			t.Errorf("expected %s in group %d, but found %d of %+v", s.Key, want, got, list)
+		if got := place(groups.orDefault(), s, true); got != want {
+			t.Errorf("expected %s in group %d, but found %d of %+v", s, want, got, list)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package remove_test
+package prune_test
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -176,7 +176,7 @@ func (w *world) mustBe(state string, entries ...entry) {
 }
 
 // groups parses groups from JSON; the empty text stands for none.
-func (w *world) groups(document string) remove.Groups {
+func (w *world) groups(document string) prune.Groups {
 	w.Helper()
 	var list []managedresource.DeletionGroup
 	if document != "" {
@@ -184,27 +184,27 @@ func (w *world) groups(document string) remove.Groups {
 			w.Fatal(err)
 		}
 	}
-	groups, problems := remove.ParseGroups(list, field.NewPath("deletionGroups"))
+	groups, problems := prune.ParseGroups(list, field.NewPath("deletionGroups"))
 	if len(problems) > 0 {
 		w.Fatal(problems.ToAggregate())
 	}
 	return groups
 }
 
-func (w *world) deletion(groups string, entries ...entry) remove.Deletion {
+func (w *world) deletion(groups string, entries ...entry) prune.Deletion {
 	w.Helper()
-	return remove.Deletion{
+	return prune.Deletion{
 		Groups: w.groups(groups), Entries: entries, Owner: w.owner, Lookup: w.lookup, AsOf: time.Now(),
 	}
 }
 
-func (w *world) run(d remove.Deletion) (remove.Result, error) {
+func (w *world) run(d prune.Deletion) (prune.Result, error) {
 	w.Helper()
-	return remove.Run(w.Context(), w.client, d)
+	return prune.Run(w.Context(), w.client, d)
 }
 
 // mustRun is like run for a deletion without errors.
-func (w *world) mustRun(d remove.Deletion) remove.Result {
+func (w *world) mustRun(d prune.Deletion) prune.Result {
 	w.Helper()
 	result, err := w.run(d)
 	if err != nil {
@@ -214,7 +214,7 @@ func (w *world) mustRun(d remove.Deletion) remove.Result {
 }
 
 // mustFinish is like mustRun for a deletion that is complete with this call.
-func (w *world) mustFinish(d remove.Deletion) remove.Result {
+func (w *world) mustFinish(d prune.Deletion) prune.Result {
 	w.Helper()
 	result := w.mustRun(d)
 	if len(result.Waiting) > 0 {
@@ -227,7 +227,7 @@ func (w *world) mustFinish(d remove.Deletion) remove.Result {
 }
 
 // mustWaitFor checks that there is one text about what is waited for, with these parts.
-func (w *world) mustWaitFor(result remove.Result, parts ...string) {
+func (w *world) mustWaitFor(result prune.Result, parts ...string) {
 	w.Helper()
 	if len(result.Waiting) != 1 {
 		w.Fatalf("expected one object to be waited for, but found %q", result.Waiting)
@@ -239,7 +239,7 @@ func (w *world) mustWaitFor(result remove.Result, parts ...string) {
 	}
 }
 
-func gone(result remove.Result) []string {
+func gone(result prune.Result) []string {
 	var keys []string
 	for _, key := range result.Gone {
 		keys = append(keys, key.String())
@@ -248,7 +248,7 @@ func gone(result remove.Result) []string {
 	return keys
 }
 
-func left(result remove.Result) []string {
+func left(result prune.Result) []string {
 	var texts []string
 	for _, l := range result.Left {
 		texts = append(texts, l.Key.String()+": "+l.Why)

@@ -1,4 +1,4 @@
-package remove_test
+package prune_test
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -240,7 +240,7 @@ func TestVersionIsNotServedAnyMore(t *testing.T) {
 		_, err := w.in(v1, w.Namespace).List(t.Context(), metav1.ListOptions{})
 		return apierrors.IsNotFound(err)
 	})
-	var result remove.Result
+	var result prune.Result
 	w.Eventually("the deletion to be complete", func() bool {
 		result = w.mustRun(w.deletion("", e))
 		return len(result.Waiting) == 0
@@ -307,7 +307,7 @@ func TestSeenIsWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAppliedObjectIsNoOrphan: what was applied may be on the ledger by another name, without its uid, as by another group that serves it.
+// TestAppliedObjectIsNoOrphan: what was applied may be on the inventory by another name, without its uid, as by another group that serves it.
 func TestAppliedObjectIsNoOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,4 +1,4 @@
-package remove
+package prune
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // sorted are the entries of a deletion by what is to become of them.
@@ -35,7 +35,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 	}
 	for _, entry := range d.Entries {
 		key := object.KeyOfReference(entry.Resource)
-		if entry.Policy == managedresource.PolicyKeep && d.Kept == nil || entry.Policy == managedresource.PolicyIgnore {
+		if rule := apply.RuleOf(entry.Policy); !rule.Deleted && (d.Kept == nil || !rule.Managed) {
 			result.left = append(result.left, Left{key, "policy " + string(entry.Policy)})
 			continue
 		}
@@ -49,7 +49,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		}
 		// Where the API server cannot tell, the namespace does: it is noted just for namespaced objects.
 		namespaced := mapping.Namespaced || err != nil && key.Namespace != ""
-		i := place(groups, subject{key, namespaced})
+		i := place(groups, key, namespaced)
 		switch {
 		case i < 0:
 			result.left = append(result.left, Left{key, "no deletion group takes it"})

@@ -1,4 +1,4 @@
-package remove
+package prune
 
 import (
 	"context"
@@ -6,8 +6,11 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -62,9 +65,15 @@ func (s step) run(ctx context.Context, client *target.Client, d Deletion, result
 }
 
 func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion) []outcome {
-	s.look(ctx, client, d.Owner)
-	outcomes := make([]outcome, len(s.items))
-	each(len(s.items), func(i int) { outcomes[i] = s.items[i].remove(ctx, client, d) })
+	var wanted []apply.Wanted
+	for _, it := range s.items {
+		if !it.needsWhole() {
+			wanted = append(wanted, apply.Wanted{Key: it.key, Mapping: it.mapping})
+		}
+	}
+	own := labels.Set{owner.Label: d.Owner.Labels()[owner.Label]}
+	listed := apply.List(ctx, apply.MetadataOnly(client), wanted, own.String())
+	outcomes := apply.Each(s.items, func(it item) outcome { return it.remove(ctx, client, d, listed.Take(it.key)) })
 
 	isUnserved := func(o outcome) bool { return notServed(o.err) }
 	if !slices.ContainsFunc(outcomes, isUnserved) {

@@ -1,4 +1,4 @@
-package remove_test
+package prune_test
 
 import (
 	"encoding/json"
@@ -12,16 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/remove"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // diff returns the changes as "action object: note", without the name of the test's namespace, and checks that nothing was changed.
-func (w *world) diff(d remove.Deletion) (texts []string, changes []sdk.Change) {
+func (w *world) diff(d prune.Deletion) (texts []string, changes []sdk.Change) {
 	w.Helper()
 	w.requested()
-	changes, err := remove.Diff(w.Context(), w.client, d)
+	changes, err := prune.Diff(w.Context(), w.client, d)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,9 +1,8 @@
-package remove
+package prune
 
 import (
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,26 +72,4 @@ func compose(first, second map[string]any) map[string]any {
 		composed[name] = value
 	}
 	return composed
-}
-
-// differs tells whether a merge patch would make a difference to an object.
-func differs(live, patch map[string]any) bool {
-	for name, value := range patch {
-		before, exists := live[name]
-		fields, isMap := value.(map[string]any)
-		fieldsBefore, wasMap := before.(map[string]any)
-		switch {
-		case value == nil:
-			if exists {
-				return true
-			}
-		case isMap && wasMap:
-			if differs(fieldsBefore, fields) {
-				return true
-			}
-		case !reflect.DeepEqual(before, value):
-			return true
-		}
-	}
-	return false
 }

@@ -1,4 +1,4 @@
-package secrecy
+package redact
 
 import (
 	"encoding/base64"
@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func secrecyOf(t testing.TB, values any) *Secrecy {
+func redactorOf(t testing.TB, values any) *Redactor {
 	t.Helper()
 	content, err := json.Marshal(values)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestHide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := strings.ReplaceAll(c.want, "`hunter2...`", hidden)
-			if got := secrecyOf(t, c.values).Hide(c.text); got != want {
+			if got := redactorOf(t, c.values).Hide(c.text); got != want {
 				t.Errorf("%s: expected %q, but found %q", c.reason, want, got)
 			}
 		})
@@ -83,14 +83,14 @@ func TestSpellings(t *testing.T) {
 		"base64 for URLs":        {"with other characters", "hunter22>>>???", "aHVudGVyMjI-Pj4_Pz8="},
 		"both":                   {"without padding, too", "hunter22>>>???", "aHVudGVyMjI-Pj4_Pz8"},
 	} {
-		if got := secrecyOf(t, []string{c.value}).Hide("is " + c.spelled + "!"); got != "is ***!" {
+		if got := redactorOf(t, []string{c.value}).Hide("is " + c.spelled + "!"); got != "is ***!" {
 			t.Errorf("%s: %s: expected nothing of %q, but found %q", name, c.reason, c.spelled, got)
 		}
 	}
 	for reason, text := range map[string]string{
 		"a short value has no spelling that is hidden": `<\u003c`, "nor one in a URL": "%3C%2F", "nor in base64": "YWJj",
 	} {
-		if got := secrecyOf(t, []string{"<", "</", "abc"}).Hide(text); got != text {
+		if got := redactorOf(t, []string{"<", "</", "abc"}).Hide(text); got != text {
 			t.Errorf("%s: expected %q, but found %q", reason, text, got)
 		}
 	}
@@ -107,7 +107,7 @@ func TestSpellingsAreBounded(t *testing.T) {
 		"all":   {"each spelling is one text", "p@ss &w<rd>/>>>???hunter22", 12},
 		"long":  {"no message has it", strings.Repeat("<p@ss>", 3000), 2},
 	} {
-		if s := secrecyOf(t, []string{c.value}); len(s.values.known) > c.most {
+		if s := redactorOf(t, []string{c.value}); len(s.values.known) > c.most {
 			t.Errorf("%s: %s: expected at most %d texts, but found %d", name, c.reason, c.most, len(s.values.known))
 		}
 	}
@@ -115,7 +115,7 @@ func TestSpellingsAreBounded(t *testing.T) {
 
 func TestHideWhatSecretsHold(t *testing.T) {
 	t.Parallel()
-	s := secrecyOf(t, nil)
+	s := redactorOf(t, nil)
 	s.LearnObject([]byte(
 		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"creds-of-shop"},"data":{"a":"aHVudGVyMjI="},"stringData":{"b":"plain-text"}}`))
 	s.LearnObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"nothing-secret"}}`))
@@ -128,7 +128,7 @@ func TestHideWhatSecretsHold(t *testing.T) {
 // TestHideCut: a text may begin in the middle of a value.
 func TestHideCut(t *testing.T) {
 	t.Parallel()
-	s := secrecyOf(t, map[string]any{"a": "correct-horse-battery", "b": "staple"})
+	s := redactorOf(t, map[string]any{"a": "correct-horse-battery", "b": "staple"})
 	for text, want := range map[string]string{
 		"horse-battery is wrong":  "*** is wrong",
 		"battery":                 "battery", // too short to tell
@@ -178,7 +178,7 @@ func FuzzHide(f *testing.F) {
 // TestHideError: what the error is stays, what it says does not.
 func TestHideError(t *testing.T) {
 	t.Parallel()
-	s := secrecyOf(t, map[string]any{"a": "hunter22"})
+	s := redactorOf(t, map[string]any{"a": "hunter22"})
 	refused := errors.New(`spec.type: Unsupported value: "hunter22"`)
 	err := s.HideError(fmt.Errorf("apply: %w", refused))
 	if want := `apply: spec.type: Unsupported value: "***"`; err.Error() != want || !errors.Is(err, refused) {

@@ -1,5 +1,5 @@
-// Package secrecy keeps values of deploy items, and what Secrets of charts hold, out of what people read.
-package secrecy
+// Package redact keeps values of deploy items, and what Secrets of charts hold, out of what people read.
+package redact
 
 import (
 	"bytes"
@@ -21,14 +21,14 @@ const (
 	shortest = 4
 	// alone is how long a value is that is hidden even within a word.
 	alone = 8
-	// mostDigits is how long a number is that is told: ports and counts, but no passwords.
-	mostDigits = 5
+	// maxDigits is how long a number is that is told: ports and counts, but no passwords.
+	maxDigits = 5
 	// escapable is how long a value is of which all spellings are hidden; no URL and no message of a container holds more.
 	escapable = 16 << 10
 	hidden    = "***"
 )
 
-// Secrecy hides values in texts. Its methods may be called at any time, from any goroutine. Hidden are
+// Redactor hides values in texts. Its methods may be called at any time, from any goroutine. Hidden are
 //
 //   - strings of the values, and the lines of those with several,
 //   - these strings as Go quotes them and in base64 and, up to 16 KiB of length, as JSON, URLs and the other kinds of base64 have them,
@@ -39,7 +39,7 @@ const (
 // Strings of up to three bytes are not hidden, and those of up to seven only where they are words of their own. What is public anyway is
 // told although it is also a value, or holds one: names, namespaces and kinds of objects, the names of fields, those of the release, its
 // chart and the files in it, and the words that messages are made of. A message without them would be of no use.
-type Secrecy struct {
+type Redactor struct {
 	mu             sync.Mutex
 	values, public texts
 }
@@ -104,8 +104,8 @@ var words = strings.Fields(`
 `)
 
 // New returns what hides given values, any JSON.
-func New(given json.RawMessage) *Secrecy {
-	s := &Secrecy{}
+func New(given json.RawMessage) *Redactor {
+	s := &Redactor{}
 	s.Publish(words...)
 	s.Publish(events...)
 	decoder := json.NewDecoder(bytes.NewReader(given))
@@ -119,7 +119,7 @@ func New(given json.RawMessage) *Secrecy {
 }
 
 // Publish says that texts are no secrets.
-func (s *Secrecy) Publish(all ...string) {
+func (s *Redactor) Publish(all ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, text := range all {
@@ -128,7 +128,7 @@ func (s *Secrecy) Publish(all ...string) {
 }
 
 // learnAll learns the values in a JSON value, and publishes the names of its fields.
-func (s *Secrecy) learnAll(value any) {
+func (s *Redactor) learnAll(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		s.Publish(slices.Collect(maps.Keys(value))...)
@@ -142,14 +142,14 @@ func (s *Secrecy) learnAll(value any) {
 	case string:
 		s.learn(value)
 	case json.Number:
-		if len(value) > mostDigits {
+		if len(value) > maxDigits {
 			s.learn(value.String())
 		}
 	}
 }
 
 // learn has a value hidden.
-func (s *Secrecy) learn(value string) {
+func (s *Redactor) learn(value string) {
 	if len(value) < shortest {
 		return // an escape of it may be longer, but would be found everywhere, too
 	}
@@ -203,7 +203,7 @@ func inJSON(text string, html bool) string {
 }
 
 // LearnObject publishes what an object is called, which is given as JSON, and learns what it holds if it is a Secret.
-func (s *Secrecy) LearnObject(object json.RawMessage) {
+func (s *Redactor) LearnObject(object json.RawMessage) {
 	var content map[string]any
 	if json.Unmarshal(object, &content) != nil {
 		return // it was parsed before, and would be no object
@@ -225,7 +225,7 @@ func (s *Secrecy) LearnObject(object json.RawMessage) {
 	}
 }
 
-func (s *Secrecy) learnSecret(content map[string]any) {
+func (s *Redactor) learnSecret(content map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		entries, _ := content[field].(map[string]any)
 		for _, entry := range entries {
@@ -271,7 +271,7 @@ var quoted = []*regexp.Regexp{
 }
 
 // HideCut is Hide for a text of which the beginning may be missing: it may begin in the middle of a value.
-func (s *Secrecy) HideCut(text string) string {
+func (s *Redactor) HideCut(text string) string {
 	if n := s.endsOfValues(text); n > 0 {
 		return hidden + s.Hide(text[n:])
 	}
@@ -280,7 +280,7 @@ func (s *Secrecy) HideCut(text string) string {
 
 // endsOfValues returns how long the longest end of a value is that a text begins with. What is shorter than a value that is hidden within a
 // word would be found in other texts, too.
-func (s *Secrecy) endsOfValues(text string) int {
+func (s *Redactor) endsOfValues(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	longest := 0
@@ -295,7 +295,7 @@ func (s *Secrecy) endsOfValues(text string) int {
 }
 
 // Hide returns a text without values.
-func (s *Secrecy) Hide(text string) string {
+func (s *Redactor) Hide(text string) string {
 	for _, pattern := range quoted {
 		text = pattern.ReplaceAllString(text, "${1}"+hidden)
 	}
@@ -333,7 +333,7 @@ func joined(text string, i int) bool {
 func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
 // HideError returns an error whose text is without values, and which otherwise is the same; nil for nil.
-func (s *Secrecy) HideError(err error) error {
+func (s *Redactor) HideError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,0 +1,113 @@
+package apply
+
+import (
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+)
+
+// concurrency bounds how many objects are worked on at once, per call.
+const concurrency = 8
+
+// Applied is an object that is as its manifest says, or that its policy keeps from being changed.
+type Applied struct {
+	*Item
+	// Live is the object as the API server returned it last.
+	Live *unstructured.Unstructured
+	// Memo is for the inventory.
+	Memo string
+}
+
+// Skipped is an object that is not managed. The inventory drops it.
+type Skipped struct {
+	Key object.Key
+	// Why is for people.
+	Why string
+}
+
+// TakenOver is an object that belonged to another deploy item.
+type TakenOver struct {
+	Key object.Key
+	// From is what the label of the other item says.
+	From string
+}
+
+// Result is what came of a plan. Everything in it has happened, also if other objects failed.
+type Result struct {
+	Applied []Applied
+	Skipped []Skipped
+	// Done are the objects that are done and gone.
+	Done []*Item
+	// Missing are the objects that Observe has not found. Run creates them.
+	Missing []*Item
+	// Waiting says why the plan cannot be completed yet; call again later. Empty if it is complete or failed.
+	Waiting []string
+	// Drift are the objects that others had changed: Run has repaired them, Observe has not.
+	Drift []Drift
+	// TakenOver are the objects that belonged to other deploy items until now.
+	TakenOver []TakenOver
+}
+
+// add adds what came of an object, unless that is an error.
+func (r *Result) add(item *Item, o outcome) {
+	switch {
+	case o.verdict == done:
+		r.Done = append(r.Done, item)
+	case o.verdict == skip:
+		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.why})
+	case o.verdict == wait:
+		r.Waiting = append(r.Waiting, o.why)
+	case o.live == nil:
+		r.Missing = append(r.Missing, item)
+	default:
+		r.Applied = append(r.Applied, Applied{Item: item, Live: o.live, Memo: o.memo})
+	}
+	if o.drift != nil {
+		r.Drift = append(r.Drift, *o.drift)
+	}
+	if o.takenFrom != "" {
+		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})
+	}
+}
+
+// await adds what an object that was applied needs to be usable; nil needs nothing.
+func (r *Result) await(live *unstructured.Unstructured) error {
+	if live == nil {
+		return nil
+	}
+	missing, err := established(live)
+	if missing != "" {
+		r.Waiting = append(r.Waiting, missing)
+	}
+	return err
+}
+
+// Each calls a function for all items, several at once, and returns its results in the order of the items.
+func Each[I, R any](items []I, do func(I) R) []R {
+	results := make([]R, len(items))
+	var workers errgroup.Group
+	workers.SetLimit(concurrency)
+	for i, item := range items {
+		workers.Go(func() error {
+			results[i] = do(item)
+			return nil
+		})
+	}
+	_ = workers.Wait() // the errors are in the results
+	return results
+}
+
+// about says which object an error is about, and where that is in the configuration; nil for nil.
+func about(doing string, i *Item, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case i.Path == nil:
+		return fmt.Errorf("%s %s: %w", doing, i.Key, err)
+	default:
+		return fmt.Errorf("%s: %s %s: %w", i.Path, doing, i.Key, err)
+	}
+}

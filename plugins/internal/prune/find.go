@@ -1,0 +1,153 @@
+package prune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+)
+
+// pageSize is how many objects are listed at once, and so how many are in memory.
+const pageSize = 500
+
+// finder finds all objects of the kinds of a group, whoever they belong to. It sees nothing but their metadata.
+type finder struct {
+	client *target.Client
+	group  group
+	asOf   time.Time
+	// spared are objects that do not count.
+	spared map[object.Key]bool
+	// failures are the errors of kinds, whose other objects are missing.
+	failures []failure
+}
+
+// found are some objects of a kind.
+type found struct {
+	kind    schema.GroupKind
+	mapping target.Mapping
+	objects []metav1.PartialObjectMetadata
+}
+
+func (f found) key(o metav1.Object) object.Key {
+	return object.Key{Group: f.kind.Group, Kind: f.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// all returns all objects, page by page. A kind that is not served has none.
+func (f *finder) all(ctx context.Context) iter.Seq[found] {
+	return func(yield func(found) bool) {
+		for i, r := range f.group.resources {
+			for page, err := range f.ofKind(ctx, r) {
+				if err != nil {
+					what := "the objects of " + f.group.path.Child("resources").Index(i).String()
+					f.failures = append(f.failures, failure{what, target.Explain(f.client.Host, err)})
+				} else if !yield(page) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ofKind returns the objects of a resource; an error is the last of what it returns.
+func (f *finder) ofKind(ctx context.Context, r resource) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		kind, mapping, err := f.client.MappingByName(ctx, r.gvk, f.asOf)
+		if meta.IsNoMatchError(err) || err == nil && !mapping.Namespaced && len(r.namespaces) > 0 {
+			return
+		}
+		if err != nil {
+			yield(found{}, err)
+			return
+		}
+		of := found{kind: kind.GroupKind(), mapping: mapping}
+		for _, namespace := range orAll(r.namespaces) {
+			for _, name := range orAll(r.names) {
+				for page, err := range f.pages(ctx, of, namespace, name) {
+					if notServed(err) {
+						if err = f.confirmUnserved(ctx, r, err); err == nil {
+							return
+						}
+					}
+					if err != nil {
+						yield(found{}, err)
+						return
+					}
+					if len(page.objects) > 0 && !yield(page, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// orAll returns the values, or the empty one, which stands for all.
+func orAll(values []string) []string {
+	if len(values) == 0 {
+		return []string{""}
+	}
+	return values
+}
+
+// confirmUnserved makes the client ask anew whether a kind is served, and returns err if it is.
+func (f *finder) confirmUnserved(ctx context.Context, r resource, err error) error {
+	f.client.Forget()
+	_, _, again := f.client.MappingByName(ctx, r.gvk, f.asOf)
+	if meta.IsNoMatchError(again) {
+		return nil
+	}
+	return cmp.Or(again, err)
+}
+
+func (f *finder) pages(ctx context.Context, of found, namespace, name string) iter.Seq2[found, error] {
+	options := metav1.ListOptions{Limit: pageSize}
+	if name != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+	return func(yield func(found, error) bool) {
+		for {
+			list, err := f.client.Metadata(of.mapping, namespace).List(ctx, options)
+			if apierrors.IsResourceExpired(err) && options.Continue != "" {
+				// It took so long to use the pages before that the rest cannot be listed any more. Who has used them lists again.
+				return
+			}
+			if err != nil {
+				yield(found{}, fmt.Errorf("list %s: %w", of.mapping.Resource.Resource, err))
+				return
+			}
+			of.objects = list.Items[:0]
+			for _, o := range list.Items {
+				if key := of.key(&o); !f.spared[key] && !belongsToCluster(key) {
+					of.objects = append(of.objects, o)
+				}
+			}
+			if options.Continue = list.GetContinue(); !yield(of, nil) || options.Continue == "" {
+				return
+			}
+		}
+	}
+}
+
+// belongsToCluster tells whether Kubernetes itself creates an object again as soon as it is gone: then no list would ever be empty.
+func belongsToCluster(key object.Key) bool {
+	switch (schema.GroupKind{Group: key.Group, Kind: key.Kind}) {
+	case schema.GroupKind{Kind: "ConfigMap"}:
+		return key.Name == "kube-root-ca.crt"
+	case schema.GroupKind{Kind: "ServiceAccount"}:
+		return key.Name == "default"
+	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"}, schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+		return key.Namespace == metav1.NamespaceDefault && key.Name == "kubernetes"
+	default:
+		return false
+	}
+}

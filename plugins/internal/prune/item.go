@@ -1,0 +1,177 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+const (
+	// maxActions bounds what is done about one object per call when others change it at the same time.
+	maxActions = 8
+	// maxConflicts is how often a deletion may fail because the object has changed since it was read. After that only the uid counts,
+	// or an object that changes all the time could not be deleted.
+	maxConflicts = 3
+)
+
+// item is a managed object that a group has taken.
+type item struct {
+	key     object.Key
+	mapping target.Mapping
+	entry   managedresource.ManagedResourceStatus
+	// force removes its finalizers.
+	force bool
+	// anybodys says that it is deleted whoever it belongs to.
+	anybodys bool
+}
+
+// outcome is what came of one object: at most one of left, waiting and err is set; if none is, the object is gone.
+type outcome struct {
+	left    string
+	waiting string
+	err     error
+	// seen is the object as it was seen last; nil if it is not waited for.
+	seen *watch.Seen
+}
+
+// action is what is to be done next about an object.
+type action int
+
+const (
+	// actionForget: it is not the object that was managed, or not one that goes.
+	actionForget action = iota
+	// actionLeave: it stays.
+	actionLeave
+	// actionPrepare: it is changed before it is deleted.
+	actionPrepare
+	actionDelete
+	// actionStrip: its finalizers are removed.
+	actionStrip
+	actionWait
+)
+
+// next decides what comes next for an object as it was just read, and says why if it is left. preparation is nil if there is none or if it
+// was made already.
+func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next action, why string) {
+	known := it.entry.Resource.UID
+	_, labelled := live.GetLabels()[owner.Label]
+	relation := d.Owner.Of(live)
+	deleting := live.GetDeletionTimestamp() != nil
+	if d.Kept != nil {
+		why = d.Kept(it.entry, live)
+	}
+	switch {
+	case d.Applied[live.GetUID()]:
+		return actionForget, ""
+	case known != "" && known != live.GetUID() && !madeBy(d.Owner, live):
+		return actionForget, ""
+	case why != "" && !deleting:
+		return actionLeave, why
+	case it.anybodys: // It goes.
+	case known == "" && relation != owner.Ours:
+		return actionForget, ""
+	case labelled && relation == owner.Others:
+		return actionLeave, "taken over by the deploy item " + owner.Of(live, d.Owner.UpstreamLabel)
+	case apply.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
+		return actionLeave, fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
+	}
+	switch {
+	case deleting && it.force && len(live.GetFinalizers()) > 0:
+		return actionStrip, ""
+	case deleting:
+		return actionWait, ""
+	case apply.Changes(live.Object, preparation):
+		return actionPrepare, ""
+	default:
+		return actionDelete, ""
+	}
+}
+
+// madeBy tells whether an object that is not the one on the inventory was made by the deploy item itself: it creates one anew that was missing
+// or had to be replaced, and may be cut off before the new uid is saved. The label alone does not tell, since people copy labels; who copies
+// an object is told by its field managers.
+func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
+	return live.GetLabels()[owner.Label] == by.Labels()[owner.Label] &&
+		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+			return e.Manager == apply.FieldManager && e.Subresource == ""
+		})
+}
+
+// remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the metadata of the object
+// as they were just listed, if they were. Where the answer to a request does not tell, the object is read again; so a call that was cut off
+// anywhere is continued by the next one.
+func (it item) remove(ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured) outcome {
+	preparation, err := preparationOf(it.entry)
+	if err != nil {
+		return outcome{err: err}
+	}
+	w := writer{client.Objects(it.mapping, it.key.Namespace)}
+	live := listed // if it was, there is no preparation
+	var conflict error
+	conflicts := 0
+	for range maxActions {
+		missing := preparation
+		if live == nil {
+			live, err = w.objects.Get(ctx, it.key.Name, metav1.GetOptions{})
+			if err != nil {
+				return outcome{err: ignoreGone(err)}
+			}
+		} else {
+			missing = nil // This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
+		}
+		seen := watch.SeenOf(client, it.mapping, it.key, live)
+		next, why := it.next(live, d, missing)
+		switch next {
+		case actionForget:
+			return outcome{}
+		case actionLeave:
+			return outcome{left: why}
+		case actionWait:
+			return outcome{waiting: describe(it.key, live), seen: &seen}
+		case actionPrepare:
+			live, err = w.patch(ctx, live, preparation)
+			err = withoutObject(err)
+		case actionStrip:
+			live, err = nil, w.strip(ctx, live)
+		case actionDelete:
+			live, err = nil, w.delete(ctx, live, conflicts < maxConflicts)
+		}
+		switch {
+		case apierrors.IsConflict(err):
+			conflict, live = err, nil
+			conflicts++
+		case apierrors.IsNotFound(err):
+			live = nil
+		case err != nil:
+			return outcome{err: err, seen: &seen}
+		}
+	}
+	if conflict != nil {
+		return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", conflict)}
+	}
+	return outcome{waiting: fmt.Sprintf("%s (its deletion was accepted but has no effect)", it.key)}
+}
+
+// needsWhole tells whether more of the object than its metadata decides on what is done or said.
+func (it item) needsWhole() bool {
+	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 || hasObstacles(it.key.Group, it.key.Kind)
+}
+
+// ignoreGone returns nil for the error about an object that does not exist.
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) && !notServed(err) {
+		return nil
+	}
+	return err
+}
