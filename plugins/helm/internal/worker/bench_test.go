@@ -9,7 +9,7 @@ import (
 
 // BenchmarkWorker is the cost of having nothing done by a worker. Most of it is the start of the program.
 func BenchmarkWorker(b *testing.B) {
-	p := New(Options{})
+	p := newPool(b, Options{})
 	for b.Loop() {
 		if _, err := p.Run(b.Context(), request("nothing"), &observer{}); err != nil {
 			b.Fatal(err)
@@ -19,7 +19,7 @@ func BenchmarkWorker(b *testing.B) {
 
 // BenchmarkInstall adds a megabyte of values and some objects, there and back.
 func BenchmarkInstall(b *testing.B) {
-	p := New(Options{})
+	p := newPool(b, Options{})
 	req := request("installs", func(r *helm.Request) { r.Values = []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`) })
 	for b.Loop() {
 		if _, err := p.Run(b.Context(), req, &observer{}); err != nil {

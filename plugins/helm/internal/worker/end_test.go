@@ -2,8 +2,8 @@ package worker
 
 import (
 	"bufio"
-	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"os"
@@ -33,8 +33,11 @@ func runParent(scenario string) {
 	}
 	o := &observer{heard: make(chan string)}
 	go func() { fmt.Fprintln(os.Stdout, <-o.heard) }()
-	result, err := New(Options{}).Run(context.Background(), request(scenario, func(r *helm.Request) { r.Chart.Path = os.Getenv("SPY") }), o)
+	p := New(Options{})
+	defer p.Close()
+	result, err := p.Run(context.Background(), request(scenario, func(r *helm.Request) { r.Chart.Path = os.Getenv("SPY") }), o)
 	if err != nil {
+		p.Close()
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -73,7 +76,7 @@ func TestContextEnds(t *testing.T) {
 				began = time.Now()
 				cancel(aborted)
 			}()
-			result, err := New(Options{Grace: grace}).Run(ctx, request(name), o)
+			result, err := newPool(t, Options{Grace: grace}).Run(ctx, request(name), o)
 			took := time.Since(began)
 			if test.revision != 0 {
 				if err != nil || result.Revision != test.revision {
@@ -97,7 +100,7 @@ func TestContextHasEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := New(Options{}).Run(ctx, request("nothing"), nil); !errors.Is(err, context.Canceled) {
+	if _, err := newPool(t, Options{}).Run(ctx, request("nothing"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("found %v", err)
 	}
 }
@@ -111,7 +114,7 @@ func TestContextEndsWhileTheObserverIsAsked(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}
-	if _, err := New(Options{}).Run(ctx, request("installs"), o); !errors.Is(err, context.Canceled) {
+	if _, err := newPool(t, Options{}).Run(ctx, request("installs"), o); !errors.Is(err, context.Canceled) {
 		t.Errorf("found %v", err)
 	}
 }
@@ -121,7 +124,7 @@ func TestDeafWorker(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	p := New(Options{Grace: 100 * time.Millisecond})
+	p := newPool(t, Options{Grace: 100 * time.Millisecond})
 	p.environment = append(p.environment, oddEnv+"=deaf")
 	req := request("odd", func(r *helm.Request) { r.Values = []byte(`"` + strings.Repeat("x", 4<<20) + `"`) })
 	began := time.Now()
@@ -133,12 +136,12 @@ func TestDeafWorker(t *testing.T) {
 	}
 }
 
-// What is no worker says no hello, which the end of the context ends before the start's own.
+// What is no worker does not begin, which the end of the context ends before the time for the start is over.
 func TestMuteWorker(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	p := New(Options{Grace: 100 * time.Millisecond})
+	p := newPool(t, Options{Grace: 100 * time.Millisecond})
 	p.environment = append(p.environment, oddEnv+"=mute")
 	if _, err := p.Run(ctx, request("odd"), &observer{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("found %v", err)
@@ -148,7 +151,7 @@ func TestMuteWorker(t *testing.T) {
 // Signals to the process group are not for workers.
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	if _, err := New(Options{}).Run(t.Context(), request("signals"), &observer{}); err != nil {
+	if _, err := newPool(t, Options{}).Run(t.Context(), request("signals"), &observer{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -235,7 +238,7 @@ func TestPipeIsClosed(t *testing.T) {
 		scenario string
 		code     int
 	}{
-		{"before a request there is nothing to do", "", exitFailed},
+		{"before a request there is nothing to do", "", exitOrphaned},
 		{"nobody waits for what it does", "loops in the open", exitOrphaned},
 		{"nor for what it waits for", "waits for ever", exitOrphaned},
 	} {
@@ -243,20 +246,16 @@ func TestPipeIsClosed(t *testing.T) {
 			t.Parallel()
 			cmd, to, from := startByHand(t)
 			defer from.Close()
-			r := newReceiver(from, request(""))
-			if e, err := r.next(); e != (helloEvent{}) || err != nil {
-				t.Fatalf("found %v (%v)", e, err)
+			reports := gob.NewDecoder(from)
+			if err := reports.Decode(&report{}); err != nil {
+				t.Fatal(err)
 			}
 			if test.scenario != "" {
-				var message bytes.Buffer
-				if err := appendMessage(&message, kindRequest, request(test.scenario)); err != nil {
+				if err := gob.NewEncoder(to).Encode(order{Request: request(test.scenario)}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := to.Write(message.Bytes()); err != nil {
+				if err := reports.Decode(&report{}); err != nil {
 					t.Fatal(err)
-				}
-				if e, err := r.next(); err != nil {
-					t.Fatalf("found %v (%v)", e, err)
 				}
 			}
 			to.Close()

@@ -10,13 +10,15 @@ import (
 const (
 	// collectorShare of the memory is where the garbage collector begins to work hard, in hundredths.
 	collectorShare = 90
-	// collectorPercent is how much garbage there may be, in hundredths of what is in use: a worker lives too short for the default of 100 to be
-	// worth its time, which was a fifth of the whole. Where the memory gets scarce the limit counts instead.
+	// collectorPercent is how much garbage there may be, in hundredths of what is in use: with the default of 100 the
+	// collector takes a fifth of a request's time. Where the memory gets scarce the limit counts instead.
 	collectorPercent = 400
 	// watchInterval is the time between two looks at the memory. A look takes some microseconds.
 	watchInterval = 5 * time.Millisecond
 	// stackShare is the share of the memory that one stack may have. It is copied when it grows, from half the size.
 	stackShare = 4
+	// keptShare is the share of the memory that a worker may have after a request, to be used again.
+	keptShare = 4
 )
 
 // limitMemory bounds what this process uses from now on. What is over it ends the process.
@@ -32,12 +34,15 @@ func maxStack(memoryBytes int64) int64 { return memoryBytes / stackShare }
 
 // watchMemory ends the process when it has more memory than it may.
 func watchMemory(most int64) {
-	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	for {
-		metrics.Read(samples)
-		if total, released := samples[0].Value.Uint64(), samples[1].Value.Uint64(); total-released > uint64(most) { // #nosec G115 -- positive
-			os.Exit(exitMemory)
-		}
+	for usedMemory() <= most {
 		time.Sleep(watchInterval)
 	}
+	os.Exit(exitMemory)
+}
+
+// usedMemory is how many bytes this process has from the system.
+func usedMemory() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64()) // #nosec G115 -- far less than the maximum
 }

@@ -33,7 +33,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if odd := os.Getenv(oddEnv); odd != "" && isWorker() {
-		oddWorkers[odd](os.NewFile(requestFile, "requests"), os.NewFile(answerFile, "answers"))
+		oddWorkers[odd](os.NewFile(orderFile, "orders"), os.NewFile(reportFile, "reports"))
 		os.Exit(0)
 	}
 	Main(scripted{})
@@ -150,6 +150,13 @@ func request(scenario string, change ...func(*helm.Request)) *helm.Request {
 		c(req)
 	}
 	return req
+}
+
+// newPool returns a pool that is closed with the test.
+func newPool(t testing.TB, o Options) *Pool {
+	p := New(o)
+	t.Cleanup(p.Close)
+	return p
 }
 
 func action(a helm.Action) func(*helm.Request) { return func(req *helm.Request) { req.Action = a } }

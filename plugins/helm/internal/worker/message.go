@@ -1,131 +1,116 @@
 package worker
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// kind says what a message is about. A message is its kind, the length of its content in four bytes, and the content in JSON.
-type kind byte
+// order is what a parent sends: one of these.
+type order struct {
+	Request *helm.Request
+	// Answer is that to report.Rendered.
+	Answer *answer
+	// Stop asks to stop the request.
+	Stop bool
+}
 
-// Messages of a worker.
+// answer says which objects are to be created, or that the deployer refuses them.
+type answer struct {
+	Objects []helm.Object
+	Refused bool
+}
+
+// report is what a worker sends: one of these, or nothing when it has started.
+type report struct {
+	// Rendered asks for an answer.
+	Rendered *rendered
+	Progress *progress
+	Log      string
+	// Done ends the request.
+	Done *done
+}
+
+type rendered struct{ Objects []helm.Object }
+
+type progress struct{ Step, Message string }
+
+// done is how a request has ended: with one of Result and Err, or with neither because it was stopped.
+type done struct {
+	Result *helm.Result
+	Err    *helm.Error
+	// Dropped is how many lines and progress messages were not sent because there were too many.
+	Dropped int
+	// Busy is how much time of processors the process has used since it was started.
+	Busy time.Duration
+	// Last says that the process cannot take another request.
+	Last bool
+}
+
+// What is kept of texts, in bytes.
 const (
-	// kindHello is the first one. It has no content.
-	kindHello kind = 'h'
-	// kindObject is an object of the list that kindRendered or kindResult ends. Both sides send it.
-	kindObject kind = 'o'
-	// kindDefinition and kindHook are for the lists of kindResult.
-	kindDefinition kind = 'd'
-	kindHook       kind = 'k'
-	// kindRendered asks which objects are to be created instead of those before it. It is asked once.
-	kindRendered kind = 'r'
-	kindProgress kind = 'p'
-	kindLog      kind = 'l'
-	// One of these is the last message. kindCancelled has no content.
-	kindResult    kind = 'f'
-	kindError     kind = 'e'
-	kindCancelled kind = 'x'
+	maxMessage  = 16 << 10
+	maxTemplate = 1 << 10
+	maxLogLine  = 2 << 10
+	maxLogLines = 50
+	maxKept     = 64 << 10
 )
 
-// Messages to a worker.
-const (
-	kindRequest kind = 'q'
-	// kindInstead ends the list of objects that is the answer to kindRendered, and kindRefused is the other answer. Neither has content.
-	kindInstead kind = 'i'
-	kindRefused kind = 'n'
-	// kindStop asks to leave off. It has no content.
-	kindStop kind = 's'
-)
+// slackBytes is how large a message may be beside what the limits of the request explain.
+const slackBytes = 4 << 20
 
-// progress is the content of kindProgress.
-type progress struct {
-	Step    string `json:"step"`
-	Message string `json:"message"`
+// maxReport is how large a message of a worker may be: objects are rendered as YAML, and JSON may be longer.
+func maxReport(req *helm.Request) int64 {
+	return 2*req.Limits.RenderedBytes + req.Limits.UnpackedBytes + 2*int64(len(req.Values)) + slackBytes
 }
 
-const (
-	headerBytes = 5
-	// maxRequestBytes is how long a message to a worker may be.
-	maxRequestBytes = 256 << 20
-	// startBytes is how much is set aside for a message before any of it has come.
-	startBytes = 64 << 10
-)
+// errTooMuch says that something is larger than it may be.
+var errTooMuch = errors.New("it sends too much")
 
-var (
-	// errNonsense says that what was received is no message that there is at that point.
-	errNonsense = errors.New("it talks nonsense")
-	// errTooMuch says that a message is longer than it may be.
-	errTooMuch = errors.New("it says too much")
-	// errTooLong says that what is to be sent does not fit into a message.
-	errTooLong = errors.New("too long for a message")
-)
-
-// appendMessage appends a message to a buffer. content may be nil.
-func appendMessage(to *bytes.Buffer, k kind, content any) error {
-	header := to.Len()
-	to.Write([]byte{byte(k), 0, 0, 0, 0})
-	if content == nil {
-		return nil
-	}
-	encoder := json.NewEncoder(to)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(content); err != nil {
-		to.Truncate(header)
-		return fmt.Errorf("write a message: %w", err)
-	}
-	length := to.Len() - header - headerBytes
-	if length > maxRequestBytes {
-		to.Truncate(header)
-		return fmt.Errorf("write a message: %w: %d bytes", errTooLong, length)
-	}
-	binary.BigEndian.PutUint32(to.Bytes()[header+1:], uint32(length)) // #nosec G115 -- it is less than maxRequestBytes
-	return nil
+// boundedReader ends with errTooMuch in a message that is larger than limit.
+type boundedReader struct {
+	from  io.Reader
+	limit atomic.Int64
+	read  int64 // of the message
 }
 
-// appendObjects appends a message for each object.
-func appendObjects(to *bytes.Buffer, k kind, objects []helm.Object) error {
-	for i := range objects {
-		if err := appendMessage(to, k, &objects[i]); err != nil {
-			return err
-		}
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.read += int64(n); b.read > b.limit.Load() {
+		return 0, errTooMuch
 	}
-	return nil
+	return n, err
 }
 
-// readMessage reads a message. admit tells for a kind how long its content may be, or why there must not be such a message. Memory is taken
-// as the content comes, whatever length was announced. The error is io.EOF if there is no further message. With errTooMuch comes the kind of
-// the message.
-func readMessage(from io.Reader, admit func(kind) (int64, error)) (kind, []byte, error) {
-	var header [headerBytes]byte
-	if _, err := io.ReadFull(from, header[:]); err != nil {
-		return 0, nil, err
+// bounded returns what is kept of an error.
+func bounded(e *helm.Error) *helm.Error {
+	kept := *e
+	kept.Message, kept.Template = shorten(cleanLines(e.Message), maxMessage), shorten(clean(e.Template), maxTemplate)
+	kept.Log = nil
+	for _, line := range e.Log[max(len(e.Log)-maxLogLines, 0):] {
+		kept.Log = append(kept.Log, shorten(clean(line), maxLogLine))
 	}
-	k, length := kind(header[0]), int64(binary.BigEndian.Uint32(header[1:]))
-	most, err := admit(k)
-	if err != nil {
-		return 0, nil, err
-	}
-	if length > most {
-		return k, nil, errTooMuch
-	}
-	var content bytes.Buffer
-	content.Grow(int(min(length, startBytes)))
-	if n, err := io.CopyN(&content, from, length); err != nil {
-		if errors.Is(err, io.EOF) && n < length {
-			return 0, nil, io.ErrUnexpectedEOF
-		}
-		return 0, nil, err
-	}
-	return k, content.Bytes(), nil
+	return &kept
 }
 
-// isObject tells whether a JSON text, which is known to be one, is an object.
-func isObject(text json.RawMessage) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
+// cleanLines is clean for a text of several lines.
+func cleanLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range lines {
+		lines[i] = clean(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// shorten cuts a text that is longer than so many bytes, and marks the cut. It never leaves half a character.
+func shorten(text string, most int) string {
+	const mark = "…"
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(mark)], "") + mark
 }

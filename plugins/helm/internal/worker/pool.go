@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,10 +18,13 @@ import (
 const (
 	defaultWorkers = 16
 	defaultGrace   = 3 * time.Second
-	// startTime is how long a worker may take until it says hello, on a machine that has no time for it.
+	// startTime is how long a worker may take to start, on a machine that has no time for it.
 	startTime = time.Minute
-	// mostProcessors is how many processors a worker uses at once. A chart is rendered by one; the rest is for the garbage collector.
-	mostProcessors = 4
+	// maxRequests is how many requests a worker carries out, maxIdle how long it waits for the next one.
+	maxRequests = 50
+	maxIdle     = 30 * time.Second
+	// maxProcessors is how many processors a worker uses at once. A chart is rendered by one; the rest is for the garbage collector.
+	maxProcessors = 4
 )
 
 // Options are the settings of a Pool. The zero value stands for defaults.
@@ -36,14 +40,20 @@ type Options struct {
 	Grace time.Duration
 }
 
-// Pool carries out requests in processes of their own, as many at once as it may; the others wait for their turn in the order in which they
-// came. It holds nothing while there is no request, and needs no closing. It is safe for concurrent use.
+// Pool carries out requests in processes of their own, as many at once as it may; the others wait for a slot in the
+// order in which they came. Processes that wait for the next request end after some time, with Close, and with the
+// program. It is safe for concurrent use.
 type Pool struct {
 	log         *slog.Logger
 	grace       time.Duration
+	maxIdle     time.Duration
 	environment []string
 
-	workers, rendering turns
+	workers, rendering slots
+
+	mu     sync.Mutex
+	idle   []*process // as many as render at once, at most
+	closed bool
 }
 
 var _ helm.Helm = (*Pool)(nil)
@@ -62,11 +72,14 @@ func New(o Options) *Pool {
 	if o.Grace <= 0 {
 		o.Grace = defaultGrace
 	}
-	return &Pool{log: o.Log, grace: o.Grace, environment: environment(), workers: make(turns, o.Workers), rendering: make(turns, o.Rendering)}
+	return &Pool{
+		log: o.Log, grace: o.Grace, maxIdle: maxIdle, environment: environment(),
+		workers: make(slots, o.Workers), rendering: make(slots, o.Rendering),
+	}
 }
 
-// Run carries a request out in a new process, which has ended when Run returns. Beyond what helm.Helm says: if the worker is done although
-// ctx has ended meanwhile, its result is returned.
+// Run carries a request out in a worker. Beyond what helm.Helm says: if the worker is done although ctx has ended
+// meanwhile, its result is returned. A worker that has not succeeded has ended when Run returns.
 func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
 	if isWorker() { // it would start itself without an end
 		return nil, crash(req, errNotMain.Error())
@@ -76,7 +89,7 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 	}
 	rendered := func() {}
 	if req.Action != helm.Uninstall {
-		// Before the other turn: whoever waits for this one must not keep those waiting who do not need it.
+		// Before the other slot: whoever waits for this one must not keep those waiting who do not need it.
 		if err := p.rendering.take(ctx); err != nil {
 			return nil, fmt.Errorf("wait for a worker that renders: %w", err)
 		}
@@ -87,13 +100,88 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 		return nil, fmt.Errorf("wait for a worker: %w", err)
 	}
 	defer p.workers.giveBack()
-	child, err := p.start(ctx, p.log.With("action", string(req.Action), "namespace", req.Release.Namespace, "release", req.Release.Name))
+	log := p.log.With("action", string(req.Action), "namespace", req.Release.Namespace, "release", req.Release.Name)
+	child, err := p.worker(ctx, req.Limits.MemoryBytes, log)
 	if err != nil {
 		return nil, crash(req, "no process could be started for it: "+err.Error())
 	}
-	defer child.end()
-	c := &conversation{pool: p, req: req, observer: observer, child: child, rendered: rendered}
-	return c.run(ctx)
+	child.begin(req, log)
+	c := &call{req: req, observer: observer, process: child, rendered: rendered, grace: p.grace}
+	last, err := c.run(ctx)
+	if err != nil || ctx.Err() != nil {
+		child.end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if last.Dropped > 0 {
+		log.Debug("a worker has told more than is passed on", "messages", last.Dropped)
+	}
+	child.busy = last.Busy
+	if last.Last || ctx.Err() != nil || child.requests >= maxRequests || !p.keep(child) {
+		child.end()
+	}
+	return last.Result, nil
+}
+
+// worker returns a worker that has waited for a request with this memory limit, which cannot be changed, or a new one.
+func (p *Pool) worker(ctx context.Context, memory int64, log *slog.Logger) (*process, error) {
+	for {
+		child := p.takeIdle(memory)
+		switch {
+		case child == nil:
+			return p.start(ctx, memory, log)
+		case !child.hasEnded():
+			return child, nil
+		default: // it was killed while it waited
+			child.end()
+		}
+	}
+}
+
+func (p *Pool) takeIdle(memory int64) *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, child := range p.idle {
+		if child.memory == memory && child.idle.Stop() {
+			p.idle = slices.Delete(p.idle, i, i+1)
+			return child
+		}
+	}
+	return nil
+}
+
+// keep has a worker wait for the next request, unless enough do.
+func (p *Pool) keep(child *process) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= cap(p.rendering) {
+		return false
+	}
+	p.idle = append(p.idle, child)
+	child.idle = time.AfterFunc(p.maxIdle, func() { p.drop(child) })
+	return true
+}
+
+// drop ends a worker that has waited for too long.
+func (p *Pool) drop(child *process) {
+	p.mu.Lock()
+	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == child })
+	p.mu.Unlock()
+	child.end()
+}
+
+// Close ends the workers that wait for a request, and has the others end after theirs. It blocks until the former have
+// ended.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	waiting := p.idle
+	p.idle, p.closed = nil, true
+	p.mu.Unlock()
+	for _, child := range waiting {
+		child.idle.Stop()
+		child.end()
+	}
 }
 
 // errNotMain says that a worker runs what is only for its parent.
@@ -107,22 +195,22 @@ func checkLimits(l helm.Limits) error {
 	return nil
 }
 
-// turns are places that callers take in the order in which they come.
-type turns chan struct{}
+// slots are taken by callers in the order in which they come.
+type slots chan struct{}
 
-func (t turns) take(ctx context.Context) error {
-	if ctx.Err() != nil { // even if there is a place
+func (s slots) take(ctx context.Context) error {
+	if ctx.Err() != nil { // even if there is a slot
 		return causeOf(ctx)
 	}
 	select {
-	case t <- struct{}{}:
+	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return causeOf(ctx)
 	}
 }
 
-func (t turns) giveBack() { <-t }
+func (s slots) giveBack() { <-s }
 
 // causeOf is why a context has ended. It is the context's own error, too.
 func causeOf(ctx context.Context) error {
@@ -141,7 +229,7 @@ var passedOn = []string{
 
 // environment is the one of every worker, but for its directory. A confined worker cannot find out itself how many processors it may use.
 func environment() []string {
-	env := []string{"GOMAXPROCS=" + strconv.Itoa(min(runtime.GOMAXPROCS(0), mostProcessors))}
+	env := []string{"GOMAXPROCS=" + strconv.Itoa(min(runtime.GOMAXPROCS(0), maxProcessors))}
 	for _, name := range passedOn {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

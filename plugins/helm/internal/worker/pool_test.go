@@ -23,7 +23,7 @@ import (
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	o := &observer{}
-	result, err := New(Options{}).Run(t.Context(), request("installs"), o)
+	result, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestInstall(t *testing.T) {
 func TestObserverReplacesObjects(t *testing.T) {
 	t.Parallel()
 	o := &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return objects(2, "other"), nil }}
-	result, err := New(Options{}).Run(t.Context(), request("installs"), o)
+	result, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,17 +55,8 @@ func TestObserverReplacesObjects(t *testing.T) {
 func TestObserverRefuses(t *testing.T) {
 	t.Parallel()
 	o := &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return nil, errors.New("no") }}
-	_, err := New(Options{}).Run(t.Context(), request("installs"), o)
+	_, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
 	wantError(t, err, helm.Refused)
-}
-
-func TestObserverReturnsWhatIsNoJSON(t *testing.T) {
-	t.Parallel()
-	o := &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) {
-		return []helm.Object{{JSON: []byte("{")}}, nil
-	}}
-	_, err := New(Options{}).Run(t.Context(), request("installs"), o)
-	wantError(t, err, helm.Crashed, "write a message")
 }
 
 func TestRequestArrives(t *testing.T) {
@@ -75,7 +66,7 @@ func TestRequestArrives(t *testing.T) {
 		Values: json.RawMessage(`{"a":1.00,"b":"` + strings.Repeat("v", 1<<10) + `"}`), CreateNamespace: true, Labels: map[string]string{"a": "b"},
 		Interrupted: []int{1, 2}, MaxHistory: 3, Options: helm.Options{Atomic: true, Timeout: time.Minute}, Limits: testLimits,
 	}
-	result, err := New(Options{}).Run(t.Context(), req, &observer{})
+	result, err := newPool(t, Options{}).Run(t.Context(), req, &observer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +87,7 @@ func TestWhatAWorkerHas(t *testing.T) {
 	t.Setenv("WORKER_TEST_SECRET", "very secret")
 	t.Setenv("NO_PROXY", "example.org")
 	o := &observer{}
-	result, err := New(Options{}).Run(t.Context(), request("environment"), o)
+	result, err := newPool(t, Options{}).Run(t.Context(), request("environment"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,14 +105,14 @@ func TestWhatAWorkerHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	nice := max(niceness, 20-priority) // the tests themselves may have a low priority
-	if want := fmt.Sprintf("%d %d 0 EOF", nice, min(runtime.GOMAXPROCS(0), mostProcessors)); result.Kept != want {
+	if want := fmt.Sprintf("%d %d 0 EOF", nice, min(runtime.GOMAXPROCS(0), maxProcessors)); result.Kept != want {
 		t.Errorf("expected %q, but found %q", want, result.Kept)
 	}
 }
 
 func TestLimitsAreNeeded(t *testing.T) {
 	t.Parallel()
-	_, err := New(Options{}).Run(t.Context(), request("nothing", func(r *helm.Request) { r.Limits.Depth = 0 }), &observer{})
+	_, err := newPool(t, Options{}).Run(t.Context(), request("nothing", func(r *helm.Request) { r.Limits.Depth = 0 }), &observer{})
 	wantError(t, err, helm.Crashed, "must set all limits", "prod/nothing")
 }
 
@@ -140,20 +131,11 @@ func TestErrors(t *testing.T) {
 		"cancels itself": {
 			Kind: helm.Crashed, Message: "installing the release prod/cancels itself has failed: of an error that it does not explain (*errors.errorString)",
 		},
-		"panics": {
-			Kind:    helm.Crashed,
-			Message: "installing the release prod/panics has failed: it has panicked, which is a mistake in the deployer or in Helm (string)",
-		},
-		"nil map": {
-			Kind: helm.Crashed,
-			Message: "installing the release prod/nil map has failed: it has panicked, which is a mistake in the deployer or in Helm " +
-				"(assignment to entry in nil map)",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log logger
-			_, err := New(Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
+			_, err := newPool(t, Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
 			var got *helm.Error
 			if !errors.As(err, &got) {
 				t.Fatal(err)
@@ -170,7 +152,7 @@ func TestErrors(t *testing.T) {
 
 func TestLongErrorIsCut(t *testing.T) {
 	t.Parallel()
-	_, err := New(Options{}).Run(t.Context(), request("long error"), &observer{})
+	_, err := newPool(t, Options{}).Run(t.Context(), request("long error"), &observer{})
 	found := wantError(t, err, helm.HookFailed)
 	if len(found.Message) > maxMessage || len(found.Log) != maxLogLines || len(found.Log[0]) > maxLogLine {
 		t.Errorf("expected less: a message of %d and %d lines of %d", len(found.Message), len(found.Log), len(found.Log[0]))
@@ -181,13 +163,13 @@ func TestLongErrorIsCut(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"panics on": "ended with a panic", "map fatal": "a fatal error of the Go runtime", "exits 0": "ended without a result",
+		"panics": "ended with a panic", "nil map": "ended with a panic", "panics on": "ended with a panic", "map fatal": "a fatal error of the Go runtime", "exits 0": "ended without a result",
 		"exits 7": "exit code 7", "killed": "short of memory",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log logger
-			_, err := New(Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
+			_, err := newPool(t, Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
 			wantError(t, err, helm.Crashed, text, "installing the release prod/"+name)
 			if strings.Contains(log.String(), "secret") || strings.Contains(log.String(), "lines\n") {
 				t.Errorf("the log holds the message of a panic: %s", log.String())
@@ -199,59 +181,108 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// What cannot be sent is not left out.
-func TestWhatIsNoJSON(t *testing.T) {
+// TestNoWorker: what does not talk as a worker does neither keeps its parent waiting nor harms it.
+func TestNoWorker(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"renders no JSON": "does not explain", "results in no JSON": "its result cannot be sent"} {
+	for name, text := range map[string]string{
+		"hangs up": "closed its pipe", "half a message": "ended without a result", "bytes": "invalid message",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := &observer{}
-			_, err := New(Options{}).Run(t.Context(), request(name), o)
+			p := newPool(t, Options{})
+			p.environment = append(p.environment, oddEnv+"="+name)
+			_, err := p.Run(t.Context(), request("odd"), &observer{})
 			wantError(t, err, helm.Crashed, text)
-			if said := o.all(); said != nil {
-				t.Errorf("found %q", said)
+		})
+	}
+}
+
+// TestReuse: a worker that has succeeded carries out the next request of the same memory limit, unless it has left
+// something, and not for ever.
+func TestReuse(t *testing.T) {
+	t.Parallel()
+	otherMemory := func(r *helm.Request) { r.Limits.MemoryBytes *= 2 }
+	for name, test := range map[string]struct {
+		first  string
+		second []func(*helm.Request)
+		reused bool
+	}{
+		"success":              {first: "pid", reused: true},
+		"error":                {first: "known error"},
+		"crash":                {first: "exits 7"},
+		"a file is left":       {first: "leaves a file"},
+		"memory is kept":       {first: "keeps memory"},
+		"another memory limit": {first: "pid", second: []func(*helm.Request){otherMemory}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPool(t, Options{})
+			first, err := p.Run(t.Context(), request(test.first), &observer{})
+			if (err == nil) != (first != nil) {
+				t.Fatal(first, err)
+			}
+			second, err := p.Run(t.Context(), request("pid", test.second...), &observer{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reused := first != nil && first.Revision == second.Revision; reused != test.reused {
+				t.Errorf("expected the same process: %t, but found %t", test.reused, reused)
 			}
 		})
 	}
 }
 
-// A worker that somebody has got hold of can neither make its parent wait nor believe anything.
-func TestNonsense(t *testing.T) {
+// TestRequestsOfAWorker: a worker has many requests, each with what belongs to it, and then another one takes its place.
+func TestRequestsOfAWorker(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]struct {
-		kind helm.Kind
-		text string
-	}{
-		"hangs up":       {helm.Crashed, "closed its pipe"},
-		"half a word":    {helm.Crashed, "ended without a result"},
-		"bytes":          {helm.Crashed, "nonsense"},
-		"no hello":       {helm.Crashed, "nonsense"},
-		"twice hello":    {helm.Crashed, "nonsense"},
-		"unknown":        {helm.Crashed, "nonsense"},
-		"no JSON":        {helm.Crashed, "nonsense"},
-		"no object":      {helm.Crashed, "nonsense"},
-		"odd error":      {helm.Crashed, "nonsense"},
-		"odd step":       {helm.Crashed, "nonsense"},
-		"with values":    {helm.Crashed, "nonsense"},
-		"with objects":   {helm.Crashed, "nonsense"},
-		"renders twice":  {helm.Crashed, "nonsense"},
-		"deep":           {helm.Crashed, "nonsense"},
-		"announces much": {helm.LimitExceeded, "1 MiB"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := New(Options{})
-			p.environment = append(p.environment, oddEnv+"="+name)
-			_, err := p.Run(t.Context(), request("odd"), &observer{})
-			wantError(t, err, want.kind, want.text)
-		})
+	p := newPool(t, Options{})
+	requests := map[int]int{}
+	for range maxRequests {
+		o := &observer{}
+		if _, err := p.Run(t.Context(), request("installs"), o); err != nil || len(o.all()) != 4 {
+			t.Fatalf("found %q (%v)", o.all(), err)
+		}
+		result, err := p.Run(t.Context(), request("pid"), &observer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests[result.Revision] += 2
 	}
+	for pid, n := range requests {
+		if n != maxRequests {
+			t.Errorf("expected %d requests for each process, but found %d for %d", maxRequests, n, pid)
+		}
+	}
+}
+
+// TestIdle: a worker that waits for too long ends, and one that was killed meanwhile is not used.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, Options{})
+	run := func() int {
+		result, err := p.Run(t.Context(), request("pid"), &observer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Revision
+	}
+	killed := run()
+	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the worker", p.idle[0].hasEnded)
+	if next := run(); next == killed {
+		t.Error("a process that has ended was used")
+	}
+	p.maxIdle = 0
+	last := run()
+	eventually(t, "the end of the worker", func() bool { return isGone(last) })
 }
 
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	const all, allowed = 20, 2
-	p := New(Options{Workers: allowed})
+	p := newPool(t, Options{Workers: allowed})
 	var running, most, done atomic.Int32
 	var wg sync.WaitGroup
 	for range all {
@@ -277,9 +308,9 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // Who waits for others leaves when its context ends. Renderers keep nobody waiting who renders nothing.
-func TestTurns(t *testing.T) {
+func TestSlots(t *testing.T) {
 	t.Parallel()
-	p := New(Options{Rendering: 1, Workers: 3})
+	p := newPool(t, Options{Rendering: 1, Workers: 3})
 	ctx, cancel := context.WithCancel(t.Context())
 	first := &observer{heard: make(chan string, 1)}
 	ended := make(chan error)
@@ -304,7 +335,7 @@ func TestTurns(t *testing.T) {
 // Once a chart is rendered the next one can be, whatever Helm waits for.
 func TestWaitingDoesNotKeepOthersFromRendering(t *testing.T) {
 	t.Parallel()
-	p := New(Options{Rendering: 1})
+	p := newPool(t, Options{Rendering: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	first := &observer{heard: make(chan string, 1)}
 	ended := make(chan error)
@@ -341,7 +372,7 @@ func TestWorkerStartsNoWorkers(t *testing.T) {
 	cmd.Args = []string{workerName}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(string(out), "not for people to start") {
+	if !errors.As(err, &exit) || exit.ExitCode() != exitOrphaned || !strings.Contains(string(out), "not for people to start") {
 		t.Errorf("found %v: %s", err, out)
 	}
 }

@@ -3,7 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +50,16 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 			Revision: 2, Chart: chart, Definitions: objects(1, "d"), Objects: found,
 			Hooks: []helm.Hook{{Object: objects(1, "h")[0], Events: []string{"pre-install"}}},
 		}, nil
+	},
+	"pid": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{Revision: os.Getpid()}, nil
+	},
+	"leaves a file": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		return &helm.Result{Revision: os.Getpid()}, os.WriteFile(os.TempDir()+"/left", []byte("behind"), 0o600)
+	},
+	"keeps memory": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		sink = append(sink, bytes.Repeat([]byte("x"), 100<<20))
+		return &helm.Result{Revision: os.Getpid()}, nil
 	},
 	"nothing": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return &helm.Result{}, nil },
 	"echo": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
@@ -102,13 +112,6 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		return nil, fmt.Errorf("secret: %w", context.DeadlineExceeded)
 	},
 	"neither": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, nil },
-	"renders no JSON": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		_, err := o.Rendered(ctx, []helm.Object{objects(1, "")[0], {JSON: []byte("{")}})
-		return nil, err
-	},
-	"results in no JSON": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return &helm.Result{Definitions: []helm.Object{objects(1, "")[0], {JSON: []byte("{")}}, Objects: objects(1, "")}, nil
-	},
 	"cancels itself": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		return nil, context.Canceled
 	},
@@ -210,19 +213,11 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 	"results in much": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		return &helm.Result{Objects: objects(1, strings.Repeat("x", 10<<20))}, nil
 	},
-	"results in nothings": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return &helm.Result{Objects: slices.Repeat([]helm.Object{{JSON: []byte("{}")}}, 1<<18)}, nil
-	},
 	"talks": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
 		for i := range 20_000 {
 			o.Log("line " + strconv.Itoa(i))
 		}
 		return &helm.Result{}, nil
-	},
-	"talks on": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		for {
-			o.Log(strings.Repeat("x", 1000))
-		}
 	},
 	"writes": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		for i := range 10_000 {
@@ -272,49 +267,23 @@ func loop() error {
 	}
 }
 
-// oddWorkers are what is no worker, or one that somebody has got hold of.
+// oddWorkers are what is no worker, or one that has gone wrong.
 var oddWorkers = map[string]func(from, to *os.File){
-	"mute":         func(from, _ *os.File) { _, _ = io.Copy(io.Discard, from) },
-	"hangs up":     func(_, to *os.File) { hello(to); _ = to.Close(); time.Sleep(time.Hour) },
-	"half a word":  func(_, to *os.File) { hello(to); _, _ = to.Write([]byte{byte(kindLog), 0, 0, 0, 9, '"'}) },
-	"bytes":        func(from, to *os.File) { _, _ = to.WriteString("GET / HTTP/1.1\r\n"); _, _ = io.Copy(io.Discard, from) },
-	"no hello":     odd(func(to *bytes.Buffer) { to.Reset(); _ = appendMessage(to, kindLog, "x") }),
-	"twice hello":  odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindHello, nil) }),
-	"unknown":      odd(func(to *bytes.Buffer) { _ = appendMessage(to, 'z', nil) }),
-	"no JSON":      odd(func(to *bytes.Buffer) { to.Write([]byte{byte(kindLog), 0, 0, 0, 1, 'x'}) }),
-	"no object":    odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindObject, helm.Object{JSON: []byte("[]")}) }),
-	"odd error":    odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindError, helm.Error{Kind: "Odd", Message: "m"}) }),
-	"odd step":     odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindProgress, progress{Step: "no step"}) }),
-	"with values":  odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindResult, helm.Result{Values: []byte("{}")}) }),
-	"with objects": odd(func(to *bytes.Buffer) { _ = appendMessage(to, kindResult, helm.Result{Objects: objects(1, "")}) }),
-	"renders twice": odd(func(to *bytes.Buffer) {
-		_ = appendMessage(to, kindRendered, nil)
-		_ = appendMessage(to, kindRendered, nil)
-	}),
-	"deep": odd(func(to *bytes.Buffer) {
-		const depth = 1_000_000
-		text := `{"json":{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}`
-		to.Write(binary.BigEndian.AppendUint32([]byte{byte(kindObject)}, uint32(len(text))))
-		to.WriteString(text)
-	}),
-	"announces much": odd(func(to *bytes.Buffer) { to.Write([]byte{byte(kindObject), 0xff, 0xff, 0xff, 0xff}) }),
-	// It does not read what it is told.
-	"deaf": func(_, to *os.File) { signal.Ignore(); hello(to); time.Sleep(time.Hour) },
-}
-
-func hello(to io.Writer) {
-	var message bytes.Buffer
-	_ = appendMessage(&message, kindHello, nil)
-	_, _ = to.Write(message.Bytes())
-}
-
-// odd is a worker that says hello and then something odd, and waits for what comes of it.
-func odd(say func(to *bytes.Buffer)) func(from, to *os.File) {
-	return func(from, to *os.File) {
+	"mute":     func(from, _ *os.File) { _, _ = io.Copy(io.Discard, from) },
+	"hangs up": func(_, to *os.File) { _ = to.Close(); time.Sleep(time.Hour) },
+	"half a message": func(_, to *os.File) {
 		var message bytes.Buffer
-		hello(&message)
-		say(&message)
-		_, _ = to.Write(message.Bytes())
+		_ = gob.NewEncoder(&message).Encode(report{Log: "x"})
+		_, _ = to.Write(message.Bytes()[:message.Len()-1])
+	},
+	"bytes": func(from, to *os.File) {
+		_, _ = to.WriteString(strings.Repeat("GET / HTTP/1.1\r\n", 100))
 		_, _ = io.Copy(io.Discard, from)
-	}
+	},
+	// It does not read what it is told.
+	"deaf": func(_, to *os.File) {
+		signal.Ignore()
+		_ = gob.NewEncoder(to).Encode(report{})
+		time.Sleep(time.Hour)
+	},
 }

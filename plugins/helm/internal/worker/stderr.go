@@ -5,18 +5,20 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
 	// maxLine is how much of a line of a worker is looked at, and maxLines how many lines of one are logged.
 	maxLine  = 512
 	maxLines = 300
-	// maxStderr is how much a worker may write. What is over it ends the worker, whose pipe is closed then.
+	// maxStderr is how much a worker may write during a request. What is over it ends the worker, whose pipe is closed then.
 	maxStderr = 4 << 20
 )
 
-// stderr logs what a worker writes to its standard error, and finds out what it has died of. It is written to by one goroutine.
+// stderr logs what a worker writes to its standard error, and finds out what it has died of.
 type stderr struct {
+	mu  sync.Mutex // guards all of it
 	log *slog.Logger
 
 	line    []byte // the beginning of the one that is not complete
@@ -42,8 +44,24 @@ const (
 	deathMemory
 )
 
+// begin is called before each request, with the log for what is written from now on.
+func (s *stderr) begin(log *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log, s.written, s.lines = log, 0, 0
+}
+
+// diagnosis is what the process has died of, as far as it was written.
+func (s *stderr) diagnosis() death {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.death
+}
+
 // Write takes what it gets, unless there was too much.
 func (s *stderr) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.written += int64(len(p))
 	if s.written > maxStderr {
 		return 0, errTooMuch
@@ -59,13 +77,12 @@ func (s *stderr) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush takes the last line, and says how many were left out. The process has ended.
+// flush takes the last line. The process has ended.
 func (s *stderr) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.line) > 0 {
 		s.endLine()
-	}
-	if s.lines > maxLines {
-		s.log.Debug("a worker has written more than is logged", "lines", s.lines-maxLines)
 	}
 }
 
@@ -87,15 +104,26 @@ func (s *stderr) endLine() {
 	}
 	if strings.HasPrefix(text, "panic: ") {
 		s.hiding = true
+		if strings.HasPrefix(text, "panic: runtime error: ") { // with types and numbers only
+			s.write(text)
+			return
+		}
 		text = "panic: (its message is not shown, for it may hold values)"
 	} else if s.hiding {
 		return
 	}
+	s.write(text)
+}
+
+func (s *stderr) write(text string) {
 	if text == "" || memoryDump.MatchString(text) {
 		return
 	}
-	if s.lines++; s.lines <= maxLines {
+	switch s.lines++; {
+	case s.lines <= maxLines:
 		s.log.Debug("a worker writes", "line", text)
+	case s.lines == maxLines+1:
+		s.log.Debug("a worker has written more than is logged")
 	}
 }
 
