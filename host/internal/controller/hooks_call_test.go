@@ -29,6 +29,9 @@ func hooking(name string, calls *[]string, err error, outcomes ...plugin.HookOut
 				<-ctx.Done()
 				return nil, fmt.Errorf("call: %w", ctx.Err())
 			}
+			if _, bounded := ctx.Deadline(); bounded { // a function that leaves off when its time is over
+				<-ctx.Done()
+			}
 			return outcomes, err
 		},
 	}
@@ -43,6 +46,7 @@ func TestCallsOfHooks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
 		plugins []deployer
+		timeout time.Duration
 		want    *sdkhook.Result
 		// aborting are the plugins of which a function aborts.
 		aborting []string
@@ -94,16 +98,20 @@ func TestCallsOfHooks(t *testing.T) {
 			cause:   plugin.ErrNotRunning,
 		},
 		"hangs": {
-			reason: "its time is over", plugins: []deployer{hooking("a", &calls, nil)}, calls: []string{"a Start"},
+			reason: "its time is over", plugins: []deployer{hooking("a", &calls, nil)}, timeout: time.Millisecond,
+			calls: []string{"a Start"},
+			err:   hookError("HookTimeout", "no answer within 1ms"),
+		},
+		"leaves off": {
+			reason:  "its time is over, and it fails for that",
+			plugins: []deployer{hooking("a", &calls, nil, failed(plugin.Error{Message: "context deadline exceeded"}))},
+			timeout: time.Millisecond, calls: []string{"a Start"},
 			err: hookError("HookTimeout", "no answer within 1ms"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls = nil
-			hooks := hookSet{plugins: tc.plugins}
-			if name == "hangs" {
-				hooks.timeout = time.Millisecond
-			}
+			hooks := hookSet{plugins: tc.plugins, timeout: tc.timeout}
 			got, aborting, err := hooks.run(t.Context(), sdkhook.Start, nil, nil)
 			if diff := cmp.Diff(tc.aborting, aborting); diff != "" {
 				t.Errorf("%s: aborting (-want +got):\n%s", tc.reason, diff)

@@ -89,7 +89,8 @@ func (h hookSet) call(
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.Is(err, context.DeadlineExceeded): // which is not that of the job
+	case errors.Is(err, context.DeadlineExceeded), // which is not that of the job
+		isOver(bounded) && slices.ContainsFunc(outcomes, outcomeFails): // as a function does whose time is over
 		return nil, failed(reasonHookTimeout, fmt.Sprintf("no answer within %s", h.timeout))
 	case err != nil: // the plugin is not running, or has crashed
 		e := failed(reasonHookNotRun, err.Error())
@@ -128,6 +129,14 @@ func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) str
 }
 
 func outcomeAborts(o plugin.HookOutcome) bool { return aborts(o.Result) }
+
+func outcomeFails(o plugin.HookOutcome) bool { return o.Error != nil }
+
+// isOver reports whether the deadline of a context has passed, which the context itself may not know yet.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
 
 func hasHook(p deployer, t sdkhook.Type) bool {
 	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))

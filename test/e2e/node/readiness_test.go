@@ -163,7 +163,7 @@ func atomicHookFails(w *world) {
 	mustFail := func(operation string, config object) {
 		w.Helper()
 		want := "post-" + operation + ` hook Job "shop-failinghook-hook" of failinghook/templates/hook.yaml has failed: ` +
-			"the Job has failed: BackoffLimitExceeded"
+			"1 error occurred: * job shop-failinghook-hook failed: BackoffLimitExceeded"
 		if reason, message := w.fail("item", config); reason != "HookFailed" || !strings.Contains(message, want) {
 			w.Errorf("expected %q, but found %s: %s", want, reason, message)
 		}
