@@ -86,7 +86,10 @@ func (w *worker) work(ctx context.Context, h helm.Helm) error {
 		w.mu.Lock()
 		w.talk, w.dropped = rate.NewLimiter(talkPerSecond, talkBurst), 0
 		w.mu.Unlock()
+		finished := make(chan struct{})
+		go watchMemory(req.Limits.MemoryBytes, finished)
 		end, err := w.run(ctx, h, req)
+		close(finished)
 		if err != nil {
 			return err
 		}
