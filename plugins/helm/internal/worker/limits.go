@@ -26,16 +26,21 @@ func limitMemory(bytes int64) error {
 	debug.SetGCPercent(collectorPercent)
 	debug.SetMemoryLimit(bytes / 100 * collectorShare)
 	debug.SetMaxStack(int(maxStack(bytes)))
-	go watchMemory(bytes)
 	return limitMapped(bytes)
 }
 
 func maxStack(memoryBytes int64) int64 { return memoryBytes / stackShare }
 
-// watchMemory ends the process when it has more memory than it may.
-func watchMemory(most int64) {
+// watchMemory ends the process when it has more memory than it may, until stop is closed.
+func watchMemory(most int64, stop <-chan struct{}) {
+	look := time.NewTicker(watchInterval)
+	defer look.Stop()
 	for usedMemory() <= most {
-		time.Sleep(watchInterval)
+		select {
+		case <-look.C:
+		case <-stop:
+			return
+		}
 	}
 	os.Exit(exitMemory)
 }

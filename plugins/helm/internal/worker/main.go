@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -85,7 +86,10 @@ func (w *worker) work(ctx context.Context, h helm.Helm) error {
 		w.mu.Lock()
 		w.talk, w.dropped = rate.NewLimiter(talkPerSecond, talkBurst), 0
 		w.mu.Unlock()
+		finished := make(chan struct{})
+		go watchMemory(req.Limits.MemoryBytes, finished)
 		end, err := w.run(ctx, h, req)
+		close(finished)
 		if err != nil {
 			return err
 		}
@@ -104,7 +108,7 @@ func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) (*done
 	case err == nil && result != nil:
 		result.Kept = shorten(cleanLines(result.Kept), maxKept)
 		end.Result = result
-		return end, w.measure(end, req)
+		return end, w.cleanUp(end, req)
 	case err == nil:
 		end.Err = crash(req, "there is neither a result nor an error")
 	case errors.As(err, &known):
@@ -117,18 +121,23 @@ func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) (*done
 	return end, nil
 }
 
-// measure says what the process has used so far, and whether it can be used again.
-func (w *worker) measure(end *done, req *helm.Request) error {
+// cleanUp empties the own directory, and says what the process has used so far and whether it can be used again.
+func (w *worker) cleanUp(end *done, req *helm.Request) error {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return fmt.Errorf("ask for the time that was used: %w", err)
 	}
 	end.Busy = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	left, err := os.ReadDir(os.TempDir())
+	end.Last = usedMemory() > req.Limits.MemoryBytes/keptShare
+	left, err := os.ReadDir(os.TempDir()) // Helm has a cache there
 	if err != nil {
 		return fmt.Errorf("read the own directory: %w", err)
 	}
-	end.Last = len(left) > 0 || usedMemory() > req.Limits.MemoryBytes/keptShare
+	for _, entry := range left {
+		if err := os.RemoveAll(filepath.Join(os.TempDir(), entry.Name())); err != nil {
+			return fmt.Errorf("clear the own directory: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -52,7 +52,7 @@ type Pool struct {
 	workers, rendering slots
 
 	mu     sync.Mutex
-	idle   []*process // as many as render at once, at most
+	idle   []*process
 	closed bool
 }
 
@@ -151,11 +151,11 @@ func (p *Pool) takeIdle(memory int64) *process {
 	return nil
 }
 
-// keep has a worker wait for the next request, unless enough do.
+// keep has a worker wait for the next request, unless the pool is closed.
 func (p *Pool) keep(child *process) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= cap(p.rendering) {
+	if p.closed {
 		return false
 	}
 	p.idle = append(p.idle, child)

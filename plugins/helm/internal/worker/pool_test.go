@@ -197,22 +197,22 @@ func TestNoWorker(t *testing.T) {
 	}
 }
 
-// TestReuse: a worker that has succeeded carries out the next request of the same memory limit, unless it has left
-// something, and not for ever.
+// TestReuse: a worker that has succeeded carries out the next request of the same memory limit, unless it keeps too
+// much memory, and finds its directory empty.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	otherMemory := func(r *helm.Request) { r.Limits.MemoryBytes *= 2 }
 	for name, test := range map[string]struct {
-		first  string
-		second []func(*helm.Request)
-		reused bool
+		first, second string
+		change        []func(*helm.Request)
+		reused        bool
 	}{
-		"success":              {first: "pid", reused: true},
-		"error":                {first: "known error"},
-		"crash":                {first: "exits 7"},
-		"a file is left":       {first: "leaves a file"},
-		"memory is kept":       {first: "keeps memory"},
-		"another memory limit": {first: "pid", second: []func(*helm.Request){otherMemory}},
+		"success":              {first: "pid", second: "pid", reused: true},
+		"error":                {first: "known error", second: "pid"},
+		"crash":                {first: "exits 7", second: "pid"},
+		"a file is removed":    {first: "leaves a file", second: "leaves a file", reused: true},
+		"memory is kept":       {first: "keeps memory", second: "pid"},
+		"another memory limit": {first: "pid", second: "pid", change: []func(*helm.Request){otherMemory}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +221,7 @@ func TestReuse(t *testing.T) {
 			if (err == nil) != (first != nil) {
 				t.Fatal(first, err)
 			}
-			second, err := p.Run(t.Context(), request("pid", test.second...), &observer{})
+			second, err := p.Run(t.Context(), request(test.second, test.change...), &observer{})
 			if err != nil {
 				t.Fatal(err)
 			}

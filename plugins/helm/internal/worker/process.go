@@ -91,7 +91,7 @@ func (p *Pool) start(ctx context.Context, memory int64, log *slog.Logger) (_ *pr
 		// There is a place for whatever is sent in a call: the request, the answer and the stop.
 		orders: make(chan order, 3), reports: make(chan report), closed: make(chan error, 1), ended: make(chan struct{}),
 	}
-	child.bound.limit.Store(slackBytes) // for its first report, which has no request yet
+	child.bound.limit.Store(slackBytes)    // for its first report, which has no request yet
 	cmd := exec.CommandContext(life, path) // #nosec G204 -- it is this program
 	cmd.Args = []string{workerName}
 	cmd.Env = append(append([]string(nil), p.environment...), "HOME="+dir, "TMPDIR="+dir)

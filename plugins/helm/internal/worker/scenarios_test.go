@@ -55,7 +55,11 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		return &helm.Result{Revision: os.Getpid()}, nil
 	},
 	"leaves a file": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return &helm.Result{Revision: os.Getpid()}, os.WriteFile(os.TempDir()+"/left", []byte("behind"), 0o600)
+		f, err := os.OpenFile(os.TempDir()+"/left", os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		return &helm.Result{Revision: os.Getpid()}, f.Close()
 	},
 	"keeps memory": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		sink = append(sink, bytes.Repeat([]byte("x"), 100<<20))
