@@ -1,5 +1,5 @@
 // Package helm says what the deployer needs of Helm, without the library. Package helm3 does it with version 3 of the library, package
-// worker has it done in a process of its own. Everything in here can be passed between processes as JSON.
+// worker has it done in a process of its own. Everything in here can be passed between processes in gob.
 package helm
 
 import (
@@ -36,76 +36,76 @@ const (
 
 // Request is one thing to do.
 type Request struct {
-	Action Action `json:"action"`
+	Action Action
 	// Kubeconfig of the target; nil for an action without one.
-	Kubeconfig []byte `json:"kubeconfig,omitempty"`
+	Kubeconfig []byte
 	// Release names the release.
-	Release Release `json:"release"`
+	Release Release
 	// Chart is what to deploy. Not for Uninstall.
-	Chart Chart `json:"chart,omitzero"`
+	Chart Chart
 	// Values override those of the chart: a JSON object; nil for none.
-	Values json.RawMessage `json:"values,omitempty"`
+	Values json.RawMessage
 	// Revision is what templates are told, for Render: as of an installation if it is the first one, as of an upgrade if it is a later one.
 	// Zero renders for no release, which templates see as an installation. Other actions tell them the revision that they make.
-	Revision int `json:"revision,omitempty"`
+	Revision int
 	// CreateNamespace creates the release's namespace if it is missing.
-	CreateNamespace bool `json:"createNamespace,omitempty"`
+	CreateNamespace bool
 	// Labels are put on the revision that is made.
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]string
 	// RollbackLabels are put on the revision that a failed atomic upgrade is rolled back with. Without them it has those of the revision that
 	// it goes back to.
-	RollbackLabels map[string]string `json:"rollbackLabels,omitempty"`
+	RollbackLabels map[string]string
 	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before anything else is done.
-	Interrupted []int `json:"interrupted,omitempty"`
+	Interrupted []int
 	// Gone are objects that are not there and are not to be created: they have done their work, see managedresource.ManagedResourceStatus.
 	// They stay part of the release. For Upgrade only.
-	Gone []object.Key `json:"gone,omitempty"`
+	Gone []object.Key
 	// MaxHistory is how many revisions are kept.
-	MaxHistory int     `json:"maxHistory,omitempty"`
-	Options    Options `json:"options,omitzero"`
+	MaxHistory int
+	Options    Options
 	// Limits of what the chart may use.
-	Limits Limits `json:"limits"`
+	Limits Limits
 }
 
 // Release names a release.
 type Release struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	Namespace string
+	Name      string
 }
 
 // Chart is a packed chart in a file.
 type Chart struct {
 	// Path of the archive.
-	Path string `json:"path,omitempty"`
+	Path string
 }
 
 // Options are those of Helm's commands of the same names.
 type Options struct {
-	Atomic               bool `json:"atomic,omitempty"`
-	Force                bool `json:"force,omitempty"`
-	SkipSchemaValidation bool `json:"skipSchemaValidation,omitempty"`
-	TakeOwnership        bool `json:"takeOwnership,omitempty"`
-	Wait                 bool `json:"wait,omitempty"`
+	Atomic               bool
+	Force                bool
+	SkipSchemaValidation bool
+	TakeOwnership        bool
+	Wait                 bool
 	// Timeout bounds each wait of Helm. Positive.
-	Timeout time.Duration `json:"timeout,omitempty"`
+	Timeout time.Duration
 	// Until is when waits end at the latest, but for those of a rollback, or of the removal of what could not be installed: they need time of
 	// their own. Zero for no such time.
-	Until time.Time `json:"until,omitzero"`
+	Until time.Time
 }
 
 // Limits are what a chart may use. All are positive.
 type Limits struct {
 	// UnpackedBytes bounds the files of the chart together, and Files their number.
-	UnpackedBytes int64 `json:"unpackedBytes"`
-	Files         int   `json:"files"`
+	UnpackedBytes int64
+	Files         int
 	// Depth bounds how deep sub-charts are nested.
-	Depth int `json:"depth"`
+	Depth int
 	// RenderedBytes bounds what the templates are rendered to, together.
-	RenderedBytes int64 `json:"renderedBytes"`
+	RenderedBytes int64
 	// RenderTime is how long loading and rendering may take.
-	RenderTime time.Duration `json:"renderTime"`
+	RenderTime time.Duration
 	// MemoryBytes bounds what the process uses that carries the request out.
-	MemoryBytes int64 `json:"memoryBytes"`
+	MemoryBytes int64
 }
 
 // Observer hears what happens during a request. Its methods are called one after the other.
@@ -122,43 +122,43 @@ type Observer interface {
 // Object is an object of a chart.
 type Object struct {
 	// Source is the template that it comes from, such as "shop/templates/service.yaml".
-	Source string `json:"source,omitempty"`
+	Source string
 	// JSON is the object.
-	JSON json.RawMessage `json:"json"`
+	JSON json.RawMessage
 }
 
 // Hook is an object of a chart that Helm creates at a certain point of an operation.
 type Hook struct {
 	Object
 	// Events are those points, such as "pre-install".
-	Events []string `json:"events"`
+	Events []string
 }
 
 // Result is what came of a request.
 type Result struct {
 	// Revision that was made, or for Uninstall the last one there was; zero for Render and Values, and if there was none.
-	Revision int `json:"revision,omitempty"`
+	Revision int
 	// Chart says what the chart is called. Not for Uninstall.
-	Chart Metadata `json:"chart,omitzero"`
+	Chart Metadata
 	// Definitions are the objects of the folders crds, Objects those of the templates that are no hooks, and Hooks those that are. Not for
 	// Values and Uninstall.
-	Definitions []Object `json:"definitions,omitempty"`
-	Objects     []Object `json:"objects,omitempty"`
-	Hooks       []Hook   `json:"hooks,omitempty"`
+	Definitions []Object
+	Objects     []Object
+	Hooks       []Hook
 	// Ignored are the templates that render something that is no object, which is left out. For Render without a release only: with one it is an
 	// error, as Helm has it.
-	Ignored []string `json:"ignored,omitempty"`
+	Ignored []string
 	// Values are those that the chart is rendered with, its own included: a JSON object. For Values only.
-	Values json.RawMessage `json:"values,omitempty"`
+	Values json.RawMessage
 	// Kept are the objects that Uninstall has left where they are, because they say so, as Helm describes them.
-	Kept string `json:"kept,omitempty"`
+	Kept string
 }
 
 // Metadata is what a chart says of itself.
 type Metadata struct {
-	Name       string `json:"name"`
-	Version    string `json:"version"`
-	AppVersion string `json:"appVersion,omitempty"`
+	Name       string
+	Version    string
+	AppVersion string
 }
 
 // Kind says what an error is about.
@@ -196,14 +196,11 @@ const (
 
 // Error is why a request has failed. It holds no values.
 type Error struct {
-	Kind Kind `json:"kind"`
-	// Template and Line are where in the chart, if that is known, such as "shop/templates/service.yaml" and 12.
-	Template string `json:"template,omitempty"`
-	Line     int    `json:"line,omitempty"`
+	Kind Kind
 	// Message is for people; it names the chart or the object.
-	Message string `json:"message"`
+	Message string
 	// Log are the last lines of Helm's own log that belong to it, each once.
-	Log []string `json:"log,omitempty"`
+	Log []string
 }
 
 // Error returns the message.

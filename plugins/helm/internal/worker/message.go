@@ -54,7 +54,6 @@ type done struct {
 // What is kept of texts, in bytes.
 const (
 	maxMessage  = 16 << 10
-	maxTemplate = 1 << 10
 	maxLogLine  = 2 << 10
 	maxLogLines = 50
 	maxKept     = 64 << 10
@@ -89,8 +88,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 // bounded returns what is kept of an error.
 func bounded(e *helm.Error) *helm.Error {
 	kept := *e
-	kept.Message, kept.Template = shorten(cleanLines(e.Message), maxMessage), shorten(clean(e.Template), maxTemplate)
-	kept.Log = nil
+	kept.Message, kept.Log = shorten(cleanLines(e.Message), maxMessage), nil
 	for _, line := range e.Log[max(len(e.Log)-maxLogLines, 0):] {
 		kept.Log = append(kept.Log, shorten(clean(line), maxLogLine))
 	}

@@ -121,7 +121,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]*helm.Error{
 		"known error": {
-			Kind: helm.RenderFailed, Template: "shop/templates/a.yaml", Line: 12, Message: "it\nfails\ufffd", Log: []string{"one", "two\ufffdlines"},
+			Kind: helm.RenderFailed, Message: "it\nfails\ufffd", Log: []string{"one", "two\ufffdlines"},
 		},
 		"unknown error": {
 			Kind: helm.Crashed, Message: "installing the release prod/unknown error has failed: of an error that it does not explain (*errors.errorString)",

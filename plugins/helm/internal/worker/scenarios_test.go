@@ -103,7 +103,7 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 
 	"known error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		return nil, fmt.Errorf("wrapped: %w", &helm.Error{
-			Kind: helm.RenderFailed, Template: "shop/templates/a.yaml", Line: 12, Message: "it\nfails\x1b", Log: []string{"one", "two\nlines"},
+			Kind: helm.RenderFailed, Message: "it\nfails\x1b", Log: []string{"one", "two\nlines"},
 		})
 	},
 	"long error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
