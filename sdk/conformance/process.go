@@ -104,8 +104,12 @@ func (p *process) connect(ctx context.Context) (*Plugin, error) {
 	if !ok {
 		return nil, errors.New("go-plugin's client does not speak gRPC, although nothing else is allowed")
 	}
-	// go-plugin has tried to make a call by now.
-	if state := client.Conn.GetState(); state != connectivity.Ready {
+	// go-plugin has tried to make a call by now, of which the connection may not know yet.
+	state := client.Conn.GetState()
+	for state == connectivity.Connecting && client.Conn.WaitForStateChange(ctx, state) {
+		state = client.Conn.GetState()
+	}
+	if state != connectivity.Ready {
 		return nil, &unusableError{RuleMutualTLS, "no connection to the plugin with TLS, the certificate of its " +
 			"handshake and an ECDSA P-256 client certificate (PLUGIN_CLIENT_CERT)"}
 	}

@@ -34,10 +34,9 @@ func runParent(scenario string) {
 	o := &observer{heard: make(chan string)}
 	go func() { fmt.Fprintln(os.Stdout, <-o.heard) }()
 	p := New(Options{})
-	defer p.Close()
 	result, err := p.Run(context.Background(), request(scenario, func(r *helm.Request) { r.Chart.Path = os.Getenv("SPY") }), o)
+	p.Close()
 	if err != nil {
-		p.Close()
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

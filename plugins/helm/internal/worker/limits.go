@@ -33,11 +33,9 @@ func maxStack(memoryBytes int64) int64 { return memoryBytes / stackShare }
 
 // watchMemory ends the process when it has more memory than it may, until stop is closed.
 func watchMemory(most int64, stop <-chan struct{}) {
-	look := time.NewTicker(watchInterval)
-	defer look.Stop()
 	for usedMemory() <= most {
 		select {
-		case <-look.C:
+		case <-time.After(watchInterval):
 		case <-stop:
 			return
 		}

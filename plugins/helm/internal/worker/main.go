@@ -203,8 +203,9 @@ func (w *worker) tell(r report) {
 // send ends the process if nobody listens.
 func (w *worker) send(r report) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.to.Encode(r); err != nil {
+	err := w.to.Encode(r)
+	w.mu.Unlock()
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s, a part of a plugin for Pergola and not for people to start, cannot send to its parent: %v\n",
 			workerName, err)
 		os.Exit(exitOrphaned)
