@@ -82,7 +82,9 @@ func TestRequestsPerJob(t *testing.T) {
 	item := ofConfigMap("item")
 	mark := auditMark(t)
 	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
-	first := requestsSince(t, mark, namespace)
+	first := slices.DeleteFunc(requestsSince(t, mark, namespace), func(r request) bool {
+		return r.ObjectRef.Name == "warm-up" // whose last request the log may only have now
+	})
 	if len(first) == 0 || len(first) > 7 {
 		t.Errorf("expected at most 7 requests in the first job, but found %d:\n%v", len(first), list(first))
 	}
