@@ -142,7 +142,7 @@ func (p *Pool) worker(ctx context.Context, memory int64, log *slog.Logger) (*pro
 func (p *Pool) takeIdle(memory int64) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, child := range p.idle {
+	for i, child := range slices.Backward(p.idle) { // the newest, so that those that a burst has left expire
 		if child.memory == memory && child.idle.Stop() {
 			p.idle = slices.Delete(p.idle, i, i+1)
 			return child

@@ -171,7 +171,7 @@ func (c *process) live(cmd *exec.Cmd, dir string, started chan<- error) {
 	c.state = cmd.ProcessState
 	c.stderr.flush()
 	if err := os.RemoveAll(dir); err != nil {
-		c.stderr.log.Warn("the directory of a worker cannot be removed", slog.String("error", err.Error()))
+		c.stderr.logger().Warn("the directory of a worker cannot be removed", slog.String("error", err.Error()))
 	}
 	close(c.ended)
 }

@@ -51,6 +51,12 @@ func (s *stderr) begin(log *slog.Logger) {
 	s.log, s.written, s.lines = log, 0, 0
 }
 
+func (s *stderr) logger() *slog.Logger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log
+}
+
 // diagnosis is what the process has died of, as far as it was written.
 func (s *stderr) diagnosis() death {
 	s.mu.Lock()
