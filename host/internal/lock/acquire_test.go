@@ -268,6 +268,22 @@ func TestTwoPlugins(t *testing.T) {
 	expectHolder(t, "the lock of the other one", other, "there")
 }
 
+// TestFreedUntilLookedAt: who leaves a free lock to those that come first hears when they are gone.
+func TestFreedUntilLookedAt(t *testing.T) {
+	key, b := newKey(), newBench(t, "here")
+	newLock(t, key, "there")
+	b.see(key)
+	b.expectView("another one has it", key, "", Elsewhere)
+	writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "" })
+	b.see(key)
+	b.expectTold("it was released", "freed item")
+	b.ReplicasChanged()
+	b.expectTold("another replica leaves", "freed item")
+	b.expectView("nobody has it", key, "", Free)
+	b.ReplicasChanged()
+	b.expectTold("it was looked at")
+}
+
 // TestNamespaceIsDeleted: no lock can be created, so the replica that the item prefers works without.
 func TestNamespaceIsDeleted(t *testing.T) {
 	key, first, second := newKey(), newBench(t, "here"), newBench(t, "there")

@@ -82,15 +82,16 @@ func (l *Locker) gone(key Key, version string) {
 // that cannot show that it is alive loses its locks, and the locks of the dead can be had.
 func (l *Locker) ReplicasChanged() {
 	l.mu.Lock()
-	keys := slices.Collect(maps.Keys(l.waiting))
+	keys := maps.Clone(l.waiting)
 	for _, lock := range l.mine {
-		keys = append(keys, lock.key)
+		keys[lock.key] = struct{}{}
 	}
-	l.conclude(keys...)
+	l.conclude(slices.Collect(maps.Keys(keys))...)
 }
 
 // conclude finds out which locks are lost, and which can be had, from what is known now. It unlocks the Locker, and
-// tells the listener.
+// tells the listener: of a lock that can be had at each change until Look is called for it, since the listener may wait
+// for replicas that come first and then leave or die.
 func (l *Locker) conclude(keys ...Key) {
 	var lost, freed []Key
 	for _, key := range keys {
@@ -98,7 +99,6 @@ func (l *Locker) conclude(keys ...Key) {
 			lost = append(lost, key)
 		}
 		if _, waits := l.waiting[key]; waits && l.options.Replicas.Valid() && l.available(l.known(key)) {
-			delete(l.waiting, key)
 			freed = append(freed, key)
 		}
 	}

@@ -85,7 +85,8 @@ type Locker struct {
 	records map[Key]*v1alpha1.SyncObject
 	// mine are the locks that this process holds, takes, or is named in.
 	mine map[owner]*Lock
-	// waiting are the locks that were asked for in vain: the listener is to hear when they can be had.
+	// waiting are the locks that were asked for in vain, until Look finds them free: the listener is to hear when they
+	// can be had.
 	waiting map[Key]struct{}
 	// last are locks whose objects were deleted while somebody held them, by their keys.
 	last *cache.LRUExpireCache
@@ -136,6 +137,9 @@ func (l *Locker) Look(key Key, version string) (_ View, note string) {
 		}
 		l.waiting[key] = struct{}{}
 		return Elsewhere, ""
+	}
+	delete(l.waiting, key)
+	switch {
 	case known.Spec.PodName == "" && settled != "" && !contract.Newer(version, settled):
 		return Settled, note
 	default:
