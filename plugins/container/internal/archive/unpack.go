@@ -127,10 +127,21 @@ func sparse(header *tar.Header) bool {
 	return false
 }
 
-// mkdir makes a directory and those above it, as far as they are missing.
+// mkdir makes a directory and those above it, as far as they are missing. A link is no directory, wherever it leads.
 func (u *unpacking) mkdir(name string) error {
-	if err := u.root.MkdirAll(path.Join(u.dir, name), directoryMode); err != nil {
-		return fmt.Errorf("make directory %q: %w", shorten(name), withoutPath(err))
+	at := u.dir
+	for part := range strings.SplitSeq(name, "/") {
+		at = path.Join(at, part)
+		err := u.root.Mkdir(at, directoryMode)
+		if errors.Is(err, fs.ErrExist) {
+			if info, err := u.root.Lstat(at); err == nil && info.IsDir() {
+				continue
+			}
+			return refuse(name, "is a directory in the archive, but something else is there")
+		}
+		if err != nil {
+			return fmt.Errorf("make directory %q: %w", shorten(name), withoutPath(err))
+		}
 	}
 	return nil
 }
@@ -144,6 +155,9 @@ func (u *unpacking) file(name string, header *tar.Header, content io.Reader) err
 		return err
 	}
 	at := path.Join(u.dir, name)
+	if info, err := u.root.Lstat(at); err == nil && info.IsDir() {
+		return refuse(name, "is a file in the archive, but a directory is there")
+	}
 	// What is there is removed and not written to, since it may be a link.
 	if err := u.root.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace file %q: %w", shorten(name), withoutPath(err))

@@ -87,15 +87,21 @@ func TestUnpackRefusesWhatIsInTheWay(t *testing.T) {
 		entry  entry
 	}{
 		{"a file cannot replace a directory", func(s string) error { return os.MkdirAll(s+"/a/b", 0o755) }, entry{name: "a"}},
+		{"nor one that is empty", func(s string) error { return os.Mkdir(s+"/a", 0o755) }, entry{name: "a"}},
 		{"a file has no files", func(s string) error { return os.WriteFile(s+"/a", nil, 0o600) }, entry{name: "a/b"}},
 		{"a link leads elsewhere", func(s string) error { return os.Symlink(outside, s+"/a") }, entry{name: "a/b"}},
+		{"a link stays within", func(s string) error { return os.Symlink("../content", s+"/a") }, entry{name: "a/b"}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
 			root, dir := newRoot(t)
+			must(t, os.Mkdir(dir+"/content", 0o755))
 			must(t, c.make(dir+"/state"))
 			if err := unpack(pack(t, c.entry), root); err == nil {
 				t.Error("expected an error, but found none")
+			}
+			if found := read(t, dir+"/content"); len(found) > 0 {
+				t.Errorf("found %v beside it", found)
 			}
 		})
 	}

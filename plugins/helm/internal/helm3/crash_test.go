@@ -88,3 +88,21 @@ func TestFinishedMeanwhile(t *testing.T) {
 	w.mustFail(r, helm.Pending, "revision 1")
 	w.mustHave("1:deployed")
 }
+
+// TestWrittenMeanwhile leaves a revision as it is that somebody else has written, who took the operation for
+// interrupted.
+func TestWrittenMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Requests.Fail(func(r *http.Request) error {
+		if r.Method == http.MethodPut && w.history()[0] == "1:pending-install" {
+			w.store(func(all []*release.Release) *release.Release {
+				all[0].Info.Status = release.StatusFailed
+				return all[0]
+			})
+		}
+		return nil
+	})
+	w.mustFail(w.request(plain, nil), helm.ClusterFailed, "the object has been modified")
+	w.mustHave("1:failed")
+}

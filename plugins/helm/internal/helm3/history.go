@@ -147,7 +147,8 @@ func (h *history) write(rel *release.Release, write func() error) error {
 	return write()
 }
 
-// retry tries several times to write. What failed may have been done: the Secrets are listed again.
+// retry tries several times to write. What failed may have been done: the Secrets are listed again. After a conflict it
+// does not: somebody else has written the revision.
 func (h *history) retry(write func() error) error {
 	var last error
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 4}
@@ -155,12 +156,15 @@ func (h *history) retry(write func() error) error {
 		if _, last = h.secrets.List(ctx, metav1.ListOptions{}); last == nil {
 			last = write()
 		}
+		if apierrors.IsConflict(last) {
+			return false, last
+		}
 		return last == nil, nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, last) {
 		return errors.Join(last, err)
 	}
-	return nil
+	return err
 }
 
 // Delete removes a revision. An uninstall that was cancelled must not: it goes on with what comes before when it
