@@ -1,5 +1,5 @@
-// Command mock is the mock deployer: it deploys nothing and ends jobs as their provider configuration says. It is for tests of
-// everything around deployers, and for seeing what a DeployItem goes through.
+// Command mock is the mock deployer: it deploys nothing and ends jobs as their provider configuration says. It is for
+// tests of everything around deployers, and for seeing what a DeployItem goes through.
 package main
 
 import (

@@ -11,7 +11,8 @@ import (
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 )
 
-// The schema that the plugin publishes has the fields of the provider configuration, and accepts what the deployer does.
+// The schema that the plugin publishes has the fields of the provider configuration, and accepts what the deployer
+// does.
 func TestSchema(t *testing.T) {
 	published := schematest.New(newPlugin(t).Info().ProviderConfigSchemas[mockv1alpha1.Type])
 	published.MustDefine(t, map[reflect.Type]string{reflect.TypeFor[mockv1alpha1.ProviderConfiguration](): "-v1alpha1"})

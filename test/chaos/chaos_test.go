@@ -85,7 +85,8 @@ func TestReplicasUnderFire(t *testing.T) {
 	v, every, restarts := variant{
 		replicas: 3, standalone: true, calm: true,
 		length: 8 * time.Second, pause: 200 * time.Millisecond, outage: 2 * time.Second,
-		// The Lease outlasts the moments in which a busy machine lets a host do nothing, after which it would call again.
+		// The Lease outlasts the moments in which a busy machine lets a host do nothing, after which it would call
+		// again.
 		settings: "maxPluginCrashes: 100\ntimeouts: {lease: 10s}",
 	}, 4*time.Second, 0
 	if *length > 0 {

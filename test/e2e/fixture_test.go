@@ -251,7 +251,8 @@ var (
 	mockFails    = fmt.Sprintf(mockConfig, `,"phase":"Failed"`)
 )
 
-// probeConfig is the configuration of a probe that leaves its trace in the directory, with the named fields set to files there.
+// probeConfig is the configuration of a probe that leaves its trace in the directory, with the named fields set to
+// files there.
 func probeConfig(dir string, fields ...string) string {
 	config := map[string]any{"apiVersion": "test.pergola.dev/v1", "kind": "Probe", "trace": dir + "/trace"}
 	for _, field := range fields {

@@ -30,8 +30,8 @@ func workersConfig(t *testing.T, workers int) string {
 	return writeConfig(t, fmt.Sprintf("apiVersion: host.pergola.dev/v1alpha1\nkind: HostConfiguration\nworkers: %d\n", workers))
 }
 
-// TestPickUpUnderLoad: however many jobs there are and however slow the deployer is, Landscaper sees each of them picked up, and
-// none fails because it had to wait for its turn.
+// TestPickUpUnderLoad: however many jobs there are and however slow the deployer is, Landscaper sees each of them
+// picked up, and none fails because it had to wait for its turn.
 func TestPickUpUnderLoad(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "counter"), Config: workersConfig(t, loadWorkers)})
 	l := &load{t: t, namespace: newNamespace(t), dir: t.TempDir()}
@@ -159,8 +159,8 @@ func (l *load) counted() (began, ended int) {
 	return began, ended
 }
 
-// without counts the items that do not meet a condition; "" for none. While one does not that did not the last time, it looks no
-// further: reading all of them takes its time, which the host could use.
+// without counts the items that do not meet a condition; "" for none. While one does not that did not the last time, it
+// looks no further: reading all of them takes its time, which the host could use.
 func (l *load) without(ctx context.Context, condition func(*v1alpha1.DeployItem) bool) (string, error) {
 	if l.lacking != nil {
 		err := admin.Get(ctx, client.ObjectKeyFromObject(l.lacking), l.lacking)

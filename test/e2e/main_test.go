@@ -19,7 +19,8 @@ var (
 	controlPlane *testenv.ControlPlane
 	admin        client.Client
 	binaries     string
-	// hostKubeconfig is that of the hosts, which may do what the documentation and the chart allow them and nothing else.
+	// hostKubeconfig is that of the hosts, which may do what the documentation and the chart allow them and nothing
+	// else.
 	hostKubeconfig string
 )
 

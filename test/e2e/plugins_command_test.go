@@ -50,7 +50,8 @@ func (p printed) expect(t *testing.T, code int, texts ...string) {
 	}
 }
 
-// TestVerifiedPlugins: what the list of a directory prints is a configuration by which a host runs these programs, and no others.
+// TestVerifiedPlugins: what the list of a directory prints is a configuration by which a host runs these programs, and
+// no others.
 func TestVerifiedPlugins(t *testing.T) {
 	dir := pluginDir(t, "probe")
 	list := []string{"plugins", "list", "--plugin-dir", dir}

@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// TestProgress: an item says what its job does and what it waits for, also to those who know nothing of deploy items, and so
-// does the error when its time is over. Events tell of the beginning and the end of each job.
+// TestProgress: an item says what its job does and what it waits for, also to those who know nothing of deploy items,
+// and so does the error when its time is over. Events tell of the beginning and the end of each job.
 func TestProgress(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "probe")})
 	dir := t.TempDir()

@@ -95,7 +95,8 @@ func version(t *testing.T, resourceVersion string) uint64 {
 	return number
 }
 
-// lockHistories are the changes of the locks, by their names, in the order in which the API server has carried them out.
+// lockHistories are the changes of the locks, by their names, in the order in which the API server has carried them
+// out.
 func lockHistories(t *testing.T, requests []*replicaRequest) map[string][]lockWrite {
 	t.Helper()
 	locks := map[string][]lockWrite{}
@@ -142,8 +143,8 @@ func checkLocks(t *testing.T, locks map[string][]lockWrite) {
 	}
 }
 
-// checkFenced checks that each write of a replica to one of the items was made while it held the item's lock, and returns how many there
-// were. Only the pick-up of a job that waits for a free worker is made without.
+// checkFenced checks that each write of a replica to one of the items was made while it held the item's lock, and
+// returns how many there were. Only the pick-up of a job that waits for a free worker is made without.
 func checkFenced(t *testing.T, requests []*replicaRequest, locks map[string][]lockWrite) (checked int) {
 	t.Helper()
 	known := map[string]bool{} // a write that changes nothing makes no version, and is no write

@@ -38,8 +38,8 @@ func newFleet(t *testing.T, settings ...string) *fleet {
 	}}
 }
 
-// launch starts a replica under a new pod name and does not wait until it is ready. It is stopped at the end of the test, and its log
-// must show no data race.
+// launch starts a replica under a new pod name and does not wait until it is ready. It is stopped at the end of the
+// test, and its log must show no data race.
 func (f *fleet) launch() *testenv.Replica {
 	f.t.Helper()
 	f.started++
@@ -162,7 +162,8 @@ type counts struct {
 	namespace, dir string
 }
 
-// newItem returns an item whose calls take that many milliseconds, and whose jobs are in progress after so many of them.
+// newItem returns an item whose calls take that many milliseconds, and whose jobs are in progress after so many of
+// them.
 func (c *counts) newItem(name string, millis, polls, pollMillis int) *v1alpha1.DeployItem {
 	return newItem(c.namespace, name, counterType, string(marshal(c.t, map[string]any{
 		"apiVersion": "test.pergola.dev/v1", "kind": "Counter", "dir": c.dir, "millis": millis, "polls": polls, "pollMillis": pollMillis,

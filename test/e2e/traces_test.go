@@ -17,7 +17,8 @@ func tracing(endpoint string) string {
 	return fmt.Sprintf("%stracing: {endpoint: %q, insecure: true}\nplugins: {manifest: {environment: [OTEL_EXPORTER_OTLP_ENDPOINT]}}\n", anyConfig, endpoint)
 }
 
-// TestTraceOfAJob: host and plugin make one trace of a job, whose spans are where they belong, and say nothing of what is deployed.
+// TestTraceOfAJob: host and plugin make one trace of a job, whose spans are where they belong, and say nothing of what
+// is deployed.
 func TestTraceOfAJob(t *testing.T) {
 	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)
@@ -52,7 +53,8 @@ func TestTraceOfAJob(t *testing.T) {
 	}
 }
 
-// untold says what is missing in the spans of a job that has failed because the target has refused something; empty if nothing is.
+// untold says what is missing in the spans of a job that has failed because the target has refused something; empty if
+// nothing is.
 func untold(spans []testenv.Span, failed *v1alpha1.DeployItem) string {
 	job := slices.IndexFunc(spans, func(s testenv.Span) bool {
 		return s.Name == "Job Reconcile" && s.Attributes["pergola.job.id"] == failed.Status.JobID

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The program runs in the Pods of others, and is to stay small: nothing of Kubernetes, and nothing that is not Go's or this deployer's.
+// The program runs in the Pods of others, and is to stay small: nothing of Kubernetes, and nothing that is not Go's or
+// this deployer's.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	const own = "github.com/pergola-deploy/pergola/plugins/container/"

@@ -25,8 +25,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
-// The rights to create and patch the Secrets of an Upload, by their names, are enough to write them for the first time and once more: the API
-// server asks for the right to create the object that a server-side apply names. They allow nothing else.
+// The rights to create and patch the Secrets of an Upload, by their names, are enough to write them for the first time
+// and once more: the API server asks for the right to create the object that a server-side apply names. They allow
+// nothing else.
 func TestRightsThatSuffice(t *testing.T) {
 	t.Parallel()
 	cluster, world := plugintest.Config(), plugintest.New(t)
@@ -114,7 +115,8 @@ func applySecret(ctx context.Context, secrets corev1client.SecretInterface, name
 	return err
 }
 
-// mayNot expects that all is forbidden but to apply the known Secret. What is refused for another reason would prove nothing.
+// mayNot expects that all is forbidden but to apply the known Secret. What is refused for another reason would prove
+// nothing.
 func mayNot(t *testing.T, secrets corev1client.SecretInterface, known string) {
 	t.Helper()
 	for what, try := range map[string]func(ctx context.Context) error{

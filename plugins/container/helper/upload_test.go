@@ -34,7 +34,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// The pauses grow with the attempts for one Secret, are as long as the API server asks for, and begin anew with the next Secret.
+// The pauses grow with the attempts for one Secret, are as long as the API server asks for, and begin anew with the
+// next Secret.
 func TestPausesOfAttempts(t *testing.T) {
 	t.Parallel()
 	count := 0

@@ -1,11 +1,12 @@
 // Package chart lets the author of a plugin add sources of charts to the helm deployer.
 //
-// The deployer itself brings archives in the provider configuration, archives at an address, OCI registries and chart repositories. Two
-// fields of a chart, resourceRef and fromResource, are about the component model instead, and need somebody who knows it: a Resolver.
-// Package plugins/helm/plugin takes it.
+// The deployer itself brings archives in the provider configuration, archives at an address, OCI registries and chart
+// repositories. Two fields of a chart, resourceRef and fromResource, are about the component model instead, and need
+// somebody who knows it: a Resolver. Package plugins/helm/plugin takes it.
 //
-// A Resolver answers in one of two ways. Either it says where the chart really is, and the deployer downloads, checks and caches it as if
-// the provider configuration had said so; that is the better way where it is possible. Or it hands over the archive.
+// A Resolver answers in one of two ways. Either it says where the chart really is, and the deployer downloads, checks
+// and caches it as if the provider configuration had said so; that is the better way where it is possible. Or it hands
+// over the archive.
 package chart
 
 import (
@@ -31,11 +32,12 @@ const (
 
 // Resolver finds the charts of one Field.
 type Resolver interface {
-	// ResolveChart finds the chart of a request. It is called once in each job that needs the chart, and at the same time for several deploy
-	// items; it keeps what it wants to keep by itself. It should return soon after ctx has ended.
+	// ResolveChart finds the chart of a request. It is called once in each job that needs the chart, and at the same
+	// time for several deploy items; it keeps what it wants to keep by itself. It should return soon after ctx has
+	// ended.
 	//
-	// An error that has an *sdk.Error in its chain decides by its codes whether the job has failed; without one the call is retried. Its text
-	// appears in the status of the deploy item and must hold no secrets.
+	// An error that has an *sdk.Error in its chain decides by its codes whether the job has failed; without one the
+	// call is retried. Its text appears in the status of the deploy item and must hold no secrets.
 	ResolveChart(ctx context.Context, req *ResolveRequest) (*Resolved, error)
 }
 
@@ -57,9 +59,11 @@ type ResolveRequest struct {
 	Chart helmv1alpha1.Chart
 	// DeployItem that the chart is for.
 	DeployItem *v1alpha1.DeployItem
-	// Context of the deploy item, which has the repository context of the component model. It is never nil but may be empty.
+	// Context of the deploy item, which has the repository context of the component model. It is never nil but may be
+	// empty.
 	Context *v1alpha1.Context
-	// Credentials that the Context names; nil if there are none. They are for this call, and only for the servers that they are meant for.
+	// Credentials that the Context names; nil if there are none. They are for this call, and only for the servers that
+	// they are meant for.
 	Credentials *sdk.Credentials
 	// Log arrives in the host with the deploy item and the job added. Never nil.
 	Log *slog.Logger
@@ -67,13 +71,15 @@ type ResolveRequest struct {
 
 // Resolved is what a Resolver has found. Exactly one of Chart and Archive is set.
 type Resolved struct {
-	// Chart says where the chart is. It must be a source that the deployer brings, and is fetched with the credentials of the request.
+	// Chart says where the chart is. It must be a source that the deployer brings, and is fetched with the credentials
+	// of the request.
 	Chart *helmv1alpha1.Chart
-	// Archive is the packed chart, a gzipped tar. The deployer reads it, not beyond the size that it allows archives, and closes it in any
-	// case, also in the middle of a Read if the job ends.
+	// Archive is the packed chart, a gzipped tar. The deployer reads it, not beyond the size that it allows archives,
+	// and closes it in any case, also in the middle of a Read if the job ends.
 	Archive io.ReadCloser
 	// Digest that Archive must have, such as "sha256:…"; empty if it is not known. Not with Chart.
 	Digest string
-	// From says for people where Archive is from, such as "resource chart of component example.org/shop 1.2.3". Not with Chart.
+	// From says for people where Archive is from, such as "resource chart of component example.org/shop 1.2.3". Not
+	// with Chart.
 	From string
 }

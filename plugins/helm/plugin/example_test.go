@@ -25,7 +25,8 @@ type resource struct {
 	} `json:"resource"`
 }
 
-// ResolveChart says where the chart is. The deployer downloads it, with the credentials of the deploy item's Context, and keeps it.
+// ResolveChart says where the chart is. The deployer downloads it, with the credentials of the deploy item's Context,
+// and keeps it.
 func (c components) ResolveChart(_ context.Context, req *chart.ResolveRequest) (*chart.Resolved, error) {
 	document, err := base64.StdEncoding.DecodeString(req.Chart.ResourceRef)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// processLog hands records to the logger that the process has when they are made. sdk.Serve sets that only when the deployer is there
-// already.
+// processLog hands records to the logger that the process has when they are made. sdk.Serve sets that only when the
+// deployer is there already.
 type processLog struct {
 	// with are the attributes and groups that were added, in order.
 	with []func(slog.Handler) slog.Handler

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestProcessLog: what is logged goes to the logger of the process, also to one that is set later, with all that was added.
+// TestProcessLog: what is logged goes to the logger of the process, also to one that is set later, with all that was
+// added.
 func TestProcessLog(t *testing.T) { //nolint:paralleltest // the logger of the process is changed
 	log := slog.New(processLog{}).With("a", 1).WithGroup("g").With("b", 2)
 	other := log.With("c", 3)

@@ -1,6 +1,6 @@
-// Package plugin makes a program of the helm deployer. Its purpose is that the author of a plugin can build one that knows more sources of
-// charts; see package chart. Such a program takes the place of Pergola's own in the plugin directory: both serve deploy items of type
-// landscaper.gardener.cloud/helm, and have the same configuration.
+// Package plugin makes a program of the helm deployer. Its purpose is that the author of a plugin can build one that
+// knows more sources of charts; see package chart. Such a program takes the place of Pergola's own in the plugin
+// directory: both serve deploy items of type landscaper.gardener.cloud/helm, and have the same configuration.
 package plugin
 
 import (
@@ -42,17 +42,17 @@ type options struct {
 	resolvers map[chart.Field]chart.Resolver
 }
 
-// WithResolver has charts of a field of the provider configuration, which is one of those that package chart names, found by a resolver;
-// without one they are a mistake of the user. The last one for a field counts.
+// WithResolver has charts of a field of the provider configuration, which is one of those that package chart names,
+// found by a resolver; without one they are a mistake of the user. The last one for a field counts.
 func WithResolver(field chart.Field, resolver chart.Resolver) Option {
 	return func(o *options) { o.resolvers[field] = resolver }
 }
 
-// Serve is the main function of a helm plugin; all that is said of sdk.Serve goes for it. version is that of the program, free text, semantic
-// version preferred.
+// Serve is the main function of a helm plugin; all that is said of sdk.Serve goes for it. version is that of the
+// program, free text, semantic version preferred.
 //
-// The program starts itself as a process of Helm, too, again and again. So nothing that costs time or has effects may be done before Serve is
-// called, and nothing be written to standard output.
+// The program starts itself as a process of Helm, too, again and again. So nothing that costs time or has effects may
+// be done before Serve is called, and nothing be written to standard output.
 func Serve(version string, opts ...Option) {
 	worker.Main(client{})
 	o := options{resolvers: map[chart.Field]chart.Resolver{}}
@@ -111,8 +111,8 @@ func (o *options) deployer(version string) deployer.Options {
 	}
 }
 
-// cacheDir is where charts are kept: in the user's directory for such things, which the host has made for this process alone and removes with
-// it, unless the operator lets the plugin have the variable XDG_CACHE_HOME.
+// cacheDir is where charts are kept: in the user's directory for such things, which the host has made for this process
+// alone and removes with it, unless the operator lets the plugin have the variable XDG_CACHE_HOME.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -121,7 +121,8 @@ func cacheDir() string {
 	return filepath.Join(dir, "pergola", "charts")
 }
 
-// client is the Helm library. It is set up when there is something to do, since that changes the process: it is for workers.
+// client is the Helm library. It is set up when there is something to do, since that changes the process: it is for
+// workers.
 type client struct{}
 
 var _ helm.Helm = client{}

@@ -28,11 +28,12 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// wrongOptions is the variable of the environment that has the program of the test served with options that make no sense.
+// wrongOptions is the variable of the environment that has the program of the test served with options that make no
+// sense.
 const wrongOptions = "PERGOLA_TEST_WRONG_OPTIONS"
 
-// TestMain makes a helm plugin of the test's own program, since go test never starts it without arguments: a host does, and a plugin that
-// starts a process of Helm.
+// TestMain makes a helm plugin of the test's own program, since go test never starts it without arguments: a host does,
+// and a plugin that starts a process of Helm.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1:
@@ -94,7 +95,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestCharts: a chart goes from the resolver or the configuration to a process of Helm, and what is wrong with it comes back.
+// TestCharts: a chart goes from the resolver or the configuration to a process of Helm, and what is wrong with it comes
+// back.
 func TestCharts(t *testing.T) {
 	t.Parallel()
 	helm := start(t)

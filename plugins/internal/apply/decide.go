@@ -49,7 +49,8 @@ type outcome struct {
 	err       error
 }
 
-// decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held about it.
+// decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held
+// about it.
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {
 	rule := RuleOf(i.Policy)
 	deleting := live != nil && live.GetDeletionTimestamp() != nil
@@ -92,7 +93,8 @@ func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus
 	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied)
 }
 
-// isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it is.
+// isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it
+// is.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
 	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) && readiness.IsComplete(live)
 }

@@ -24,9 +24,9 @@ const (
 	noteFields      = "it was written before without server-side apply: fields that are no longer in the manifest are removed, too, and fields of others may conflict"
 )
 
-// Diff tells what Run and Patch would change, by dry runs of the same requests; nothing is changed on the target. What would stay as it is,
-// is not in it, and neither is what another deployer would do. An object over which the job would fail is a change with the action fail. The
-// error says that the target cannot be asked.
+// Diff tells what Run and Patch would change, by dry runs of the same requests; nothing is changed on the target. What
+// would stay as it is, is not in it, and neither is what another deployer would do. An object over which the job would
+// fail is a change with the action fail. The error says that the target cannot be asked.
 func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) ([]sdk.Change, error) {
 	d := differ{client: client, namespaces: plan.namespaces()}
 	r := runner{client: client, plan: plan, recorded: recorded, dry: true}
@@ -61,7 +61,8 @@ type differ struct {
 	namespaces map[string]bool
 }
 
-// foresee returns the change that the dry run of an object shows; nil for none. The error says that the target cannot be asked.
+// foresee returns the change that the dry run of an object shows; nil for none. The error says that the target cannot
+// be asked.
 func (d differ) foresee(ctx context.Context, i *Item, o outcome) (*sdk.Change, error) {
 	written := func() *unstructured.Unstructured { return i.finally(initial(i)) }
 	switch {
@@ -122,8 +123,8 @@ func (d differ) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
 	return newChange(a.Item, sdk.ActionUpdate, a.Live, patched, ""), nil
 }
 
-// failure tells an error about an object from one about the target, over which all others would fail as well. A webhook may refuse a dry run
-// for being one, so the note says what was tried.
+// failure tells an error about an object from one about the target, over which all others would fail as well. A webhook
+// may refuse a dry run for being one, so the note says what was tried.
 func (d differ) failure(i *Item, live *unstructured.Unstructured, err error) (*sdk.Change, error) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) {

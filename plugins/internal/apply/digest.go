@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A memo is what the inventory keeps about an object after it was written, see the package comment: the digest of the manifest, that of the
-// fields that it names, and, once patchAfterDeployment was made, that of the fields that the patch names; with slashes in between.
+// A memo is what the inventory keeps about an object after it was written, see the package comment: the digest of the
+// manifest, that of the fields that it names, and, once patchAfterDeployment was made, that of the fields that the
+// patch names; with slashes in between.
 
 // memo returns the memo of an object that was just written.
 func memo(i *Item, live *unstructured.Unstructured) string {
@@ -29,9 +30,10 @@ func memoOfPatched(i *Item, live *unstructured.Unstructured) string {
 	return memo(i, live) + "/" + digest(project(i.PatchAfterDeployment, live.Object))
 }
 
-// isMeant tells whether a patch has met the object that it was made for: the named fields that it leaves alone are as they were. If not,
-// somebody has changed them right before, and the object gets no memo, so that the next job compares it. Those that it sets may be spelt
-// differently in the answer. Requests that hold all named fields, or the resourceVersion, need not ask.
+// isMeant tells whether a patch has met the object that it was made for: the named fields that it leaves alone are as
+// they were. If not, somebody has changed them right before, and the object gets no memo, so that the next job compares
+// it. Those that it sets may be spelt differently in the answer. Requests that hold all named fields, or the
+// resourceVersion, need not ask.
 func isMeant(i *Item, patch map[string]any, before, written *unstructured.Unstructured) bool {
 	return sameBeside(patch, named(i.Desired, before), named(i.Desired, written))
 }
@@ -67,8 +69,8 @@ func fits(applied string, i *Item, live *unstructured.Unstructured) bool {
 // wasPatched tells whether a memo was made after patchAfterDeployment.
 func wasPatched(applied string) bool { return strings.Count(applied, "/") == 2 }
 
-// digestOfManifest covers what a write depends on, apart from the object as it is. The values of annotateBeforeCreate do not matter to an
-// object that exists; a key that goes away does, because its annotation goes with the next write.
+// digestOfManifest covers what a write depends on, apart from the object as it is. The values of annotateBeforeCreate
+// do not matter to an object that exists; a key that goes away does, because its annotation goes with the next write.
 func (i *Item) digestOfManifest() string {
 	return digest([]any{
 		i.Desired.Object, i.Strategy, slices.Sorted(maps.Keys(i.AnnotateBeforeCreate)), i.PatchAfterDeployment,
@@ -80,8 +82,8 @@ func named(manifest, live *unstructured.Unstructured) any {
 	return project(namedIn(manifest), live.Object)
 }
 
-// namedIn returns the fields that a manifest names. The status belongs to others, and of the metadata apart from labels, annotations,
-// finalizers and owners there is nothing to compare.
+// namedIn returns the fields that a manifest names. The status belongs to others, and of the metadata apart from
+// labels, annotations, finalizers and owners there is nothing to compare.
 func namedIn(manifest *unstructured.Unstructured) map[string]any {
 	fields := map[string]any{}
 	for key, value := range manifest.Object {
@@ -101,8 +103,8 @@ func namedIn(manifest *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// project returns the parts of value that template has too. Of a list every element is kept in its place, so that one more or
-// one less makes a difference, but an element beyond the template's is not looked into.
+// project returns the parts of value that template has too. Of a list every element is kept in its place, so that one
+// more or one less makes a difference, but an element beyond the template's is not looked into.
 func project(template, value any) any {
 	switch t := template.(type) {
 	case map[string]any:
@@ -134,8 +136,8 @@ func project(template, value any) any {
 	}
 }
 
-// withoutForeign returns what project has returned without the maps in which it has found nothing: whether such a map is there at all is up to
-// those who have put something else into it.
+// withoutForeign returns what project has returned without the maps in which it has found nothing: whether such a map
+// is there at all is up to those who have put something else into it.
 func withoutForeign(template, projected any) any {
 	t, isMap := template.(map[string]any)
 	p, wasMap := projected.(map[string]any)
@@ -158,8 +160,8 @@ func isEmpty(value any) bool {
 	return isMap && len(m) == 0
 }
 
-// digest returns a short text that is the same for equal JSON and differs for different JSON. It stands in the status of a
-// deploy item, whose spec shows the manifest itself, so it reveals nothing.
+// digest returns a short text that is the same for equal JSON and differs for different JSON. It stands in the status
+// of a deploy item, whose spec shows the manifest itself, so it reveals nothing.
 func digest(content any) string {
 	document, err := json.Marshal(content)
 	if err != nil {

@@ -89,8 +89,8 @@ func change(value any, n *int) any {
 	}
 }
 
-// TestMemo checks the property that the package comment promises: what others add beside the fields of the manifest makes no
-// difference, what they change in them does, and so does every change of the manifest.
+// TestMemo checks the property that the package comment promises: what others add beside the fields of the manifest
+// makes no difference, what they change in them does, and so does every change of the manifest.
 func TestMemo(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -169,8 +169,8 @@ func TestDigestOfManifest(t *testing.T) {
 	}
 }
 
-// TestMapOfOthers: the API server leaves out a map that has become empty. When somebody else puts a field into it, that is no change of what
-// the manifest names.
+// TestMapOfOthers: the API server leaves out a map that has become empty. When somebody else puts a field into it, that
+// is no change of what the manifest names.
 func TestMapOfOthers(t *testing.T) {
 	t.Parallel()
 	item := itemOf(thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}}))

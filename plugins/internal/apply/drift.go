@@ -15,18 +15,19 @@ import (
 // maxFields bounds the fields that a Drift names.
 const maxFields = 20
 
-// Drift is an object that somebody had changed or deleted since it was applied. After Run it is as it should be again; what Observe has found
-// is not.
+// Drift is an object that somebody had changed or deleted since it was applied. After Run it is as it should be again;
+// what Observe has found is not.
 type Drift struct {
 	Key object.Key
 	// Missing says that the object did not exist any more.
 	Missing bool
-	// Fields are the paths of the fields that were repaired, or are to be, such as spec.replicas or data["app.conf"], sorted. At most the first 20.
+	// Fields are the paths of the fields that were repaired, or are to be, such as spec.replicas or data["app.conf"],
+	// sorted. At most the first 20.
 	Fields []string
 }
 
-// missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the manifest says, and if it was
-// done, since such objects go by themselves.
+// missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the
+// manifest says, and if it was done, since such objects go by themselves.
 func missing(i *Item, entry managedresource.ManagedResourceStatus) *Drift {
 	if entry.Resource.UID == "" || entry.DoneIn != "" || i.Stale(entry.Applied) {
 		return nil
@@ -34,8 +35,8 @@ func missing(i *Item, entry managedresource.ManagedResourceStatus) *Drift {
 	return &Drift{Key: i.Key, Missing: true}
 }
 
-// repaired returns the drift of an object that has just been written; nil if the manifest itself has changed, and if the write has repaired
-// nothing. What patchAfterDeployment changes again afterwards is none.
+// repaired returns the drift of an object that has just been written; nil if the manifest itself has changed, and if
+// the write has repaired nothing. What patchAfterDeployment changes again afterwards is none.
 func repaired(i *Item, entry managedresource.ManagedResourceStatus, before, after *unstructured.Unstructured) *Drift {
 	if i.Stale(entry.Applied) {
 		return nil
@@ -58,7 +59,8 @@ func deviating(i *Item, before, after *unstructured.Unstructured) []string {
 	return fields[:min(len(fields), maxFields)]
 }
 
-// differences returns the paths of the fields in which two JSON values differ. Of lists of different lengths it is the path of the list.
+// differences returns the paths of the fields in which two JSON values differ. Of lists of different lengths it is the
+// path of the list.
 func differences(a, b any, path string) []string {
 	aMap, aIsMap := a.(map[string]any)
 	bMap, bIsMap := b.(map[string]any)

@@ -40,8 +40,8 @@ func keepClusterIP(out, live *unstructured.Unstructured) {
 	carryOver(out, live, "spec", "clusterIPs")
 }
 
-// keepToken keeps the token of a service account in the Secret that asks for it: without it a controller would issue a new one, and
-// whoever has copied the old one would be locked out.
+// keepToken keeps the token of a service account in the Secret that asks for it: without it a controller would issue a
+// new one, and whoever has copied the old one would be locked out.
 func keepToken(out, live *unstructured.Unstructured) {
 	if out.Object["type"] != "kubernetes.io/service-account-token" {
 		return
@@ -57,8 +57,9 @@ func keepAggregatedRules(out, live *unstructured.Unstructured) {
 	}
 }
 
-// The CA bundles of webhooks and API services are often put in by others, such as cert-manager. As long as it takes them to notice that
-// one is gone, every request that the webhook is asked about fails. A bundle is kept only for the server that it was made for.
+// The CA bundles of webhooks and API services are often put in by others, such as cert-manager. As long as it takes
+// them to notice that one is gone, every request that the webhook is asked about fails. A bundle is kept only for the
+// server that it was made for.
 
 func keepWebhookCAs(out, live *unstructured.Unstructured) {
 	served := map[any]map[string]any{}

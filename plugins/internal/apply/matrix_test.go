@@ -50,7 +50,8 @@ type expectation struct {
 func expected(p managedresource.Policy, s managedresource.UpdateStrategy, found state) expectation {
 	untouched := fields{"a": "live", "b": "live"}
 	isApply := s == managedresource.UpdateStrategyApply
-	// An object that may be somebody else's is looked at first: a POST that is refused is a write for nothing, in each job.
+	// An object that may be somebody else's is looked at first: a POST that is refused is a write for nothing, in each
+	// job.
 	looksFirst := isApply || p == managedresource.PolicyFallback
 	look := []string{"POST", "GET"}
 	if looksFirst {
@@ -94,8 +95,8 @@ func expected(p managedresource.Policy, s managedresource.UpdateStrategy, found 
 	return e
 }
 
-// TestPoliciesAndStrategies applies one manifest with every policy and every strategy over every state of its object. Before it does, it
-// asks for the difference; afterwards it looks for writes that would change nothing.
+// TestPoliciesAndStrategies applies one manifest with every policy and every strategy over every state of its object.
+// Before it does, it asks for the difference; afterwards it looks for writes that would change nothing.
 func TestPoliciesAndStrategies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,7 +173,8 @@ func (w *world) checkAgainst(m apply.Manifest, name string, found state, want ex
 	w.checkAtRest(m, name)
 }
 
-// TestBecomingManaged: what immutable has left alone is written when the policy changes, although the manifest does not.
+// TestBecomingManaged: what immutable has left alone is written when the policy changes, although the manifest does
+// not.
 func TestBecomingManaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +245,8 @@ func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructu
 	}
 }
 
-// checkAtRest runs the same job again: with what is known, without the memo, and with nothing on the inventory. Nothing is written.
+// checkAtRest runs the same job again: with what is known, without the memo, and with nothing in the inventory. Nothing
+// is written.
 func (w *world) checkAtRest(m apply.Manifest, name string) {
 	w.Helper()
 	before := w.MustGet(configMaps, name).GetResourceVersion()

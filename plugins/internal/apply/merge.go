@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The functions of this file work on decoded JSON. Their results share nothing with their arguments. Lists are values: they are taken or
-// left as a whole.
+// The functions of this file work on decoded JSON. Their results share nothing with their arguments. Lists are values:
+// they are taken or left as a whole.
 
 // fill returns base with what it lacks taken from more. An empty value in base counts as lacking.
 func fill(base, more map[string]any) map[string]any {
@@ -19,7 +19,8 @@ func overlay(base, more map[string]any) map[string]any {
 	return combine(base, more, func(_, wanted any) bool { return !empty(wanted) })
 }
 
-// empty tells whether a value says nothing. Zero and false do say something: replicas may be none, and a feature switched off.
+// empty tells whether a value says nothing. Zero and false do say something: replicas may be none, and a feature
+// switched off.
 func empty(value any) bool {
 	switch v := value.(type) {
 	case nil:
@@ -35,8 +36,8 @@ func empty(value any) bool {
 	}
 }
 
-// combine returns base with the fields of more that it does not have, and with those that replace tells of. Nulls of more stand for fields
-// that it does not have.
+// combine returns base with the fields of more that it does not have, and with those that replace tells of. Nulls of
+// more stand for fields that it does not have.
 func combine(base, more map[string]any, replace func(current, wanted any) bool) map[string]any {
 	out := runtime.DeepCopyJSON(base)
 	for key, wanted := range more {
@@ -58,8 +59,8 @@ func combine(base, more map[string]any, replace func(current, wanted any) bool) 
 	return out
 }
 
-// mergePatch returns the JSON merge patch (RFC 7386) that turns from into to; it is empty if there is nothing to change. Nulls of to stand
-// for fields that it does not have.
+// mergePatch returns the JSON merge patch (RFC 7386) that turns from into to; it is empty if there is nothing to
+// change. Nulls of to stand for fields that it does not have.
 func mergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range from {
@@ -106,7 +107,8 @@ func patched(base, patch map[string]any) map[string]any {
 	return out
 }
 
-// Changes tells whether a JSON merge patch would change base. A map that would be there for nothing but what the patch removes is no change.
+// Changes tells whether a JSON merge patch would change base. A map that would be there for nothing but what the patch
+// removes is no change.
 func Changes(base, patch map[string]any) bool {
 	for key, wanted := range patch {
 		current, exists := base[key]

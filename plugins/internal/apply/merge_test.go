@@ -70,7 +70,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeProperties: merging again changes nothing, arguments stay as they are, and whatever is in the result comes from one of them.
+// TestMergeProperties: merging again changes nothing, arguments stay as they are, and whatever is in the result comes
+// from one of them.
 func TestMergeProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// TestNoWriteWithoutChange is about objects that the API server stores differently from how their manifests are written: with defaults, other
-// spellings of quantities, addresses of its own.
+// TestNoWriteWithoutChange is about objects that the API server stores differently from how their manifests are
+// written: with defaults, other spellings of quantities, addresses of its own.
 func TestNoWriteWithoutChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

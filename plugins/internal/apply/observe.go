@@ -15,15 +15,17 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Observe reads all objects of a plan and changes none: it is for objects that somebody else writes, such as Helm. Where there are more than
-// a few of a kind in a namespace, they are read with a list of what has the labels of the selector; an object without them is read by
-// itself. Those that exist are Applied, as they are; those of kinds that the target does not serve are Missing.
+// Observe reads all objects of a plan and changes none: it is for objects that somebody else writes, such as Helm.
+// Where there are more than a few of a kind in a namespace, they are read with a list of what has the labels of the
+// selector; an object without them is read by itself. Those that exist are Applied, as they are; those of kinds that
+// the target does not serve are Missing.
 //
-// The inventory gets a memo of each object that is seen for the first time, or for the first time with its manifest, on trust: it has to be
-// called when the objects were just written. Before they are written again their memos are to be struck off the inventory. In between, an object
-// that is missing or in which a field differs that the manifest names has drifted, and keeps its memo, so that the drift is found again until
-// it is repaired. One that only somebody spells differently has not: a dry run of a patch with the manifest, which costs a request for each
-// object that differs, tells which fields a write would change. In lists whose elements have names, as far as the API server knows of them,
+// The inventory gets a memo of each object that is seen for the first time, or for the first time with its manifest, on
+// trust: it has to be called when the objects were just written. Before they are written again their memos are to be
+// struck off the inventory. In between, an object that is missing or in which a field differs that the manifest names
+// has drifted, and keeps its memo, so that the drift is found again until it is repaired. One that only somebody spells
+// differently has not: a dry run of a patch with the manifest, which costs a request for each object that differs,
+// tells which fields a write would change. In lists whose elements have names, as far as the API server knows of them,
 // elements that others have added do not count, as Helm leaves them.
 //
 // The error holds those of all objects that cannot be read; what is returned beside it are the others.
@@ -89,8 +91,8 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	}
 }
 
-// unserved is an object of a kind that the target does not serve, and so does not exist. Nobody can tell whether the kind has namespaces,
-// but the inventory may know under which name there was an object.
+// unserved is an object of a kind that the target does not serve, and so does not exist. Nobody can tell whether the
+// kind has namespaces, but the inventory may know under which name there was an object.
 func (r runner) unserved(unknown *Item) (*Item, outcome) {
 	for _, namespaced := range []bool{true, false} {
 		i := newItem(unknown.Manifest, target.Mapping{Namespaced: namespaced}, false, unknown.owner)
@@ -106,14 +108,16 @@ func (r runner) unserved(unknown *Item) (*Item, outcome) {
 	return unknown, outcome{}
 }
 
-// deviations returns the paths of the fields that would change if the manifest were written over the object, as in Drift.
+// deviations returns the paths of the fields that would change if the manifest were written over the object, as in
+// Drift.
 func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unstructured) ([]string, error) {
 	meant, err := newWriter(r.client, i, true).overwrite(ctx, i, live)
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
 	case errors.As(err, &answer) && !apierrors.IsUnauthorized(err):
-		// These credentials may only read, or a webhook refuses dry runs: then a field that is spelt differently counts, too.
+		// These credentials may only read, or a webhook refuses dry runs: then a field that is spelt differently
+		// counts, too.
 		meant = i.Desired
 	default:
 		return nil, err
@@ -121,8 +125,8 @@ func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unst
 	return deviating(i, live, meant), nil
 }
 
-// overwrite sets the fields of an object that the manifest names, and leaves all others as they are. A kind that the API server has no types
-// for has no lists whose elements it can tell apart.
+// overwrite sets the fields of an object that the manifest names, and leaves all others as they are. A kind that the
+// API server has no types for has no lists whose elements it can tell apart.
 func (w writer) overwrite(ctx context.Context, i *Item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	patch := namedIn(i.Desired.DeepCopy())
 	if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Unpatched returns those of applied that Patch would change. Their memos are to be struck off the inventory before, like those of objects whose
-// manifests have changed: after a crash in between nobody could tell the patch from a change that somebody else has made.
+// Unpatched returns those of applied that Patch would change. Their memos are to be struck off the inventory before,
+// like those of objects whose manifests have changed: after a crash in between nobody could tell the patch from a
+// change that somebody else has made.
 func Unpatched(applied []Applied) []Applied {
 	var unpatched []Applied
 	for _, a := range applied {
@@ -21,8 +22,9 @@ func Unpatched(applied []Applied) []Applied {
 	return unpatched
 }
 
-// Patch makes the changes of patchAfterDeployment, each as a JSON merge patch, to all objects that do not have them yet. It returns those of
-// applied that have a patch, as they are then. The error holds those of all objects; what is returned beside it has been done.
+// Patch makes the changes of patchAfterDeployment, each as a JSON merge patch, to all objects that do not have them
+// yet. It returns those of applied that have a patch, as they are then. The error holds those of all objects; what is
+// returned beside it has been done.
 //
 // An object with the policy immutable is patched, too: it is its manifest that is written only once.
 func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]Applied, error) {
@@ -68,14 +70,14 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 	return a, nil
 }
 
-// lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way than the patch is no
-// change, as long as it looks as it looked after the patch.
+// lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way
+// than the patch is no change, as long as it looks as it looked after the patch.
 func (a Applied) lacksPatch() bool {
 	return a.PatchAfterDeployment != nil && a.Memo != memoOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
-// finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API server leaves out most such,
-// but not all: what this is compared with has to come from here, too.
+// finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API
+// server leaves out most such, but not all: what this is compared with has to come from here, too.
 func (i *Item) finally(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if i.PatchAfterDeployment == nil {
 		return o

@@ -20,7 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// DefaultNamespace is where a namespaced object without a namespace goes, as with kubectl, unless its Manifest says otherwise.
+// DefaultNamespace is where a namespaced object without a namespace goes, as with kubectl, unless its Manifest says
+// otherwise.
 const DefaultNamespace = "default"
 
 // ReasonDuplicate is given to the error about an object that is in a plan twice.
@@ -30,26 +31,28 @@ const ReasonDuplicate = "DuplicateObject"
 type Manifest struct {
 	object.Manifest
 
-	// DefaultNamespace is where the object goes if it names no namespace and is of a kind that has them, such as the namespace of a Helm
-	// release; empty for the DefaultNamespace of kubectl.
+	// DefaultNamespace is where the object goes if it names no namespace and is of a kind that has them, such as the
+	// namespace of a Helm release; empty for the DefaultNamespace of kubectl.
 	DefaultNamespace string
-	// Settings is the path of the entry of the configuration that has Recreate and Force, for messages; nil if it has none.
+	// Settings is the path of the entry of the configuration that has Recreate and Force, for messages; nil if it has
+	// none.
 	Settings *field.Path
 	// Policy says what may be done with the object; empty for manage.
 	Policy managedresource.Policy
 	// Strategy says how an existing object is changed; empty for update.
 	Strategy managedresource.UpdateStrategy
-	// AnnotateBeforeCreate are annotations that the object gets when it is created. Later writes leave them as they are.
+	// AnnotateBeforeCreate are annotations that the object gets when it is created. Later writes leave them as they
+	// are.
 	AnnotateBeforeCreate map[string]string
 	// PatchAfterDeployment is a JSON merge patch for Patch; nil for none. Integers are int64.
 	PatchAfterDeployment map[string]any
-	// Recreate replaces the object when a change cannot be made to it as it is. It deletes what depends on it, too, and so the resources of
-	// a CustomResourceDefinition and what is in a Namespace.
+	// Recreate replaces the object when a change cannot be made to it as it is. It deletes what depends on it, too, and
+	// so the resources of a CustomResourceDefinition and what is in a Namespace.
 	Recreate bool
 	// Force, with the strategy apply, takes fields over from other field managers.
 	Force bool
 
-	// AnnotateBeforeDelete and PatchBeforeDelete are only noted on the inventory.
+	// AnnotateBeforeDelete and PatchBeforeDelete are only noted in the inventory.
 	AnnotateBeforeDelete map[string]string
 	PatchBeforeDelete    *runtime.RawExtension
 }
@@ -77,7 +80,8 @@ func (i *Item) labels() map[string]string {
 	return i.owner.Labels()
 }
 
-// relation tells to whom an object belongs, as the item's owner sees it. Who is nobody has no claim on it, nor anybody to fear.
+// relation tells to whom an object belongs, as the item's owner sees it. Who is nobody has no claim on it, nor anybody
+// to fear.
 func (i *Item) relation(live *unstructured.Unstructured) owner.Relation {
 	if i.owner == (owner.Owner{}) {
 		return owner.Nobodys
@@ -104,13 +108,14 @@ func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	return entry
 }
 
-// Stale tells whether a memo on the inventory was made from another manifest than the item's, or with other settings.
+// Stale tells whether a memo in the inventory was made from another manifest than the item's, or with other settings.
 func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 
 // Plan is a set of objects in the order in which they are applied.
 type Plan struct {
-	// Done tells of an entry of the inventory whether its object is done for the job that the plan is for, see ManagedResourceStatus.DoneIn. One
-	// that is done and gone is not created again, as long as its manifest is the same. Nil if none is.
+	// Done tells of an entry of the inventory whether its object is done for the job that the plan is for, see
+	// ManagedResourceStatus.DoneIn. One that is done and gone is not created again, as long as its manifest is the
+	// same. Nil if none is.
 	Done func(managedresource.ManagedResourceStatus) bool
 
 	stages [][]*Item
@@ -121,10 +126,10 @@ type Plan struct {
 	keys map[object.Key]*field.Path
 }
 
-// NewPlan finds out where the target serves each of the objects and sorts them. They are labelled for the owner; without one, which is its
-// zero value, they stay as they are, for Observe, and for Diff with objects that somebody else writes. The error names all objects that
-// occur twice; those of a kind that neither the target nor a CustomResourceDefinition among the objects defines are errors of
-// Run. asOf is for Client.Mapping.
+// NewPlan finds out where the target serves each of the objects and sorts them. They are labelled for the owner;
+// without one, which is its zero value, they stay as they are, for Observe, and for Diff with objects that somebody
+// else writes. The error names all objects that occur twice; those of a kind that neither the target nor a
+// CustomResourceDefinition among the objects defines are errors of Run. asOf is for Client.Mapping.
 func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time) (*Plan, error) {
 	defined := map[schema.GroupVersionKind]target.Mapping{}
 	for _, m := range manifests {
@@ -167,8 +172,8 @@ func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, b
 	return plan, target.Collect(duplicates)
 }
 
-// keyOfUnknown returns the key of an object that is not served in its version. Another version tells whether the kind has namespaces; without
-// one, the key is as the manifest is written.
+// keyOfUnknown returns the key of an object that is not served in its version. Another version tells whether the kind
+// has namespaces; without one, the key is as the manifest is written.
 func keyOfUnknown(ctx context.Context, client *target.Client, m Manifest, asOf time.Time) object.Key {
 	key := object.KeyOf(m.Object)
 	mapping, err := client.MappingInAnyVersion(ctx, m.Object.GroupVersionKind(), asOf)
@@ -261,11 +266,12 @@ func stageOf(i *Item) int {
 	}
 }
 
-// Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of unknown kinds are not
-// among them.
+// Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of
+// unknown kinds are not among them.
 func (p *Plan) Items() []*Item { return slices.Concat(p.stages...) }
 
-// Keys returns the keys of all objects. The keys of objects of kinds that are not served in any version are as their manifests are written.
+// Keys returns the keys of all objects. The keys of objects of kinds that are not served in any version are as their
+// manifests are written.
 func (p *Plan) Keys() map[object.Key]bool {
 	keys := make(map[object.Key]bool, len(p.keys))
 	for key := range p.keys {

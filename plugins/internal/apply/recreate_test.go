@@ -122,8 +122,8 @@ func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 	w.mustRequest("GET", "PUT", "dry POST", "DELETE", "GET", "PUT", "dry POST", "DELETE", "GET", "POST")
 }
 
-// TestCutOffAnywhere lets the answers to each request in turn get lost, so that nobody knows what was done, and tries again. The end is the
-// same as without.
+// TestCutOffAnywhere lets the answers to each request in turn get lost, so that nobody knows what was done, and tries
+// again. The end is the same as without.
 func TestCutOffAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,8 +189,8 @@ func (w *world) cutOff(n int, s managedresource.UpdateStrategy, first, second fi
 	return lost
 }
 
-// TestRecreateJob: the API server would keep the pods of a Job, and the Job until somebody has made them orphans, if it were not told
-// otherwise.
+// TestRecreateJob: the API server would keep the pods of a Job, and the Job until somebody has made them orphans, if it
+// were not told otherwise.
 func TestRecreateJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

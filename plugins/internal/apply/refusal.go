@@ -32,8 +32,8 @@ const (
 // maxConflicts bounds how many fields a message about conflicts names.
 const maxConflicts = 10
 
-// refusedCreation says what to do about the namespace, if that is why an object cannot be created. These errors have no code: somebody may
-// create the namespace while the job has time, and what was applied before waits for it.
+// refusedCreation says what to do about the namespace, if that is why an object cannot be created. These errors have no
+// code: somebody may create the namespace while the job has time, and what was applied before waits for it.
 func refusedCreation(host string, i *Item, err error) error {
 	switch {
 	case isNamespaceMissing(err):
@@ -64,8 +64,8 @@ func refusedChange(i *Item, err error) error {
 	}
 }
 
-// conflictError names the fields and their managers as the API server does in the details of its error. Its message has the same again, and
-// is left out.
+// conflictError names the fields and their managers as the API server does in the details of its error. Its message has
+// the same again, and is left out.
 type conflictError struct {
 	remedy string
 	cause  error
@@ -87,8 +87,8 @@ func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// isImmutable tells whether the API server, which has found a change invalid, would take the object as a new one: it looks at whether an
-// object exists already only when nothing is wrong with it.
+// isImmutable tells whether the API server, which has found a change invalid, would take the object as a new one: it
+// looks at whether an object exists already only when nothing is wrong with it.
 func isImmutable(ctx context.Context, w writer, i *Item) bool {
 	probe := *i
 	probe.Desired = withoutAllocations(i.Desired)
@@ -96,8 +96,8 @@ func isImmutable(ctx context.Context, w writer, i *Item) bool {
 	return apierrors.IsAlreadyExists(err)
 }
 
-// withoutAllocations returns an object without the addresses and ports that it asks for. As long as the object exists they are its own, and a
-// new one would be refused over them.
+// withoutAllocations returns an object without the addresses and ports that it asks for. As long as the object exists
+// they are its own, and a new one would be refused over them.
 func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if o.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Service"}) {
 		return o

@@ -107,7 +107,7 @@ func TestIgnoredKindsNeedNotExist(t *testing.T) {
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
 	result := w.mustRun(manifest(ghost, policy(managedresource.PolicyIgnore)))
 	if len(result.Skipped) != 1 || result.Skipped[0].Key.Kind != "Ghost" || len(w.inventory) > 0 {
-		t.Errorf("expected it to be skipped and not on the inventory, but found %+v and %v", result, w.inventory)
+		t.Errorf("expected it to be skipped and not in the inventory, but found %+v and %v", result, w.inventory)
 	}
 	w.mustRequest()
 }
@@ -151,7 +151,8 @@ func TestLabelsDoNotConflict(t *testing.T) {
 	}
 }
 
-// TestUntrackedFields: where the API server does not know who has written what, only an object that deploy items have written is not in conflict.
+// TestUntrackedFields: where the API server does not know who has written what, only an object that deploy items have
+// written is not in conflict.
 func TestUntrackedFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,7 +168,8 @@ func TestUntrackedFields(t *testing.T) {
 	}
 }
 
-// TestAdoptionTakesNothingFromOthers: also when it changes to server-side apply, an item needs force for the fields of others.
+// TestAdoptionTakesNothingFromOthers: also when it changes to server-side apply, an item needs force for the fields of
+// others.
 func TestAdoptionTakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -177,7 +179,8 @@ func TestAdoptionTakesNothingFromOthers(t *testing.T) {
 	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both")
 }
 
-// TestAdoptedFields changes from another strategy to server-side apply: fields that are not in the manifest any more go, those of others stay.
+// TestAdoptedFields changes from another strategy to server-side apply: fields that are not in the manifest any more
+// go, those of others stay.
 func TestAdoptedFields(t *testing.T) {
 	t.Parallel()
 	for _, s := range managedresource.UpdateStrategies() {
@@ -334,7 +337,8 @@ func TestBusyTarget(t *testing.T) {
 	w.mustFail(err, target.ReasonTarget, false, "too busy")
 }
 
-// TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It is the user's to mend.
+// TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It
+// is the user's to mend.
 func TestApplyOfUnknownField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

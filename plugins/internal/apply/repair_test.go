@@ -160,7 +160,8 @@ func TestPatchAfterDeployment(t *testing.T) {
 			}
 			generation := w.MustGet(deployments, "web").GetGeneration()
 			w.mustRun(m)
-			// The patch is not server-side apply. Whether it has left anything behind, only doing it all again can tell.
+			// The patch is not server-side apply. Whether it has left anything behind, only doing it all again can
+			// tell.
 			if w.MustGet(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
 				t.Error("without a memo the object was written")
 			}

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// carried are fields that the API server or a controller fills in once and that must not be missing or different in an update.
-// They are taken from the live object where the manifest does not have them.
+// carried are fields that the API server or a controller fills in once and that must not be missing or different in an
+// update. They are taken from the live object where the manifest does not have them.
 //
-// Not among them are fields that the API server itself carries over, such as the node ports of a Service and the finalizers of a
-// Namespace, and those that a controller fills in again with the same value.
+// Not among them are fields that the API server itself carries over, such as the node ports of a Service and the
+// finalizers of a Namespace, and those that a controller fills in again with the same value.
 var carried = map[schema.GroupKind][][]string{
 	{Group: "batch", Kind: "Job"}:   {{"spec", "selector"}},
 	{Kind: "ServiceAccount"}:        {{"secrets"}},
@@ -19,9 +19,9 @@ var carried = map[schema.GroupKind][][]string{
 	{Kind: "PersistentVolume"}:      {{"spec", "claimRef"}},
 }
 
-// replacement returns the object to write over live so that it becomes what the manifest says. It holds the live object's
-// resourceVersion, so that a change in between is noticed. Kept from the live object are its status, finalizers and owners
-// that others have added, and the fields that the API server insists on.
+// replacement returns the object to write over live so that it becomes what the manifest says. It holds the live
+// object's resourceVersion, so that a change in between is noticed. Kept from the live object are its status,
+// finalizers and owners that others have added, and the fields that the API server insists on.
 func replacement(manifest, live *unstructured.Unstructured) *unstructured.Unstructured {
 	out := manifest.DeepCopy()
 	out.SetResourceVersion(live.GetResourceVersion())
@@ -48,7 +48,8 @@ func carryOver(out, live *unstructured.Unstructured, path ...string) {
 	if !found {
 		return
 	}
-	// A manifest with something else than a map on the way cannot take the value; the API server will say what is wrong.
+	// A manifest with something else than a map on the way cannot take the value; the API server will say what is
+	// wrong.
 	_ = unstructured.SetNestedField(out.Object, value, path...)
 }
 

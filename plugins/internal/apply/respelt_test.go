@@ -8,8 +8,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// TestRespeltValuesAreWrittenOnce: the API server spells a quantity in another way than the manifest or the patch. A controller then adds to
-// the object what nobody has named. Neither is a reason to write again, or the two would go on for ever.
+// TestRespeltValuesAreWrittenOnce: the API server spells a quantity in another way than the manifest or the patch. A
+// controller then adds to the object what nobody has named. Neither is a reason to write again, or the two would go on
+// for ever.
 func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 	t.Parallel()
 	for _, s := range managedresource.UpdateStrategies() {
@@ -42,8 +43,8 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestDiffOfFirstApply: a dry run cannot show which fields go when an object is applied for the first time after it was written otherwise. So
-// the difference at least says that there is one.
+// TestDiffOfFirstApply: a dry run cannot show which fields go when an object is applied for the first time after it was
+// written otherwise. So the difference at least says that there is one.
 func TestDiffOfFirstApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

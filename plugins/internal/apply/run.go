@@ -21,13 +21,13 @@ import (
 // maxAttempts bounds the rounds for one object when others change, create or delete it at the same time.
 const maxAttempts = 8
 
-// Recorded returns what the inventory held about an object before the call: one that it did not hold with a uid is created
-// without being read before. It is called from several goroutines.
+// Recorded returns what the inventory held about an object before the call: one that it did not hold with a uid is
+// created without being read before. It is called from several goroutines.
 type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool)
 
 // Run applies a plan, stage by stage, as far as it gets. The error holds those of all objects of the stage in which it
-// ended, and those about unknown kinds; what was applied until then, and beside it, is in the result all the same. Run does not wait: it
-// ends with Result.Waiting.
+// ended, and those about unknown kinds; what was applied until then, and beside it, is in the result all the same. Run
+// does not wait: it ends with Result.Waiting.
 func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) (Result, error) {
 	result := Result{Skipped: plan.skipped}
 	r := runner{client: client, plan: plan, recorded: recorded}
@@ -75,7 +75,8 @@ func (r runner) list(ctx context.Context, stage []*Item) *Listed {
 func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 	w := newWriter(r.client, i, r.dry)
 	entry, noted := r.recorded(i.Key)
-	// An object that was only noted, without a uid, was most likely never created: the job had to wait for a kind before.
+	// An object that was only noted, without a uid, was most likely never created: the job had to wait for a kind
+	// before.
 	read := r.dry || entry.Resource.UID != "" || entry.Applied != "" ||
 		i.Strategy == managedresource.UpdateStrategyApply || RuleOf(i.Policy).OursOnly
 	var lastErr error
@@ -105,8 +106,8 @@ func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 	return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", lastErr)}
 }
 
-// attempt does what is decided about an object. retry says why the object is not what it was taken for; then the outcome
-// has nothing but from whom an object was taken that was deleted to be created anew.
+// attempt does what is decided about an object. retry says why the object is not what it was taken for; then the
+// outcome has nothing but from whom an object was taken that was deleted to be created anew.
 func (r runner) attempt(
 	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
@@ -173,7 +174,8 @@ func (r runner) change(
 		case r.dry:
 			return outcome{verdict: recreate, before: live}, nil
 		}
-		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it missing.
+		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it
+		// missing.
 		if err = w.delete(ctx, live); err == nil {
 			return outcome{takenFrom: takenFrom}, errReplaced
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
-// withoutValues returns an error about a request to write an object without the values of a Secret. When the API server cannot read a
-// request, it may quote all of it. Other errors are returned as they are.
+// withoutValues returns an error about a request to write an object without the values of a Secret. When the API server
+// cannot read a request, it may quote all of it. Other errors are returned as they are.
 func withoutValues(key object.Key, err error) error {
 	var status apierrors.APIStatus
 	if key.Group != "" || key.Kind != "Secret" || !errors.As(err, &status) || !mayQuote(status.Status()) {
@@ -25,8 +25,8 @@ func withoutValues(key object.Key, err error) error {
 	return &apierrors.StatusError{ErrStatus: s}
 }
 
-// mayQuote tells whether an error may repeat values that were sent. Reasons that are not about the content do not, and neither do the
-// findings of a validation: they have the kind, while an error about reading the request has not.
+// mayQuote tells whether an error may repeat values that were sent. Reasons that are not about the content do not, and
+// neither do the findings of a validation: they have the kind, while an error about reading the request has not.
 func mayQuote(s metav1.Status) bool {
 	switch s.Reason {
 	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,

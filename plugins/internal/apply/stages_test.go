@@ -68,7 +68,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestNothingElseBeforeDefinitions: while a CustomResourceDefinition is missing, nothing of the later stages is touched.
+// TestNothingElseBeforeDefinitions: while a CustomResourceDefinition is missing, nothing of the later stages is
+// touched.
 func TestNothingElseBeforeDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,7 +80,8 @@ func TestNothingElseBeforeDefinitions(t *testing.T) {
 	w.mustRequest("POST")
 }
 
-// TestDefinitionGone: the kind of an object on the inventory that is not served any more is an error, until it is defined again.
+// TestDefinitionGone: the kind of an object in the inventory that is not served any more is an error, until it is
+// defined again.
 func TestDefinitionGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

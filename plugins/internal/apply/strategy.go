@@ -8,7 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// wanted returns what an existing object is to become. For server-side apply that is what is sent: only the fields that are to be ours.
+// wanted returns what an existing object is to become. For server-side apply that is what is sent: only the fields that
+// are to be ours.
 func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured {
 	var out *unstructured.Unstructured
 	switch i.Strategy {
@@ -27,8 +28,8 @@ func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured
 	return out
 }
 
-// merged returns the live object combined with the manifest. The labels of the owner are written in any case: they say who manages the
-// object, and an object that was taken over would otherwise never be ours.
+// merged returns the live object combined with the manifest. The labels of the owner are written in any case: they say
+// who manages the object, and an object that was taken over would otherwise never be ours.
 func merged(
 	combine func(base, more map[string]any) map[string]any, i *Item, live *unstructured.Unstructured,
 ) *unstructured.Unstructured {
@@ -86,8 +87,8 @@ func same(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(content(a), content(b))
 }
 
-// ofServer are the fields of the metadata that the API server sets by itself. They change with every write, or differ between an object
-// and a new one.
+// ofServer are the fields of the metadata that the API server sets by itself. They change with every write, or differ
+// between an object and a new one.
 var ofServer = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"}
 
 // content returns an object without what the API server sets in its metadata. It shares the rest with the object.

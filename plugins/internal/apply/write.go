@@ -69,7 +69,8 @@ func (w writer) change(ctx context.Context, i *Item, live *unstructured.Unstruct
 	switch i.Strategy {
 	case managedresource.UpdateStrategyPatch:
 		patch := mergePatch(content(live), content(out))
-		// No resourceVersion, so that changes of others do not get in the way; but the patch is for this object and no other of its name.
+		// No resourceVersion, so that changes of others do not get in the way; but the patch is for this object and no
+		// other of its name.
 		if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
 			return nil, fmt.Errorf("make the patch: %w", err)
 		}
@@ -109,14 +110,15 @@ func (w writer) apply(ctx context.Context, i *Item, o *unstructured.Unstructured
 	return applied, withoutValues(i.Key, err)
 }
 
-// lacksReason tells whether the API server has failed without saying why in a form that programs understand. Server-side apply answers so to an
-// object that does not fit the schema of its kind.
+// lacksReason tells whether the API server has failed without saying why in a form that programs understand.
+// Server-side apply answers so to an object that does not fit the schema of its kind.
 func lacksReason(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError && status.Status().Reason == metav1.StatusReasonUnknown
 }
 
-// readable asks the API server in another way whether it can read an object, and returns its answer if it cannot; else the error as it was.
+// readable asks the API server in another way whether it can read an object, and returns its answer if it cannot; else
+// the error as it was.
 func (w writer) readable(ctx context.Context, i *Item, err error) error {
 	_, strict := w.objects.Create(ctx, initial(i), metav1.CreateOptions{
 		FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
@@ -127,8 +129,8 @@ func (w writer) readable(ctx context.Context, i *Item, err error) error {
 	return err
 }
 
-// conflictsOnlyOverLabels tells whether a conflict is about no other fields than the labels of owners. Those of the manifest are the user's
-// business, but whose object it is, is settled by its policy.
+// conflictsOnlyOverLabels tells whether a conflict is about no other fields than the labels of owners. Those of the
+// manifest are the user's business, but whose object it is, is settled by its policy.
 func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	if !isFieldConflict(err) {
 		return false
@@ -145,8 +147,8 @@ func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	return true
 }
 
-// adoptFields lets the fields that we have written by other requests than server-side apply count as applied. Otherwise those that are no
-// longer in the manifest would stay, and those that are would conflict with ourselves.
+// adoptFields lets the fields that we have written by other requests than server-side apply count as applied. Otherwise
+// those that are no longer in the manifest would stay, and those that are would conflict with ourselves.
 func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Unstructured) error {
 	if len(w.dryRun) > 0 || !writtenOtherwise(live) {
 		return nil
@@ -159,10 +161,11 @@ func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Uns
 	return withoutValues(i.Key, err)
 }
 
-// isUntracked tells whether deploy items have written an object of which the API server does not know who has written what. It keeps no
-// managedFields of an object that was created without any field, until it is applied for the first time, and drops them for who asks it to.
-// All fields then seem to be those of one manager, "before-first-apply", and what the deploy item has written itself would conflict. An
-// object that no deploy item has labelled was written by others, so that the conflict is a true one.
+// isUntracked tells whether deploy items have written an object of which the API server does not know who has written
+// what. It keeps no managedFields of an object that was created without any field, until it is applied for the first
+// time, and drops them for who asks it to. All fields then seem to be those of one manager, "before-first-apply", and
+// what the deploy item has written itself would conflict. An object that no deploy item has labelled was written by
+// others, so that the conflict is a true one.
 func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
 	return len(live.GetManagedFields()) == 0 && i.owner.Of(live) != owner.Nobodys
 }
@@ -179,9 +182,10 @@ func writtenOtherwise(live *unstructured.Unstructured) bool {
 
 // delete deletes the object if it is still what live is.
 //
-// What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It need not go before the
-// object: a StatefulSet cannot have a pod under a name that is still in use, and others can live with pods of two generations, as they do
-// during an update. Waiting for dependents would let the job hang on any of them, whoever has made it one.
+// What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It
+// need not go before the object: a StatefulSet cannot have a pod under a name that is still in use, and others can live
+// with pods of two generations, as they do during an update. Waiting for dependents would let the job hang on any of
+// them, whoever has made it one.
 func (w writer) delete(ctx context.Context, live *unstructured.Unstructured) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	background := metav1.DeletePropagationBackground

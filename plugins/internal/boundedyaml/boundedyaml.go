@@ -1,4 +1,5 @@
-// Package boundedyaml reads YAML of people who are not trusted with the memory of a plugin: a small document may stand for a very large one.
+// Package boundedyaml reads YAML of people who are not trusted with the memory of a plugin: a small document may stand
+// for a very large one.
 package boundedyaml
 
 import (
@@ -12,7 +13,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// maxExpanded is how large a document may be when its aliases are replaced by what they stand for. No object is as large.
+// maxExpanded is how large a document may be when its aliases are replaced by what they stand for. No object is as
+// large.
 const maxExpanded = 4 << 20
 
 // Errors about a document: clauses about "it" that quote nothing of it, as those of the parsers do.
@@ -22,8 +24,9 @@ var (
 	errNoYAML = errors.New("it is no YAML")
 )
 
-// ToJSON returns a document as JSON. Two fields of the same name are an error, and so are aliases that make the document much larger than it
-// is written: the parser bounds how many values there are then, but not how large they are. Errors quote nothing of the document.
+// ToJSON returns a document as JSON. Two fields of the same name are an error, and so are aliases that make the
+// document much larger than it is written: the parser bounds how many values there are then, but not how large they
+// are. Errors quote nothing of the document.
 func ToJSON(document []byte) ([]byte, error) {
 	if err := check(document); err != nil {
 		return nil, err
@@ -38,8 +41,8 @@ func ToJSON(document []byte) ([]byte, error) {
 	return content, nil
 }
 
-// CheckAliases returns an error if a document is larger than so many bytes, roughly, when its aliases are replaced by what they stand for, or
-// if it is no YAML. It quotes nothing of it.
+// CheckAliases returns an error if a document is larger than so many bytes, roughly, when its aliases are replaced by
+// what they stand for, or if it is no YAML. It quotes nothing of it.
 func CheckAliases(document []byte, most int) error {
 	if !bytes.ContainsRune(document, '&') || !bytes.ContainsRune(document, '*') {
 		return nil
@@ -69,7 +72,8 @@ func Parse(document []byte) (*yaml.Node, error) {
 // tagDirective finds the directive at the beginning of a line, whatever ends lines for a parser.
 var tagDirective = regexp.MustCompile(`(?:^|[\r\n\x{85}\x{2028}\x{2029}\x{feff}])%TAG`)
 
-// check refuses what costs the parsers themselves far more than its size: what a directive %TAG stands for is repeated with each tag.
+// check refuses what costs the parsers themselves far more than its size: what a directive %TAG stands for is repeated
+// with each tag.
 func check(document []byte) error {
 	switch {
 	case !utf8.Valid(document):

@@ -50,10 +50,11 @@ type Result struct {
 	Seen []watch.Seen
 }
 
-// Read reads all values, from the Target of client if they name no other. Objects that are at hand are of that Target, and are not read
-// again. No other object is read twice. What is not there yet is no error: it is in Result.Waiting. A value that is there but cannot be
-// exported is an error that is worth another try: the object may change. All errors are returned at once, each with its key, and the
-// result is of what could be read. lookup is only asked for other Targets. asOf is for Client.Mapping.
+// Read reads all values, from the Target of client if they name no other. Objects that are at hand are of that Target,
+// and are not read again. No other object is read twice. What is not there yet is no error: it is in Result.Waiting. A
+// value that is there but cannot be exported is an error that is worth another try: the object may change. All errors
+// are returned at once, each with its key, and the result is of what could be read. lookup is only asked for other
+// Targets. asOf is for Client.Mapping.
 func Read(
 	ctx context.Context, client *target.Client, values []Value, atHand []*unstructured.Unstructured, lookup target.Lookup,
 	asOf time.Time,
@@ -155,7 +156,8 @@ func readFrom(
 	return out, o, nil
 }
 
-// refer reads a value as a reference. One without a name is not complete yet. The error says of what type the value is, and no more.
+// refer reads a value as a reference. One without a name is not complete yet. The error says of what type the value is,
+// and no more.
 func refer(value any, to *Reference) (ref managedresource.TypedObjectReference, missing string, err error) {
 	ref = managedresource.TypedObjectReference{APIVersion: to.APIVersion, Kind: to.Kind}
 	object, ok := value.(map[string]any)

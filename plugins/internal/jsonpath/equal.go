@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Equal tells whether two values are the same JSON. Numbers are compared by what they are worth, however they are written and without
-// loss: 1 and 1.0 are equal, 9007199254740993 and 9007199254740992.0 are not.
+// Equal tells whether two values are the same JSON. Numbers are compared by what they are worth, however they are
+// written and without loss: 1 and 1.0 are equal, 9007199254740993 and 9007199254740992.0 are not.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -45,7 +45,8 @@ func Equal(a, b any) bool {
 	}
 }
 
-// compareNumbers compares two numbers without loss. ok is false unless both are an int64 or a float64, as in unstructured objects.
+// compareNumbers compares two numbers without loss. ok is false unless both are an int64 or a float64, as in
+// unstructured objects.
 func compareNumbers(a, b any) (order int, ok bool) {
 	switch a := a.(type) {
 	case int64:

@@ -1,6 +1,6 @@
-// Package jsonpath finds values in objects by JSON paths as kubectl reads them, and compares them. It uses the parser of kubectl but not
-// its evaluator, which has no bound for what a path may cost, returns the values of maps in a random order, compares no integer with a
-// fraction, drops what comes after an empty list, and is not safe for concurrent use.
+// Package jsonpath finds values in objects by JSON paths as kubectl reads them, and compares them. It uses the parser
+// of kubectl but not its evaluator, which has no bound for what a path may cost, returns the values of maps in a random
+// order, compares no integer with a fraction, drops what comes after an empty list, and is not safe for concurrent use.
 package jsonpath
 
 import (
@@ -32,8 +32,8 @@ type Path struct {
 	nodes []jsonpath.Node
 }
 
-// Parse reads a path of at most 2048 bytes with or without braces: "{.data.a}", ".data.a" and "data.a" are the same. There may be text
-// around braces, and ranges.
+// Parse reads a path of at most 2048 bytes with or without braces: "{.data.a}", ".data.a" and "data.a" are the same.
+// There may be text around braces, and ranges.
 func Parse(text string) (Path, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -66,9 +66,10 @@ func brace(text string) string {
 // String returns the path as it was written.
 func (p Path) String() string { return p.text }
 
-// Find returns all values that the path leads to, which share memory with in; for a path that is mixed with text the one text that it
-// makes. There are none if any part of the path leads to nothing, or does not suit the object, as an index suits no map: all that may
-// change with the object. A null is one of several values, but none if it is alone. The error is ErrTooMuch.
+// Find returns all values that the path leads to, which share memory with in; for a path that is mixed with text the
+// one text that it makes. There are none if any part of the path leads to nothing, or does not suit the object, as an
+// index suits no map: all that may change with the object. A null is one of several values, but none if it is alone.
+// The error is ErrTooMuch.
 func (p Path) Find(in map[string]any) ([]any, error) {
 	e := evaluator{left: maxSteps}
 	var values []any

@@ -148,7 +148,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestTooMuch: none of these may take long or much memory; without bounds each of them takes minutes or the memory of the process.
+// TestTooMuch: none of these may take long or much memory; without bounds each of them takes minutes or the memory of
+// the process.
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
 	deep := any("end")

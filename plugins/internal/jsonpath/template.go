@@ -93,8 +93,8 @@ func splitRange(nodes []jsonpath.Node) (body, rest []jsonpath.Node) {
 	return nodes, nil
 }
 
-// render writes the text of a path that is mixed with text. It returns how many parts it has written, where a range counts as often as
-// it is repeated.
+// render writes the text of a path that is mixed with text. It returns how many parts it has written, where a range
+// counts as often as it is repeated.
 func (e *evaluator) render(out *strings.Builder, in any, nodes []jsonpath.Node) (written int) {
 	for len(nodes) > 0 && e.spend(1) {
 		node := nodes[0]

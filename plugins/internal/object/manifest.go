@@ -17,8 +17,8 @@ type Manifest struct {
 	Object *unstructured.Unstructured
 }
 
-// Parse reads a manifest. A list is replaced by its items, down to any depth. All problems are reported at once with their
-// field paths; what is returned beside them are the manifests without problems. Integers keep their precision.
+// Parse reads a manifest. A list is replaced by its items, down to any depth. All problems are reported at once with
+// their field paths; what is returned beside them are the manifests without problems. Integers keep their precision.
 func Parse(raw []byte, path *field.Path) ([]Manifest, field.ErrorList) {
 	var content any
 	if len(raw) > 0 {
@@ -57,9 +57,9 @@ func expand(content any, path *field.Path) ([]Manifest, field.ErrorList) {
 	return []Manifest{{Path: path, Object: o}}, nil
 }
 
-// listItems returns the items of a list. That is a List of v1, or what is named after all its items, of which there is one at
-// least, and has their apiVersion, such as a RoleList of Roles. A custom resource may well have a kind that ends in "List" and a
-// field "items"; it stays an object.
+// listItems returns the items of a list. That is a List of v1, or what is named after all its items, of which there is
+// one at least, and has their apiVersion, such as a RoleList of Roles. A custom resource may well have a kind that ends
+// in "List" and a field "items"; it stays an object.
 func listItems(fields map[string]any) (items []any, isList bool) {
 	items, ok := fields["items"].([]any)
 	if !ok {
@@ -79,8 +79,8 @@ func listItems(fields map[string]any) (items []any, isList bool) {
 	return items, len(items) > 0
 }
 
-// checkIdentity reports what is missing to name the object. Types are checked where the accessors of unstructured objects
-// would otherwise take a wrong one for a missing field, or panic when the object is copied.
+// checkIdentity reports what is missing to name the object. Types are checked where the accessors of unstructured
+// objects would otherwise take a wrong one for a missing field, or panic when the object is copied.
 func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	var problems field.ErrorList
 	require := func(fields map[string]any, path *field.Path, name string) {
@@ -118,7 +118,8 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	return problems
 }
 
-// checkSecret reports values that the API server would refuse. It quotes them, so that its words cannot be passed on; here the key is named.
+// checkSecret reports values that the API server would refuse. It quotes them, so that its words cannot be passed on;
+// here the key is named.
 func checkSecret(secret map[string]any, path *field.Path) field.ErrorList {
 	problems := checkStringMap(withoutNulls(secret["stringData"]), path.Child("stringData"))
 	problems = append(problems, checkStringMap(withoutNulls(secret["data"]), path.Child("data"))...)
@@ -166,7 +167,8 @@ var serverFields = []string{
 	"managedFields", "selfLink",
 }
 
-// normalize brings an object to the form in which the API server returns it, as far as that matters for comparing the two.
+// normalize brings an object to the form in which the API server returns it, as far as that matters for comparing the
+// two.
 func normalize(o *unstructured.Unstructured) {
 	for _, name := range serverFields {
 		unstructured.RemoveNestedField(o.Object, "metadata", name)
@@ -180,7 +182,8 @@ func normalize(o *unstructured.Unstructured) {
 	}
 }
 
-// encodeStringData moves stringData of a Secret to where the API server keeps it. A malformed one is left to the API server.
+// encodeStringData moves stringData of a Secret to where the API server keeps it. A malformed one is left to the API
+// server.
 func encodeStringData(secret map[string]any) {
 	texts, ok := secret["stringData"].(map[string]any)
 	if !ok {

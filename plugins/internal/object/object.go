@@ -45,8 +45,8 @@ func IsCRD(group, kind string) bool {
 	return group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
 }
 
-// Enumerate lists the first texts, at most so many, and says how many more there are, so that a message about many objects
-// stays readable.
+// Enumerate lists the first texts, at most so many, and says how many more there are, so that a message about many
+// objects stays readable.
 func Enumerate(texts []string, separator string, most int) string {
 	if len(texts) <= most {
 		return strings.Join(texts, separator)

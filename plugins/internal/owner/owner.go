@@ -1,6 +1,6 @@
-// Package owner tells to which deploy item an object on a target belongs. The objects of a deploy item carry labels with its name: one of
-// Pergola's, which has the namespace too, and one of Landscaper's, which has not. What Landscaper has labelled belongs to the deploy item
-// of that name until it has Pergola's label.
+// Package owner tells to which deploy item an object on a target belongs. The objects of a deploy item carry labels
+// with its name: one of Pergola's, which has the namespace too, and one of Landscaper's, which has not. What Landscaper
+// has labelled belongs to the deploy item of that name until it has Pergola's label.
 package owner
 
 import (
@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Label is on each object that a deploy item has applied. Its value is "<namespace>.<name>" of the item, or the beginning of that with a
-// hash if it is too long for a label.
+// Label is on each object that a deploy item has applied. Its value is "<namespace>.<name>" of the item, or the
+// beginning of that with a hash if it is too long for a label.
 const Label = "pergola.dev/deployitem"
 
 // Owner is a deploy item as the owner of objects.
 type Owner struct {
 	// Namespace and Name of the deploy item.
 	Namespace, Name string
-	// UpstreamLabel is the key of the label that Landscaper's deployer of the item's type puts on objects, with the item's name. It is
-	// put on objects beside Label, for people and programs that look for it. Empty if there is none.
+	// UpstreamLabel is the key of the label that Landscaper's deployer of the item's type puts on objects, with the
+	// item's name. It is put on objects beside Label, for people and programs that look for it. Empty if there is none.
 	UpstreamLabel string
 }
 
@@ -66,8 +66,8 @@ func relation(ours bool) Relation {
 	return Others
 }
 
-// Of returns what an object says of the deploy item that it belongs to, for messages; upstreamLabel is as in Owner. It is empty for an
-// object that no deploy item has labelled.
+// Of returns what an object says of the deploy item that it belongs to, for messages; upstreamLabel is as in Owner. It
+// is empty for an object that no deploy item has labelled.
 func Of(object *unstructured.Unstructured, upstreamLabel string) string {
 	labels := object.GetLabels()
 	if value, ok := labels[Label]; ok {

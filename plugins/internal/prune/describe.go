@@ -37,8 +37,8 @@ func circumstances(o metav1.Object) []string {
 	return details
 }
 
-// tellingConditions are the types of the conditions that tell what keeps a Namespace and a CustomResourceDefinition: those of the controllers
-// that empty them.
+// tellingConditions are the types of the conditions that tell what keeps a Namespace and a CustomResourceDefinition:
+// those of the controllers that empty them.
 var tellingConditions = map[schema.GroupKind][]string{
 	{Kind: "Namespace"}: {
 		"NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",

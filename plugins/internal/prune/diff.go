@@ -12,10 +12,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Diff tells what calls of Run would do to objects, until they are complete, in the order in which they would. It changes nothing and looks
-// no other Targets up. An object that cannot be looked at is a change that fails; the error is about the target as a whole.
+// Diff tells what calls of Run would do to objects, until they are complete, in the order in which they would. It
+// changes nothing and looks no other Targets up. An object that cannot be looked at is a change that fails; the error
+// is about the target as a whole.
 //
-// Of the objects that are deleted although they are not managed, the first few hundred of each group are shown, without their content.
+// Of the objects that are deleted although they are not managed, the first few hundred of each group are shown, without
+// their content.
 func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change, error) {
 	if len(d.Entries) == 0 {
 		return nil, nil

@@ -17,7 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// diff returns the changes as "action object: note", without the name of the test's namespace, and checks that nothing was changed.
+// diff returns the changes as "action object: note", without the name of the test's namespace, and checks that nothing
+// was changed.
 func (w *world) diff(d prune.Deletion) (texts []string, changes []sdk.Change) {
 	w.Helper()
 	w.requested()

@@ -118,7 +118,8 @@ func (f *finder) pages(ctx context.Context, of found, namespace, name string) it
 		for {
 			list, err := f.client.Metadata(of.mapping, namespace).List(ctx, options)
 			if apierrors.IsResourceExpired(err) && options.Continue != "" {
-				// It took so long to use the pages before that the rest cannot be listed any more. Who has used them lists again.
+				// It took so long to use the pages before that the rest cannot be listed any more. Who has used them
+				// lists again.
 				return
 			}
 			if err != nil {
@@ -138,7 +139,8 @@ func (f *finder) pages(ctx context.Context, of found, namespace, name string) it
 	}
 }
 
-// belongsToCluster tells whether Kubernetes itself creates an object again as soon as it is gone: then no list would ever be empty.
+// belongsToCluster tells whether Kubernetes itself creates an object again as soon as it is gone: then no list would
+// ever be empty.
 func belongsToCluster(key object.Key) bool {
 	switch (schema.GroupKind{Group: key.Group, Kind: key.Kind}) {
 	case schema.GroupKind{Kind: "ConfigMap"}:

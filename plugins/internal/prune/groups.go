@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Groups are the groups of a deletion, in order. The zero value stands for the default: namespaced objects, then cluster-scoped ones, then
-// CustomResourceDefinitions.
+// Groups are the groups of a deletion, in order. The zero value stands for the default: namespaced objects, then
+// cluster-scoped ones, then CustomResourceDefinitions.
 type Groups struct {
 	list []group
 }
@@ -44,8 +44,8 @@ var predefinedTypes = []managedresource.PredefinedResourceGroupType{
 	managedresource.PredefinedCRDs, managedresource.PredefinedEmpty,
 }
 
-// ParseGroups validates deletion groups, which are at path in their document. It returns everything that is wrong with them. No groups are
-// the default ones; a single predefined group of the type empty deletes nothing.
+// ParseGroups validates deletion groups, which are at path in their document. It returns everything that is wrong with
+// them. No groups are the default ones; a single predefined group of the type empty deletes nothing.
 func ParseGroups(groups []managedresource.DeletionGroup, path *field.Path) (Groups, field.ErrorList) {
 	var parsed Groups
 	var problems field.ErrorList
@@ -169,7 +169,8 @@ func (r resource) matches(key object.Key) bool {
 	return r.isKind(key.Group, key.Kind) && allows(r.names, key.Name) && allows(r.namespaces, key.Namespace)
 }
 
-// isKind compares names of a kind. The usual plural is recognised without the API server, which may not be able to tell.
+// isKind compares names of a kind. The usual plural is recognised without the API server, which may not be able to
+// tell.
 func (r resource) isKind(group, kind string) bool {
 	if group != r.gvk.Group {
 		return false

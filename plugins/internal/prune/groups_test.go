@@ -135,7 +135,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestBelongsToCluster: deleteAllResources would never come to its end with what Kubernetes creates again, and must not leave out more.
+// TestBelongsToCluster: deleteAllResources would never come to its end with what Kubernetes creates again, and must not
+// leave out more.
 func TestBelongsToCluster(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[object.Key]bool{
@@ -169,8 +170,9 @@ func parse(t interface{ Fatal(args ...any) }, document string) Groups {
 	return groups
 }
 
-// TestEachObjectIsTakenOnce: an object is taken by the first group that names it, by exactly one group, or by none if none names it; that
-// is decided for each object by itself, and another group at the end never takes away what an earlier one has taken.
+// TestEachObjectIsTakenOnce: an object is taken by the first group that names it, by exactly one group, or by none if
+// none names it; that is decided for each object by itself, and another group at the end never takes away what an
+// earlier one has taken.
 func TestEachObjectIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	kinds := []string{"Pod", "Ingress", "Proxy"}

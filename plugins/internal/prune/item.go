@@ -20,8 +20,8 @@ import (
 const (
 	// maxActions bounds what is done about one object per call when others change it at the same time.
 	maxActions = 8
-	// maxConflicts is how often a deletion may fail because the object has changed since it was read. After that only the uid counts,
-	// or an object that changes all the time could not be deleted.
+	// maxConflicts is how often a deletion may fail because the object has changed since it was read. After that only
+	// the uid counts, or an object that changes all the time could not be deleted.
 	maxConflicts = 3
 )
 
@@ -61,8 +61,8 @@ const (
 	actionWait
 )
 
-// next decides what comes next for an object as it was just read, and says why if it is left. preparation is nil if there is none or if it
-// was made already.
+// next decides what comes next for an object as it was just read, and says why if it is left. preparation is nil if
+// there is none or if it was made already.
 func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next action, why string) {
 	known := it.entry.Resource.UID
 	_, labelled := live.GetLabels()[owner.Label]
@@ -98,9 +98,9 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	}
 }
 
-// madeBy tells whether an object that is not the one on the inventory was made by the deploy item itself: it creates one anew that was missing
-// or had to be replaced, and may be cut off before the new uid is saved. The label alone does not tell, since people copy labels; who copies
-// an object is told by its field managers.
+// madeBy tells whether an object that is not the one in the inventory was made by the deploy item itself: it creates
+// one anew that was missing or had to be replaced, and may be cut off before the new uid is saved. The label alone does
+// not tell, since people copy labels; who copies an object is told by its field managers.
 func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
 	return live.GetLabels()[owner.Label] == by.Labels()[owner.Label] &&
 		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
@@ -108,9 +108,9 @@ func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
 		})
 }
 
-// remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the metadata of the object
-// as they were just listed, if they were. Where the answer to a request does not tell, the object is read again; so a call that was cut off
-// anywhere is continued by the next one.
+// remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the
+// metadata of the object as they were just listed, if they were. Where the answer to a request does not tell, the
+// object is read again; so a call that was cut off anywhere is continued by the next one.
 func (it item) remove(ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {

@@ -26,8 +26,8 @@ func (w *world) remaining(resource schema.GroupVersionResource) []string {
 	return found
 }
 
-// TestNamespaceWithItsObjects: there is no controller on the test's cluster that would empty and remove the namespace; the test does what it
-// would do.
+// TestNamespaceWithItsObjects: there is no controller on the test's cluster that would empty and remove the namespace;
+// the test does what it would do.
 func TestNamespaceWithItsObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -53,7 +53,8 @@ func TestNamespaceWithItsObjects(t *testing.T) {
 	w.mustFinish(w.deletion("", inner))
 }
 
-// TestManyObjectsAreLookedAtAsAWhole: where the metadata do not tell enough, objects are not looked at in a list, however many there are.
+// TestManyObjectsAreLookedAtAsAWhole: where the metadata do not tell enough, objects are not looked at in a list,
+// however many there are.
 func TestManyObjectsAreLookedAtAsAWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,7 +91,8 @@ func (w *world) finalize(namespace entry) {
 	w.Eventually("the namespace to be gone", func() bool { return w.get(namespace) == nil })
 }
 
-// TestNamespaceIsDeletedUnderTheItem: what is in a namespace goes with it, and objects in a namespace that is gone are gone.
+// TestNamespaceIsDeletedUnderTheItem: what is in a namespace goes with it, and objects in a namespace that is gone are
+// gone.
 func TestNamespaceIsDeletedUnderTheItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,8 +16,9 @@ import (
 // reasonPatch is given to the error about a patchBeforeDelete that cannot be applied to anything.
 const reasonPatch = "PatchBeforeDeleteInvalid"
 
-// preparationOf returns what is changed about an object before it is deleted, as a JSON merge patch: annotateBeforeDelete, and
-// patchBeforeDelete on top of it. It is nil if there is neither. The error does not quote the patch, which may hold secrets.
+// preparationOf returns what is changed about an object before it is deleted, as a JSON merge patch:
+// annotateBeforeDelete, and patchBeforeDelete on top of it. It is nil if there is neither. The error does not quote the
+// patch, which may hold secrets.
 func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, error) {
 	var preparation map[string]any
 	if len(e.AnnotateBeforeDelete) > 0 {
@@ -42,8 +43,8 @@ func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, err
 	return compose(preparation, patch), nil
 }
 
-// withoutObject returns err, or, if a patch was refused because nothing of its kind can be read from what it makes of the object, an error
-// of its own: that of the API server quotes the whole object, be it a Secret.
+// withoutObject returns err, or, if a patch was refused because nothing of its kind can be read from what it makes of
+// the object, an error of its own: that of the API server quotes the whole object, be it a Secret.
 func withoutObject(err error) error {
 	var refused apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
@@ -57,8 +58,8 @@ func withoutObject(err error) error {
 		"patchBeforeDelete does not fit the kind of the object: a field would get a value of another type than it has")
 }
 
-// compose returns the merge patch that does what first does, and then what second does, to an object whose fields have the types that first
-// takes them to have.
+// compose returns the merge patch that does what first does, and then what second does, to an object whose fields have
+// the types that first takes them to have.
 func compose(first, second map[string]any) map[string]any {
 	composed := maps.Clone(first)
 	if composed == nil {

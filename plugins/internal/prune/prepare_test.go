@@ -60,7 +60,8 @@ func TestPreparation(t *testing.T) {
 	}
 }
 
-// documents draws maps of the same few names. Fields with the name "map" are maps, as those that patches of one object agree on are.
+// documents draws maps of the same few names. Fields with the name "map" are maps, as those that patches of one object
+// agree on are.
 func documents(depth int, withNull bool) *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
 		document := map[string]any{}

@@ -189,7 +189,8 @@ func TestWhatIsDeleted(t *testing.T) {
 	}
 }
 
-// TestGroups: which objects are there, being deleted and gone after one call. Each object has a finalizer, so that its group is not finished.
+// TestGroups: which objects are there, being deleted and gone after one call. Each object has a finalizer, so that its
+// group is not finished.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -269,7 +270,8 @@ func TestIrregularPlural(t *testing.T) {
 	}
 }
 
-// TestOrder: of random groups, each is begun when all that the one before has taken was seen gone, and what no group takes is not touched.
+// TestOrder: of random groups, each is begun when all that the one before has taken was seen gone, and what no group
+// takes is not touched.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -321,7 +323,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPreparedBeforeDeletion: a webhook for deletions sees the object as it was prepared. Where there is no webhook, a finalizer shows it.
+// TestPreparedBeforeDeletion: a webhook for deletions sees the object as it was prepared. Where there is no webhook, a
+// finalizer shows it.
 func TestPreparedBeforeDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -347,7 +350,8 @@ func TestPreparedBeforeDeletion(t *testing.T) {
 	}
 }
 
-// TestConfirmationOfADeletion: the API server does not delete objects without an annotation, which is what annotateBeforeDelete is for.
+// TestConfirmationOfADeletion: the API server does not delete objects without an annotation, which is what
+// annotateBeforeDelete is for.
 func TestConfirmationOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

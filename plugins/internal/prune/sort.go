@@ -64,8 +64,8 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 	return result, nil
 }
 
-// nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it does not know has no
-// objects; one that it cannot tell anything about is an error of the objects that have it.
+// nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it
+// does not know has no objects; one that it cannot tell anything about is an error of the objects that have it.
 func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group, error) {
 	groups := d.Groups.orDefault()
 	for i, g := range groups {
@@ -86,8 +86,8 @@ func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group,
 	return groups, nil
 }
 
-// notServed tells a kind that the API server does not serve from an object that does not exist: only the second is answered by who serves
-// the kind.
+// notServed tells a kind that the API server does not serve from an object that does not exist: only the second is
+// answered by who serves the kind.
 func notServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

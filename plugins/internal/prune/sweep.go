@@ -25,8 +25,8 @@ const (
 	maxShown = 10
 )
 
-// sweep deletes what a group with deleteAllResources finds besides the managed objects, and adds what remains to the result.
-// unfinished are managed objects of the group, which have been dealt with.
+// sweep deletes what a group with deleteAllResources finds besides the managed objects, and adds what remains to the
+// result. unfinished are managed objects of the group, which have been dealt with.
 func (s step) sweep(
 	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
 ) []failure {

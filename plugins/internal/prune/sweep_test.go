@@ -33,7 +33,8 @@ func inNamespace(kind, namespace, fields string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"namespaces":[%q]%s}`, kind, namespace, fields)
 }
 
-// TestKept: what an object says on the target keeps it also from a group that deletes whatever it finds; it is asked instead of the policy.
+// TestKept: what an object says on the target keeps it also from a group that deletes whatever it finds; it is asked
+// instead of the policy.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -110,7 +111,8 @@ func TestDeleteAllResources(t *testing.T) {
 	}
 }
 
-// TestDeleteAllResourcesAndManagedObjects: the managed objects of such a group are deleted as their entries say, but whoever they belong to.
+// TestDeleteAllResourcesAndManagedObjects: the managed objects of such a group are deleted as their entries say, but
+// whoever they belong to.
 func TestDeleteAllResourcesAndManagedObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -149,7 +151,8 @@ func TestRefusedPatchSparesTheObject(t *testing.T) {
 	}
 }
 
-// TestDeleteAllResourcesUntilNoneIsLeft: the caller comes again as long as it has entries. There is one until everything is gone.
+// TestDeleteAllResourcesUntilNoneIsLeft: the caller comes again as long as it has entries. There is one until
+// everything is gone.
 func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,7 +206,8 @@ func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 		}
 		return nil, unknown
 	}
-	// On another target the key of a kept object means nothing; on the own one it does, by whatever name the Target goes.
+	// On another target the key of a kept object means nothing; on the own one it does, by whatever name the Target
+	// goes.
 	kept := w.configMap("kept")
 	kept.Policy = managedresource.PolicyKeep
 	result, err := w.run(w.deletion(all(`,"targetName":"missing"`, inNamespace("configmaps", w.Namespace, "")), kept))
@@ -252,7 +256,8 @@ func TestErrorsOfDeleteAllResources(t *testing.T) {
 	}
 }
 
-// TestManyObjects: objects come in pages, a call does not make too many changes, and what is waited for is shown in short.
+// TestManyObjects: objects come in pages, a call does not make too many changes, and what is waited for is shown in
+// short.
 func TestManyObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,8 +30,8 @@ func failing(methods ...string) func(*http.Request) error {
 	}
 }
 
-// TestErrorsOfSingleObjects: an object that cannot be changed or deleted keeps neither its group from being deleted nor the user from seeing
-// what is wrong, but it holds up the groups after it.
+// TestErrorsOfSingleObjects: an object that cannot be changed or deleted keeps neither its group from being deleted nor
+// the user from seeing what is wrong, but it holds up the groups after it.
 func TestErrorsOfSingleObjects(t *testing.T) {
 	t.Parallel()
 	invalid := &runtime.RawExtension{Raw: []byte(`{"data":"not a map, but s3cr3t"}`)}
@@ -250,7 +250,8 @@ func TestVersionIsNotServedAnyMore(t *testing.T) {
 	}
 }
 
-// TestAPIServerThatIsDown: an aggregated API server that does not answer concerns its own objects only. They hold up the groups after theirs.
+// TestAPIServerThatIsDown: an aggregated API server that does not answer concerns its own objects only. They hold up
+// the groups after theirs.
 func TestAPIServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -307,7 +308,8 @@ func TestSeenIsWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAppliedObjectIsNoOrphan: what was applied may be on the inventory by another name, without its uid, as by another group that serves it.
+// TestAppliedObjectIsNoOrphan: what was applied may be in the inventory by another name, without its uid, as by another
+// group that serves it.
 func TestAppliedObjectIsNoOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 )
 
-// writer sends requests about the very objects that were read: any other object of their names is refused with a conflict.
+// writer sends requests about the very objects that were read: any other object of their names is refused with a
+// conflict.
 type writer struct {
 	objects dynamic.ResourceInterface
 }

@@ -1,4 +1,5 @@
-// Package reader reads objects from targets for one call of a deployer: each at most once, and none that the deployer has at hand.
+// Package reader reads objects from targets for one call of a deployer: each at most once, and none that the deployer
+// has at hand.
 package reader
 
 import (
@@ -54,7 +55,8 @@ type identity struct {
 	namespace, name string
 }
 
-// New returns a reader. Objects at hand are those of the deploy item's own Target, and are not read again. asOf is for Client.Mapping.
+// New returns a reader. Objects at hand are those of the deploy item's own Target, and are not read again. asOf is for
+// Client.Mapping.
 func New(lookup target.Lookup, atHand []*unstructured.Unstructured, asOf time.Time) *Reader {
 	r := &Reader{lookup: lookup, asOf: asOf, targets: map[string]access{}, known: map[identity]Object{}}
 	for _, o := range atHand {
@@ -64,9 +66,9 @@ func New(lookup target.Lookup, atHand []*unstructured.Unstructured, asOf time.Ti
 	return r
 }
 
-// Get returns an object of a Target; the empty name stands for the deploy item's own. A namespaced object without a namespace is in the
-// default one. An object that does not exist is no error, nor is a kind that is not served. Other errors are explained ones, see
-// target.Explain.
+// Get returns an object of a Target; the empty name stands for the deploy item's own. A namespaced object without a
+// namespace is in the default one. An object that does not exist is no error, nor is a kind that is not served. Other
+// errors are explained ones, see target.Explain.
 func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource.TypedObjectReference) (Object, error) {
 	id := identity{target: targetName, gvk: object.GVK(ref.APIVersion, ref.Kind), namespace: ref.Namespace, name: ref.Name}
 	if known, ok := r.known[id]; ok {
@@ -109,8 +111,8 @@ func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource
 	return o, nil
 }
 
-// List visits all objects of a kind on a Target, in all namespaces, that have the labels. They are read anew each time. missing says that
-// the kind is not served; see Get for errors.
+// List visits all objects of a kind on a Target, in all namespaces, that have the labels. They are read anew each time.
+// missing says that the kind is not served; see Get for errors.
 func (r *Reader) List(
 	ctx context.Context, targetName string, gvk schema.GroupVersionKind, selector labels.Selector, visit func(Object),
 ) (missing string, err error) {

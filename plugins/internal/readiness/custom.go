@@ -41,7 +41,8 @@ type requirement struct {
 	values   []any
 }
 
-// run adds what the objects of the check lack to the verdict. The errors of all objects are returned at once. done is as in Checks.Run.
+// run adds what the objects of the check lack to the verdict. The errors of all objects are returned at once. done is
+// as in Checks.Run.
 func (c check) run(ctx context.Context, r *reader.Reader, done []*unstructured.Unstructured, v *Verdict) error {
 	var errs []error
 	for _, ref := range c.references {
@@ -105,7 +106,8 @@ func (c check) waitFor(v *Verdict, what string) {
 	v.Waiting = append(v.Waiting, fmt.Sprintf("readiness check %q: %s", c.name, what))
 }
 
-// lack returns what an object lacks to meet the requirement, in words; nothing if it meets it. Of a Secret no value is told.
+// lack returns what an object lacks to meet the requirement, in words; nothing if it meets it. Of a Secret no value is
+// told.
 func (r requirement) lack(o *unstructured.Unstructured) string {
 	values, err := r.path.Find(o.Object)
 	if err != nil {
@@ -123,8 +125,8 @@ func (r requirement) lack(o *unstructured.Unstructured) string {
 	return expected + ", but found " + show(wrong, hidden)
 }
 
-// meets tells whether all values that a path leads to meet an operator, and returns the first one that does not. wrong is nil if it is the
-// lack of a value that does not.
+// meets tells whether all values that a path leads to meet an operator, and returns the first one that does not. wrong
+// is nil if it is the lack of a value that does not.
 func meets(found []any, operator selection.Operator, expected []any) (met bool, wrong any) {
 	present := 0
 	for _, value := range found {

@@ -355,8 +355,8 @@ func TestClaimForFirstConsumer(t *testing.T) {
 	w.mustWait(v, err, "PersistentVolumeClaim n/a: it is not bound yet; StorageClass none does not exist yet")
 }
 
-// TestRequirements: what each operator accepts, and what is said of what it does not. Which values are equal is in the tests of package
-// jsonpath.
+// TestRequirements: what each operator accepts, and what is said of what it does not. Which values are equal is in the
+// tests of package jsonpath.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
 	o := newObject(t, "example.org/v1 Thing", "", `{"n":1,"list":[1,2],"null":null,"some":[1,null],"long":"`+strings.Repeat("x", 200)+`","big":9007199254740993}`, "")

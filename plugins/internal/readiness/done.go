@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// completeConditions are the types of conditions by which an object says that it has done its work: those of Jobs, and what
-// others have made of them, such as the runs of Tekton. Completed is none: a Rollout of Argo that is up to date has it.
+// completeConditions are the types of conditions by which an object says that it has done its work: those of Jobs, and
+// what others have made of them, such as the runs of Tekton. Completed is none: a Rollout of Argo that is up to date
+// has it.
 var completeConditions = []string{"Complete", "SuccessCriteriaMet", "Succeeded"}
 
 // IsComplete tells whether an object has done its work with success, and will do nothing more.
@@ -27,7 +28,8 @@ func HasFailed(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) && judgeJob(o).phase == failed
 }
 
-// NeedNotStay tells whether nobody misses an object when it is gone: it is complete, or is deleted by itself when it has finished.
+// NeedNotStay tells whether nobody misses an object when it is gone: it is complete, or is deleted by itself when it
+// has finished.
 func NeedNotStay(o *unstructured.Unstructured) bool {
 	return IsComplete(o) || value(o.Object, "spec", "ttlSecondsAfterFinished") != nil
 }

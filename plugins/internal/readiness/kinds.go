@@ -33,7 +33,8 @@ func failedWith(format string, args ...any) state {
 	return state{phase: failed, message: fmt.Sprintf(format, args...)}
 }
 
-// rules are for the kinds that kstatus does not know or not well enough. They are asked once the last change of the object was seen.
+// rules are for the kinds that kstatus does not know or not well enough. They are asked once the last change of the
+// object was seen.
 var rules = map[schema.GroupKind]func(*unstructured.Unstructured) state{
 	{Kind: "Pod"}:                        judgePod,
 	{Kind: "ReplicationController"}:      judgeReplicaSet,
@@ -70,7 +71,8 @@ func beingDeleted(o *unstructured.Unstructured) state {
 	return waitingFor("it is being deleted")
 }
 
-// notSeen tells whether the controller of an object has not seen its last change yet. One that does not say what it has seen has seen it.
+// notSeen tells whether the controller of an object has not seen its last change yet. One that does not say what it has
+// seen has seen it.
 func notSeen(o *unstructured.Unstructured) (state, bool) {
 	observed, ok := number(o.Object, "status", "observedGeneration")
 	if !ok || observed == o.GetGeneration() {
@@ -79,8 +81,8 @@ func notSeen(o *unstructured.Unstructured) (state, bool) {
 	return waitingFor("its controller has not seen the last change yet (generation %d, but seen %d)", o.GetGeneration(), observed), true
 }
 
-// judgeOther judges an object of any kind without a rule by kstatus. The status of a custom resource may be of any shape; what kstatus
-// cannot read is read here, as far as it is like what others have.
+// judgeOther judges an object of any kind without a rule by kstatus. The status of a custom resource may be of any
+// shape; what kstatus cannot read is read here, as far as it is like what others have.
 func judgeOther(o *unstructured.Unstructured) state {
 	if s, ok := staleCondition(o); ok {
 		return s
@@ -112,7 +114,8 @@ func judgeOther(o *unstructured.Unstructured) state {
 	}
 }
 
-// staleCondition tells whether a condition that counts is of an older generation of the object, which kstatus does not look at.
+// staleCondition tells whether a condition that counts is of an older generation of the object, which kstatus does not
+// look at.
 func staleCondition(o *unstructured.Unstructured) (state, bool) {
 	for _, kind := range []string{string(status.ConditionReconciling), string(status.ConditionStalled), "Ready"} {
 		if c, ok := findCondition(o, kind); ok && c.hasGeneration && c.generation != o.GetGeneration() {

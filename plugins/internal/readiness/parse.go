@@ -19,8 +19,8 @@ import (
 // maxValues is how many values a requirement may compare with.
 const maxValues = 1000
 
-// ParseChecks returns the checks that a configuration asks for, or everything that is wrong with it. path is where the configuration is.
-// Disabled checks must be right, too.
+// ParseChecks returns the checks that a configuration asks for, or everything that is wrong with it. path is where the
+// configuration is. Disabled checks must be right, too.
 //
 // A requirement is met if the JSON path leads to one or more values and each of them meets the operator:
 //
@@ -29,8 +29,8 @@ const maxValues = 1000
 //   - in: the value equals one of those that are given. notin is the contrary.
 //   - !: there is none.
 //
-// So only ! is met by what is not there, and null counts as not there. Values are equal if they are the same JSON; numbers are compared by
-// what they are worth.
+// So only ! is met by what is not there, and null counts as not there. Values are equal if they are the same JSON;
+// numbers are compared by what they are worth.
 func ParseChecks(c managedresource.ReadinessCheckConfiguration, path *field.Path) (Checks, field.ErrorList) {
 	checks := Checks{disableDefault: c.DisableDefault}
 	var problems field.ErrorList

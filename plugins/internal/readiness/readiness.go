@@ -18,12 +18,13 @@
 //   - any other: none of the conditions Ready, Reconciling and Stalled says otherwise, nor does one of them or observedGeneration belong to
 //     an older generation. Stalled is a failure. An object without a status is ready at once.
 //
-// An object that is being deleted is waited for, whatever its kind. One that is done and gone, as IsComplete and NeedNotStay have it, is ready.
+// An object that is being deleted is waited for, whatever its kind. One that is done and gone, as IsComplete and
+// NeedNotStay have it, is ready.
 //
 // # Custom checks
 //
-// A custom check names objects, or selects those of a kind by labels in all namespaces. It waits for an object that does not exist, and
-// for the first one that has the labels. Each object must meet all requirements; see ParseChecks.
+// A custom check names objects, or selects those of a kind by labels in all namespaces. It waits for an object that
+// does not exist, and for the first one that has the labels. Each object must meet all requirements; see ParseChecks.
 package readiness
 
 import (
@@ -45,21 +46,22 @@ type Checks struct {
 	custom         []check
 }
 
-// Verdict is what objects lack to be ready: first by their kinds, in the order of the objects, then by the custom checks in their order.
-// All are ready if nothing is waited for and nothing has failed.
+// Verdict is what objects lack to be ready: first by their kinds, in the order of the objects, then by the custom
+// checks in their order. All are ready if nothing is waited for and nothing has failed.
 type Verdict struct {
 	// Waiting are the objects that are on their way, each with what it lacks.
 	Waiting []string
 	// Failed are the objects that have given up, each with its reason. Waiting for them makes no sense.
 	Failed []string
-	// Seen are the objects to watch for what custom checks wait for, without those that were given. New objects that a label selector would
-	// select are not among them, nor can they be: nobody knows their names.
+	// Seen are the objects to watch for what custom checks wait for, without those that were given. New objects that a
+	// label selector would select are not among them, nor can they be: nobody knows their names.
 	Seen []watch.Seen
 }
 
-// Run judges objects of the deploy item's own Target, as its API server returned them, and those that the custom checks name. done are those,
-// as their manifests have them, that are done and gone: they meet every check. All checks are made even if some cannot be: their errors are returned at once, explained for their targets, together with the verdict of the others.
-// lookup is asked for the own Target, too, with the empty name. asOf is for Client.Mapping.
+// Run judges objects of the deploy item's own Target, as its API server returned them, and those that the custom checks
+// name. done are those, as their manifests have them, that are done and gone: they meet every check. All checks are
+// made even if some cannot be: their errors are returned at once, explained for their targets, together with the
+// verdict of the others. lookup is asked for the own Target, too, with the empty name. asOf is for Client.Mapping.
 func (c Checks) Run(
 	ctx context.Context, objects, done []*unstructured.Unstructured, lookup target.Lookup, asOf time.Time,
 ) (Verdict, error) {

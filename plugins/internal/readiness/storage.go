@@ -41,8 +41,8 @@ func judgeClaim(o *unstructured.Unstructured, bindsLate func() (late bool, doubt
 	return waitingFor("it is not bound yet%s", doubt)
 }
 
-// bindsLate tells whether the StorageClass of a volume claim waits for the first consumer. If that cannot be told it counts as no, and doubt
-// says so.
+// bindsLate tells whether the StorageClass of a volume claim waits for the first consumer. If that cannot be told it
+// counts as no, and doubt says so.
 func bindsLate(ctx context.Context, r *reader.Reader, claim *unstructured.Unstructured) (late bool, doubt string) {
 	name := text(claim.Object, "spec", "storageClassName")
 	if name == "" {

@@ -12,8 +12,8 @@ func wanted(o *unstructured.Unstructured) int64 {
 	return 1
 }
 
-// neverSeen tells whether the controller of a workload has said nothing about it yet. Without that a workload of no replicas would be
-// ready before anybody has seen it.
+// neverSeen tells whether the controller of a workload has said nothing about it yet. Without that a workload of no
+// replicas would be ready before anybody has seen it.
 func neverSeen(o *unstructured.Unstructured) (state, bool) {
 	if _, ok := number(o.Object, "status", "observedGeneration"); ok {
 		return state{}, false
@@ -98,7 +98,8 @@ func judgeStatefulSet(o *unstructured.Unstructured) state {
 	}, neverSeen, tooMany)
 }
 
-// updated is the step that replicas of a StatefulSet are up to date: those from the partition on, unless people see to it themselves.
+// updated is the step that replicas of a StatefulSet are up to date: those from the partition on, unless people see to
+// it themselves.
 func updated(o *unstructured.Unstructured) []step {
 	switch {
 	case text(o.Object, "spec", "updateStrategy", "type") == onDelete:
@@ -113,7 +114,8 @@ func updated(o *unstructured.Unstructured) []step {
 // onDelete is the update strategy that leaves it to people to delete replicas that are not up to date.
 const onDelete = "OnDelete"
 
-// judgeDaemonSet wants a replica on each node that is meant: none may be missing, whatever maxUnavailable allows during an update.
+// judgeDaemonSet wants a replica on each node that is meant: none may be missing, whatever maxUnavailable allows during
+// an update.
 func judgeDaemonSet(o *unstructured.Unstructured) state {
 	return first(o, neverSeen, func(o *unstructured.Unstructured) (state, bool) {
 		desired := count(o.Object, "status", "desiredNumberScheduled")

@@ -23,7 +23,8 @@ const (
 	alone = 8
 	// maxDigits is how long a number is that is told: ports and counts, but no passwords.
 	maxDigits = 5
-	// escapable is how long a value is of which all spellings are hidden; no URL and no message of a container holds more.
+	// escapable is how long a value is of which all spellings are hidden; no URL and no message of a container holds
+	// more.
 	escapable = 16 << 10
 	hidden    = "***"
 )
@@ -36,9 +37,10 @@ const (
 //   - what Secrets hold that it has learned of, in base64 or not,
 //   - what libraries are known to quote of what they read.
 //
-// Strings of up to three bytes are not hidden, and those of up to seven only where they are words of their own. What is public anyway is
-// told although it is also a value, or holds one: names, namespaces and kinds of objects, the names of fields, those of the release, its
-// chart and the files in it, and the words that messages are made of. A message without them would be of no use.
+// Strings of up to three bytes are not hidden, and those of up to seven only where they are words of their own. What is
+// public anyway is told although it is also a value, or holds one: names, namespaces and kinds of objects, the names of
+// fields, those of the release, its chart and the files in it, and the words that messages are made of. A message
+// without them would be of no use.
 type Redactor struct {
 	mu             sync.Mutex
 	values, public texts
@@ -93,7 +95,8 @@ var events = []string{
 	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete", "post-delete",
 }
 
-// words are those that messages of Helm, of API servers and of this package are made of, and that are values every now and then.
+// words are those that messages of Helm, of API servers and of this package are made of, and that are values every now
+// and then.
 var words = strings.Fields(`
 	after already apiVersion because before cannot chart cluster complete connection container context create created default definition
 	delete deleted denied deploy deployed disabled does enabled error executing exist exists expected failed false field file forbidden found
@@ -181,7 +184,8 @@ func inQuotes(text string) string {
 	return text[1 : len(text)-1]
 }
 
-// spellings are how a text is written in JSON, in URLs and in base64. Most are the text itself if it has no special characters.
+// spellings are how a text is written in JSON, in URLs and in base64. Most are the text itself if it has no special
+// characters.
 func spellings(text string) []string {
 	raw, query := []byte(text), url.QueryEscape(text)
 	return []string{
@@ -191,7 +195,8 @@ func spellings(text string) []string {
 	}
 }
 
-// inJSON is how Go writes a text as JSON, without the quotes: with the characters escaped that HTML gives a meaning, or without.
+// inJSON is how Go writes a text as JSON, without the quotes: with the characters escaped that HTML gives a meaning, or
+// without.
 func inJSON(text string, html bool) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)

@@ -22,9 +22,9 @@ const reasonTargetChanged = "TargetChanged"
 // clusterKnown is for how long it is taken for known where a target leads.
 const clusterKnown = time.Minute
 
-// Begin finds out whether the target is still the cluster that the objects of the inventory are on, and makes the inventory
-// name them as the target does. namespace is where objects are that name none, see normalize. Until it has succeeded
-// nothing is known to be gone.
+// Begin finds out whether the target is still the cluster that the objects of the inventory are on, and makes the
+// inventory name them as the target does. namespace is where objects are that name none, see normalize. Until it has
+// succeeded nothing is known to be gone.
 func (j *Job) Begin(ctx context.Context, namespace string) error {
 	err := j.checkCluster(ctx)
 	if err == nil {
@@ -59,9 +59,9 @@ func (j *Job) checkCluster(ctx context.Context) error {
 	}
 }
 
-// normalize makes the inventory name its objects as the target does. Landscaper notes them as the manifests are written: a
-// cluster-scoped object may have a namespace there, and a namespaced one none. Such an object is in the given
-// namespace; empty for that of kubectl.
+// normalize makes the inventory name its objects as the target does. Landscaper notes them as the manifests are
+// written: a cluster-scoped object may have a namespace there, and a namespaced one none. Such an object is in the
+// given namespace; empty for that of kubectl.
 func (j *Job) normalize(ctx context.Context, namespace string) error {
 	return j.Account.Inventory.Normalize(func(r managedresource.ObjectReference) (string, error) {
 		mapping, err := j.Client.MappingInAnyVersion(ctx, object.GVK(r.APIVersion, r.Kind), j.Began)

@@ -7,8 +7,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Inventory keeps account of the objects that a deploy item manages. It is saved before an object is created and keeps it
-// until it was seen gone, so that whatever happens in between, nothing is forgotten. The order of its entries is the
+// Inventory keeps account of the objects that a deploy item manages. It is saved before an object is created and keeps
+// it until it was seen gone, so that whatever happens in between, nothing is forgotten. The order of its entries is the
 // order in which they came. It is not safe for concurrent use.
 type Inventory struct {
 	entries map[object.Key]managedresource.ManagedResourceStatus

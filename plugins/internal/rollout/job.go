@@ -123,7 +123,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
-// NoteApplied puts on the inventory what was applied, with uids, memos, and the job for which it is done.
+// NoteApplied puts in the inventory what was applied, with uids, memos, and the job for which it is done.
 func (j *Job) NoteApplied(all []apply.Applied) {
 	for _, applied := range all {
 		before, _ := j.Account.Inventory.Get(applied.Key)
@@ -139,8 +139,8 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 	}
 }
 
-// IsDone tells whether the object of an entry of the inventory is done for this job: it was in this one, or in another one
-// before it and nobody but hooks, such as a schedule, has asked for this one.
+// IsDone tells whether the object of an entry of the inventory is done for this job: it was in this one, or in another
+// one before it and nobody but hooks, such as a schedule, has asked for this one.
 func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 	return entry.DoneIn != "" && (entry.DoneIn == j.Request.JobID || hook.AskedFor(j.Request.DeployItem))
 }
@@ -218,8 +218,8 @@ func (j *Job) CheckReadiness(
 	}
 }
 
-// noteUndone strikes off the inventory that objects are done which have failed or may still do so: the next job is to try
-// again, whoever asks for it.
+// noteUndone strikes off the inventory that objects are done which have failed or may still do so: the next job is to
+// try again, whoever asks for it.
 func (j *Job) noteUndone(applied []apply.Applied) {
 	for _, a := range applied {
 		if !readiness.IsComplete(a.Live) {

@@ -1,5 +1,5 @@
-// Command schemagen writes the JSON schemas of the provider configurations, which plugins publish, from the Go types and their comments.
-// It is run in the root of the repository; see `make generate`.
+// Command schemagen writes the JSON schemas of the provider configurations, which plugins publish, from the Go types
+// and their comments. It is run in the root of the repository; see `make generate`.
 package main
 
 import (

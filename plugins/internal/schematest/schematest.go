@@ -1,4 +1,5 @@
-// Package schematest holds the JSON schemas that deployers publish against the Go types that they read, and documents against the schemas.
+// Package schematest holds the JSON schemas that deployers publish against the Go types that they read, and documents
+// against the schemas.
 package schematest
 
 import (
@@ -57,8 +58,9 @@ func (s *Schema) Validate(t testing.TB, document []byte) error {
 	return schema.Validate(instance)
 }
 
-// MustHaveFields fails unless the schema has, object by object, the fields of a type, says what they are, and allows no others: a field that is added
-// to a type is added to the schema, and one that goes, goes. Types that Kubernetes reads are open objects in the schema.
+// MustHaveFields fails unless the schema has, object by object, the fields of a type, says what they are, and allows no
+// others: a field that is added to a type is added to the schema, and one that goes, goes. Types that Kubernetes reads
+// are open objects in the schema.
 func (s *Schema) MustHaveFields(t testing.TB, of reflect.Type, open ...reflect.Type) {
 	t.Helper()
 	var schema map[string]any
@@ -114,8 +116,9 @@ func addFields(all map[string][]string, path string, of reflect.Type, open []ref
 	slices.Sort(all[path])
 }
 
-// MustDefine fails unless the definitions of the schema, which allow no other fields, are those of the types that are reached from some, and of no
-// others. A definition is called as its type, with a suffix if it is one of those given: they may be versions that share a name.
+// MustDefine fails unless the definitions of the schema, which allow no other fields, are those of the types that are
+// reached from some, and of no others. A definition is called as its type, with a suffix if it is one of those given:
+// they may be versions that share a name.
 func (s *Schema) MustDefine(t testing.TB, roots map[reflect.Type]string) {
 	t.Helper()
 	var schema struct {

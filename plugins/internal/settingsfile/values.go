@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Number reads a number from 1 to most; one that is left out, or wrong, which is reported, leaves what it is read into as it is.
+// Number reads a number from 1 to most; one that is left out, or wrong, which is reported, leaves what it is read into
+// as it is.
 func (p *Problems) Number(field string, found *int, most int, into *int) {
 	switch {
 	case found == nil:
@@ -19,8 +20,8 @@ func (p *Problems) Number(field string, found *int, most int, into *int) {
 	}
 }
 
-// amounts are the quantities that are read: none that is negative, and no exponents, of which the library takes some for zero and
-// is busy with others for minutes.
+// amounts are the quantities that are read: none that is negative, and no exponents, of which the library takes some
+// for zero and is busy with others for minutes.
 var amounts = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,3})?(k|M|G|T|Ki|Mi|Gi|Ti)?$`)
 
 // Amount is like Number for an amount of bytes, which is a text as Kubernetes has it for memory, such as 512Mi.

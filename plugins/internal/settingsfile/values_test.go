@@ -114,7 +114,8 @@ func TestDuration(t *testing.T) {
 	check(t, "none", "what is left out keeps its default", into, 7*time.Second, problems, "")
 }
 
-// check reports a value that is not what was wanted, and problems that are not the one that is named; wrong is empty for none.
+// check reports a value that is not what was wanted, and problems that are not the one that is named; wrong is empty
+// for none.
 func check[T comparable](t *testing.T, name, reason string, found, want T, problems settingsfile.Problems, wrong string) {
 	t.Helper()
 	if found != want {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestNoLostWakeUp has items that look at their objects only when they are woken, while the objects change, come and go and change their
-// labels at random times. In the end each item must know the last state of its objects.
+// TestNoLostWakeUp has items that look at their objects only when they are woken, while the objects change, come and go
+// and change their labels at random times. In the end each item must know the last state of its objects.
 func TestNoLostWakeUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -96,7 +96,8 @@ type Option func(*Set)
 // MaxPerTarget bounds the watches on each target. What does not fit is not watched; zero turns watching off.
 func MaxPerTarget(n int) Option { return func(s *Set) { s.maxPerTarget = n } }
 
-// Pause sets the least time between two wake-ups of an item, so that an object that changes all the time does not keep workers busy.
+// Pause sets the least time between two wake-ups of an item, so that an object that changes all the time does not keep
+// workers busy.
 func Pause(least time.Duration) Option { return func(s *Set) { s.pause = least } }
 
 // WithClock replaces the clock.
@@ -128,9 +129,10 @@ func New(opts ...Option) *Set {
 	return s
 }
 
-// Follow says which objects a deploy item waits for, instead of those that it followed before; none ends that. It is woken once when one of
-// them is no longer as it was seen, even if that happened before. Then it is not woken again until it calls Follow, which it does whenever
-// it has read its objects. What it follows is forgotten after a quarter of an hour. Follow does not wait for a target.
+// Follow says which objects a deploy item waits for, instead of those that it followed before; none ends that. It is
+// woken once when one of them is no longer as it was seen, even if that happened before. Then it is not woken again
+// until it calls Follow, which it does whenever it has read its objects. What it follows is forgotten after a quarter
+// of an hour. Follow does not wait for a target.
 func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +160,9 @@ func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	s.kickRun()
 }
 
-// Run watches and calls wake for deploy items until the context ends, and returns its error. wake must not block. It fits sdk.Watcher. What
-// is followed stays when Run ends, and is looked at when it begins again. A second Run waits for the end of the first.
+// Run watches and calls wake for deploy items until the context ends, and returns its error. wake must not block. It
+// fits sdk.Watcher. What is followed stays when Run ends, and is looked at when it begins again. A second Run waits for
+// the end of the first.
 func (s *Set) Run(ctx context.Context, wake func(namespace, name string)) error {
 	select {
 	case s.running <- struct{}{}:

@@ -26,8 +26,8 @@ type stream struct {
 	key streamKey
 	// follows are the followers of each object, by its name.
 	follows map[string]map[*follow]struct{}
-	// versions are the resource versions of the objects that there are, as far as synced says so, and latest is the last one that the
-	// stream has told of.
+	// versions are the resource versions of the objects that there are, as far as synced says so, and latest is the
+	// last one that the stream has told of.
 	versions map[string]string
 	latest   string
 	synced   bool
@@ -37,7 +37,8 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-// keyOf returns the stream that tells about an object. One that is not there may come without the label, so it is watched by its name.
+// keyOf returns the stream that tells about an object. One that is not there may come without the label, so it is
+// watched by its name.
 func keyOf(seen Seen) streamKey {
 	key := streamKey{client: seen.Client, mapping: seen.Mapping}
 	if seen.Mapping.Namespaced {
@@ -110,7 +111,8 @@ func (s *Set) start(ctx context.Context, st *stream, streams *sync.WaitGroup) {
 	streams.Go(func() { reflect(ctx, st.key, options, told, s.logger) })
 }
 
-// stop waits for the goroutines of the streams, whose context has ended, and makes the streams ready to be started again.
+// stop waits for the goroutines of the streams, whose context has ended, and makes the streams ready to be started
+// again.
 func (s *Set) stop(streams *sync.WaitGroup) {
 	streams.Wait()
 	s.mu.Lock()
@@ -121,8 +123,8 @@ func (s *Set) stop(streams *sync.WaitGroup) {
 	}
 }
 
-// compare wakes the follower of an object if that is not as it was seen. One that a stream does not have is gone, unless the stream is behind
-// and will tell of it.
+// compare wakes the follower of an object if that is not as it was seen. One that a stream does not have is gone,
+// unless the stream is behind and will tell of it.
 func (s *Set) compare(f *follow) {
 	version, exists := f.stream.versions[f.seen.Key.Name]
 	switch {
@@ -133,8 +135,8 @@ func (s *Set) compare(f *follow) {
 	}
 }
 
-// newer tells whether a resource version is newer than the one that was seen. An API server that is behind tells older ones at first, which
-// are no change. Versions that have no order are newer if they differ.
+// newer tells whether a resource version is newer than the one that was seen. An API server that is behind tells older
+// ones at first, which are no change. Versions that have no order are newer if they differ.
 func newer(version, seen string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, seen)
 	if err != nil {

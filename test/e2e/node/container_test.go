@@ -205,8 +205,8 @@ func containerRegistry(w *world) {
 	}
 }
 
-// serveImage runs a private registry on the node, which nobody else reaches, and returns the reference of the image that it has. The
-// node does not have that image unless it pulls it. The registry ends with the node.
+// serveImage runs a private registry on the node, which nobody else reaches, and returns the reference of the image
+// that it has. The node does not have that image unless it pulls it. The registry ends with the node.
 func (w *world) serveImage(name, user, password string) (reference string) {
 	w.Helper()
 	w.create(&corev1.Pod{ObjectMeta: w.meta("registry"), Spec: corev1.PodSpec{

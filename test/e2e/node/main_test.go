@@ -49,7 +49,8 @@ var (
 	marks string
 )
 
-// startTimeout is how long the cluster may take to come up and to be prepared, and to go, on a machine that is busy with something else.
+// startTimeout is how long the cluster may take to come up and to be prepared, and to go, on a machine that is busy
+// with something else.
 const startTimeout = 5 * time.Minute
 
 func TestMain(m *testing.M) {

@@ -161,8 +161,8 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// A hole is refused, however small. Go's tar does not write such files, so the records that make the file one are written as a file of their
-// own, whose type is changed after that.
+// A hole is refused, however small. Go's tar does not write such files, so the records that make the file one are
+// written as a file of their own, whose type is changed after that.
 func TestSparseFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	stream := tarOf(t, entry{

@@ -52,7 +52,8 @@ func must(t helper, err error) {
 	}
 }
 
-// content is a tree: the content of files, and directories with a slash at the end. Files whose name begins with "x" are executable.
+// content is a tree: the content of files, and directories with a slash at the end. Files whose name begins with "x"
+// are executable.
 type content map[string]string
 
 func (c content) write(t helper, dir string) {
@@ -161,7 +162,8 @@ func unpack(raw []byte, root *os.Root) error {
 	return archive.Unpack(bytes.NewReader(raw), root, "state")
 }
 
-// refused fails the test unless the error says so of the path, in a sentence that is fit to be shown; "" for the archive or no name.
+// refused fails the test unless the error says so of the path, in a sentence that is fit to be shown; "" for the
+// archive or no name.
 func refused(t *testing.T, err error, path, says string) {
 	t.Helper()
 	subject := ""

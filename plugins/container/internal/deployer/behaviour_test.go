@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// TestStateOfLandscaper: the first run goes on with what Landscaper has left, which goes with the deploy item, so that no other one of its name
-// begins with it. One that is not complete is no state to begin with.
+// TestStateOfLandscaper: the first run goes on with what Landscaper has left, which goes with the deploy item, so that
+// no other one of its name begins with it. One that is not complete is no state to begin with.
 func TestStateOfLandscaper(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -238,7 +238,8 @@ func TestResultDeleted(t *testing.T) {
 	}
 }
 
-// TestHoldings: what is kept is told with the deploy item, and what nobody needs is removed, of this installation alone.
+// TestHoldings: what is kept is told with the deploy item, and what nobody needs is removed, of this installation
+// alone.
 func TestHoldings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -347,7 +348,8 @@ func TestSpecChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTimeIsUp: a Pod that never gets a node is stopped when the time of its job is over, and what belongs to it is removed.
+// TestTimeIsUp: a Pod that never gets a node is stopped when the time of its job is over, and what belongs to it is
+// removed.
 func TestTimeIsUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

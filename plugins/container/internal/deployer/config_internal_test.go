@@ -287,8 +287,8 @@ func allowing(accounts ...string) func(*settings) {
 	return func(s *settings) { s.ServiceAccounts = accounts }
 }
 
-// TestQuantities: nobody who may write a deploy item keeps the deployer busy with an amount that the library takes seconds to
-// minutes for.
+// TestQuantities: nobody who may write a deploy item keeps the deployer busy with an amount that the library takes
+// seconds to minutes for.
 func TestQuantities(t *testing.T) {
 	t.Parallel()
 	costly := tree{"limits": tree{"memory": json.RawMessage("1e-9999999")}}

@@ -10,7 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
-// TestCutSecrets: the kubelet keeps the last bytes of what a container has said, so that a message may begin within a secret.
+// TestCutSecrets: the kubelet keeps the last bytes of what a container has said, so that a message may begin within a
+// secret.
 func TestCutSecrets(t *testing.T) {
 	t.Parallel()
 	var key strings.Builder

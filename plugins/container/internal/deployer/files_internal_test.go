@@ -123,8 +123,8 @@ func bomb() string {
 	return text
 }
 
-// FuzzValidate: nothing that anybody can write breaks it, and it says the same of the same configuration. Files that are accepted stay below
-// their directory.
+// FuzzValidate: nothing that anybody can write breaks it, and it says the same of the same configuration. Files that
+// are accepted stay below their directory.
 func FuzzValidate(f *testing.F) {
 	for _, value := range []any{
 		configOf(nil), withFiles(tree{"a": tree{"b": 5}}), withFiles("a: b"), withFiles(tree{"..": ""}), configOf(tree{"image": 5}), []any{},

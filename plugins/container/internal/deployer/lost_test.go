@@ -22,7 +22,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// TestPodGone: an image that has run is not run again, also when somebody has removed the Pod with force, so that nothing of it is there.
+// TestPodGone: an image that has run is not run again, also when somebody has removed the Pod with force, so that
+// nothing of it is there.
 func TestPodGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -57,8 +58,8 @@ func TestPodGone(t *testing.T) {
 	}
 }
 
-// TestOldDeployItem: a host that has just begun may read a deploy item as it was before its Pod was created. The image is not run again for a job
-// that is over by then, of which nothing is left since there is another one.
+// TestOldDeployItem: a host that has just begun may read a deploy item as it was before its Pod was created. The image
+// is not run again for a job that is over by then, of which nothing is left since there is another one.
 func TestOldDeployItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,7 +106,8 @@ func (w *world) change(item *landscaper.DeployItem, how func(*v1alpha1.ProviderS
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.Marshal(status)}
 }
 
-// TestTargetChanged: what was begun on one cluster is not begun once more on another one to which the Target leads meanwhile.
+// TestTargetChanged: what was begun on one cluster is not begun once more on another one to which the Target leads
+// meanwhile.
 func TestTargetChanged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

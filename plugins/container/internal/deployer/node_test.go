@@ -17,7 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// node plays the kubelet and the containers of a namespace, for faults that a real node does not show on demand. By its first argument main
+// node plays the kubelet and the containers of a namespace, for faults that a real node does not show on demand. By its
+// first argument main
 //
 //   - "count": adds one to the number in its state and exports it,
 //   - "fail": does the same and ends with exit code 3,

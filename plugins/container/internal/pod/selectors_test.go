@@ -115,7 +115,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// selected are the names of those of the population that at least one of the selectors selects, as the API server reads them.
+// selected are the names of those of the population that at least one of the selectors selects, as the API server reads
+// them.
 func selected(t *testing.T, selectors ...Selector) []string {
 	t.Helper()
 	var found []string
@@ -135,7 +136,8 @@ func selected(t *testing.T, selectors ...Selector) []string {
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
-// TestNothingIsLost: what is removed when a run is over, when there is another one, and when that is over is all that there is of a run.
+// TestNothingIsLost: what is removed when a run is over, when there is another one, and when that is over is all that
+// there is of a run.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	all := runs()

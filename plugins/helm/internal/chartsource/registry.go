@@ -133,8 +133,8 @@ func (p *pull) archive(ctx context.Context, layer ocispec.Descriptor) (*file, er
 // errRefused says that it was for the login that a pull has failed.
 var errRefused = faultf(ReasonUnauthorized, "the registry refuses the login")
 
-// explain returns an error of the pull for people, or errRefused. None of oras's texts is told: they may have the address
-// of a redirect in them, which may hold a token, or texts of the server.
+// explain returns an error of the pull for people, or errRefused. None of oras's texts is told: they may have the
+// address of a redirect in them, which may hold a token, or texts of the server.
 func (p *pull) explain(err error) error {
 	var answer *errcode.ErrorResponse
 	switch {

@@ -73,7 +73,8 @@ func TestRemoteArchiveRedirects(t *testing.T) {
 	files.Break("/a.tgz", chartserver.Redirect(back))
 	credentials := accessTo(files.URL(), files.CA())
 	credentials.ChartRepositories = append(credentials.ChartRepositories, trustIn(elsewhere.URL(), elsewhere.CA()).ChartRepositories...)
-	// The operator trusts the other server, because nothing but the address itself is matched with the credentials of the Context.
+	// The operator trusts the other server, because nothing but the address itself is matched with the credentials of
+	// the Context.
 	w := newWorld(t, elsewhere.Server)
 	w.want(t, ofURL(url+"?signature=x"), credentials, plain)
 	for _, r := range append(elsewhere.Requests(chartserver.Any), files.Requests(chartserver.Any)...) {
@@ -83,7 +84,8 @@ func TestRemoteArchiveRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirects: all names of hosts lead to one server, so that what is below a host, or beside it, can be told from it.
+// TestRedirects: all names of hosts lead to one server, so that what is below a host, or beside it, can be told from
+// it.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

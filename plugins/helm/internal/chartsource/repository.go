@@ -22,8 +22,8 @@ const fieldOfRepositories = "configurations.helmChartRepoCredentials"
 type place struct {
 	what string
 	url  *url.URL
-	// own are the credentials for the address; nil for none. Of all of the call, the authorities count for their servers
-	// after a redirect, too.
+	// own are the credentials for the address; nil for none. Of all of the call, the authorities count for their
+	// servers after a redirect, too.
 	own *sdk.ChartRepositoryCredentials
 	all []sdk.ChartRepositoryCredentials
 	// isIndex says that it is the index of a repository, and not an archive, which has a digest; empty for any.

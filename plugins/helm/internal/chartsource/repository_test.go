@@ -118,7 +118,8 @@ func TestRepositoryRefuses(t *testing.T) {
 	w.want(t, chart, change(func(*sdk.ChartRepositoryCredentials) {}), plain)
 }
 
-// TestRepositoryLeaksNothing: a repository that names archives of other servers does not have them told its credentials.
+// TestRepositoryLeaksNothing: a repository that names archives of other servers does not have them told its
+// credentials.
 func TestRepositoryLeaksNothing(t *testing.T) {
 	t.Parallel()
 	repository := chartserver.StartRepository(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/private"})

@@ -112,7 +112,8 @@ func TestAbortedCallReturns(t *testing.T) {
 	}
 }
 
-// TestAuthorityDecidesWhoGets: what was downloaded from somebody whose certificate only one caller trusts is for that caller only.
+// TestAuthorityDecidesWhoGets: what was downloaded from somebody whose certificate only one caller trusts is for that
+// caller only.
 func TestAuthorityDecidesWhoGets(t *testing.T) {
 	t.Parallel()
 	files := chartserver.StartFiles(t, chartserver.Options{})

@@ -1,5 +1,5 @@
-// Package config reads the provider configuration of a deploy item: what it asks for, in the terms of the packages that do it, or everything
-// that is wrong with it.
+// Package config reads the provider configuration of a deploy item: what it asks for, in the terms of the packages that
+// do it, or everything that is wrong with it.
 package config
 
 import (
@@ -27,15 +27,18 @@ import (
 type Config struct {
 	// Source is where the chart comes from.
 	Source chartsource.Source
-	// Release names the release. Without one its namespace is still that of objects that name none, and templates get both.
+	// Release names the release. Without one its namespace is still that of objects that name none, and templates get
+	// both.
 	Release         helm.Release
 	CreateNamespace bool
-	// Values override those of the chart: a JSON object in a canonical form, so that equal values are equal bytes; nil for none.
+	// Values override those of the chart: a JSON object in a canonical form, so that equal values are equal bytes; nil
+	// for none.
 	Values json.RawMessage
 	// HelmDeployment says whether there is a release.
 	HelmDeployment bool
-	// Install, Upgrade and Uninstall are the options of the operations on the release. Wait is set with Atomic. A Timeout of zero stands
-	// for that of the deploy item. Without a release SkipSchemaValidation of Install counts, and nothing else.
+	// Install, Upgrade and Uninstall are the options of the operations on the release. Wait is set with Atomic. A
+	// Timeout of zero stands for that of the deploy item. Without a release SkipSchemaValidation of Install counts, and
+	// nothing else.
 	Install, Upgrade, Uninstall helm.Options
 	// TakeOwnership says that the release may belong to another deploy item, and is taken over.
 	TakeOwnership bool
@@ -43,7 +46,8 @@ type Config struct {
 	UpdateStrategy       managedresource.UpdateStrategy
 	DeletionDuringUpdate prune.Groups
 	Checks               readiness.Checks
-	// Exports are values that are read from objects, ValueExports those that are read from the chart's values. No key is there twice.
+	// Exports are values that are read from objects, ValueExports those that are read from the chart's values. No key
+	// is there twice.
 	Exports      []export.Value
 	ValueExports []ValueExport
 	// Ignored are the fields that have no effect, as texts for people.
@@ -52,7 +56,8 @@ type Config struct {
 	Unknown []string
 }
 
-// Read reads and validates the provider configuration of a deploy item. strict says whether an unknown field is an error. The error is an
+// Read reads and validates the provider configuration of a deploy item. strict says whether an unknown field is an
+// error. The error is an
 // *sdk.Error with everything that is wrong and the code ERR_CONFIGURATION_PROBLEM; it repeats none of the values.
 func Read(req *sdk.Request, strict bool) (*Config, error) {
 	document, unknown, misread, err := decode(req, strict)
@@ -83,8 +88,8 @@ func Validate(config []byte, strict bool) ([]sdk.Problem, error) {
 	return misread.With(problems), nil
 }
 
-// ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has none. A schedule that is
-// wrong is an error, which counts as none: the job has failed over it and said so.
+// ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has
+// none. A schedule that is wrong is an error, which counts as none: the job has failed over it and said so.
 func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	if !isKnown((&sdk.Request{DeployItem: item}).ConfigGroupVersionKind()) {
 		return nil, nil //nolint:nilnil // no schedule
@@ -132,8 +137,8 @@ type plain struct {
 	v1alpha1.ProviderConfiguration `json:",inline"`
 }
 
-// withList reads a configuration whose exports are a list and not a map with a list in it. Being a struct, not a decoder of its own, it
-// leaves it to the strict decoder to report unknown fields with their paths.
+// withList reads a configuration whose exports are a list and not a map with a list in it. Being a struct, not a
+// decoder of its own, it leaves it to the strict decoder to report unknown fields with their paths.
 type withList struct {
 	v1alpha1.ProviderConfiguration `json:",inline"`
 	Exports                        []managedresource.Export `json:"exports,omitempty"`

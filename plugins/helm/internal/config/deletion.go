@@ -24,9 +24,10 @@ type Deletion struct {
 	Groups prune.Groups
 }
 
-// ReadDeletion reads what a deletion needs to know, and nothing else of the provider configuration: a mistake anywhere else, or that there
-// is no configuration, must not prevent a deletion. A mistake in what it reads does, because more would be deleted than was wanted, or in
-// another way. strict says whether an unknown field of the deletion groups is one.
+// ReadDeletion reads what a deletion needs to know, and nothing else of the provider configuration: a mistake anywhere
+// else, or that there is no configuration, must not prevent a deletion. A mistake in what it reads does, because more
+// would be deleted than was wanted, or in another way. strict says whether an unknown field of the deletion groups is
+// one.
 func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
 	groups, err := rollout.ReadDeletionGroups(req, strict)
 	if err != nil {

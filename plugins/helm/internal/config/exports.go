@@ -49,7 +49,8 @@ func (c *Config) addExports(exports *managedresource.Exports, path *field.Path) 
 	if exports == nil {
 		return nil
 	}
-	// The rules for keys and paths are the same for all. A value needs no object, and for the time of the check it has one.
+	// The rules for keys and paths are the same for all. A value needs no object, and for the time of the check it has
+	// one.
 	whole := *exports
 	whole.Exports = make([]managedresource.Export, 0, len(exports.Exports))
 	var problems field.ErrorList
@@ -71,7 +72,8 @@ func (c *Config) addExports(exports *managedresource.Exports, path *field.Path) 
 	return append(problems, p...)
 }
 
-// checkValueExport refuses what only makes sense for an object: the value that is asked for would not be the one that is exported.
+// checkValueExport refuses what only makes sense for an object: the value that is asked for would not be the one that
+// is exported.
 func checkValueExport(e managedresource.Export, path *field.Path) field.ErrorList {
 	var problems field.ErrorList
 	const why = "needs fromResource; without it the value is one of the chart's values"
@@ -95,16 +97,18 @@ func (c *Config) exportKeys() []string {
 	return keys
 }
 
-// excludes tells whether two keys cannot both be exported, because they are equal or one is a map on the way to the other.
+// excludes tells whether two keys cannot both be exported, because they are equal or one is a map on the way to the
+// other.
 func excludes(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
-// ReasonExportMissing is given to the error about a value that the chart's values do not have. Another try would not find it either.
+// ReasonExportMissing is given to the error about a value that the chart's values do not have. Another try would not
+// find it either.
 const ReasonExportMissing = "ExportMissing"
 
-// ExportValues returns exports with values of the chart added, which it reads from a JSON object. exports is not changed. All values that are
-// not there are named in one error; no value is repeated.
+// ExportValues returns exports with values of the chart added, which it reads from a JSON object. exports is not
+// changed. All values that are not there are named in one error; no value is repeated.
 func ExportValues(wanted []ValueExport, values json.RawMessage, exports map[string]any) (map[string]any, error) {
 	if len(wanted) == 0 {
 		return exports, nil

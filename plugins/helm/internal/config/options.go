@@ -74,7 +74,8 @@ func readUninstall(c *v1alpha1.HelmUninstallConfiguration, written json.RawMessa
 	return helm.Options{Wait: c.Wait, Timeout: timeout}, append(problems, checkNames(written, uninstallOptions, path)...)
 }
 
-// checkNames reports options that there are not, however strict the reader is, as Landscaper does: they would be asked for in vain.
+// checkNames reports options that there are not, however strict the reader is, as Landscaper does: they would be asked
+// for in vain.
 func checkNames(written json.RawMessage, known []string, path *field.Path) field.ErrorList {
 	var found map[string]json.RawMessage
 	if len(written) == 0 || json.Unmarshal(written, &found) != nil {

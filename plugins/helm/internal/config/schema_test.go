@@ -63,8 +63,8 @@ func whole() map[string]object {
 // free are the fields below which there is no schema.
 var free = []string{"values", "matchLabels", "fromResource"}
 
-// TestSchemaAndDecoding: what the schema and the reader say of a configuration is the same, when it is good, has an unknown field anywhere,
-// or a value of a wrong type anywhere.
+// TestSchemaAndDecoding: what the schema and the reader say of a configuration is the same, when it is good, has an
+// unknown field anywhere, or a value of a wrong type anywhere.
 func TestSchemaAndDecoding(t *testing.T) {
 	t.Parallel()
 	isGood := func(t *testing.T, c object) (schema, decoding bool) {

@@ -20,7 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// validate returns what a provider configuration asks for, or everything that is wrong with it. written is what it was decoded from.
+// validate returns what a provider configuration asks for, or everything that is wrong with it. written is what it was
+// decoded from.
 func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExtension) (*Config, field.ErrorList) {
 	c := &Config{
 		Release:         helm.Release{Namespace: document.Namespace, Name: document.Name},
@@ -41,7 +42,8 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	problems = append(problems, c.setExports(document, exportsAreList(written))...)
 	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
-	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be mended at leisure.
+	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
+	// mended at leisure.
 	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
 	problems = append(problems, p...)
 	c.DeletionDuringUpdate, p = prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
@@ -77,8 +79,8 @@ func validateRelease(r helm.Release) field.ErrorList {
 	return problems
 }
 
-// canonicalValues returns a JSON object with its fields in order and its numbers as they are written; nil for none. What is found instead
-// of one is not repeated: values may be secrets.
+// canonicalValues returns a JSON object with its fields in order and its numbers as they are written; nil for none.
+// What is found instead of one is not repeated: values may be secrets.
 func canonicalValues(document json.RawMessage, path *field.Path) (json.RawMessage, field.ErrorList) {
 	if len(document) == 0 {
 		return nil, nil

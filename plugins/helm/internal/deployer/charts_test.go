@@ -104,7 +104,8 @@ func (d definition) size(w *world) any {
 	return o.Object["spec"].(object)["size"]
 }
 
-// TestDefinitions: those of crds/ are Helm's affair with a release, which creates them and no more, and ordinary objects without.
+// TestDefinitions: those of crds/ are Helm's affair with a release, which creates them and no more, and ordinary
+// objects without.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {
@@ -218,8 +219,8 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeptAsHelmDoes: what a chart drops stays if the object says so on the target, and only then; what goes with the item stays if the chart
-// said so, whatever the case.
+// TestKeptAsHelmDoes: what a chart drops stays if the object says so on the target, and only then; what goes with the
+// item stays if the chart said so, whatever the case.
 func TestKeptAsHelmDoes(t *testing.T) {
 	t.Parallel()
 	const kept = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, annotations: {helm.sh/resource-policy: %q}}\n"
@@ -273,7 +274,8 @@ func TestLookup(t *testing.T) {
 	})
 }
 
-// TestNoObject: what a template renders that is no object is left out without a release, as Landscaper does, and refused with one, as Helm does.
+// TestNoObject: what a template renders that is no object is left out without a release, as Landscaper does, and
+// refused with one, as Helm does.
 func TestNoObject(t *testing.T) {
 	t.Parallel()
 	templates := map[string]string{

@@ -102,7 +102,8 @@ func (w *world) mustRender(item *landscaper.DeployItem, revision, upgrade string
 	}
 }
 
-// TestRenderedIsWhatIsDeployed: the objects that an HTTP hook sees are those of the revision that the job makes, whatever it makes it for.
+// TestRenderedIsWhatIsDeployed: the objects that an HTTP hook sees are those of the revision that the job makes,
+// whatever it makes it for.
 func TestRenderedIsWhatIsDeployed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,7 +156,8 @@ func (w *world) mustBeAbout(revision, upgrade string) {
 	}
 }
 
-// TestRepairOfAnInstallationWithHook: what is only for an installation is not missed when the first revision is repaired.
+// TestRepairOfAnInstallationWithHook: what is only for an installation is not missed when the first revision is
+// repaired.
 func TestRepairOfAnInstallationWithHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -201,7 +203,8 @@ func TestDiffOfAnUpgrade(t *testing.T) {
 	w.MustDelete(item)
 }
 
-// TestChartThatRendersAnewEachTime: with an HTTP hook the objects are others in each call, and the job makes one revision all the same.
+// TestChartThatRendersAnewEachTime: with an HTTP hook the objects are others in each call, and the job makes one
+// revision all the same.
 func TestChartThatRendersAnewEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

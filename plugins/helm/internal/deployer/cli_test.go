@@ -82,7 +82,8 @@ func (w *world) mustGreet(with any) {
 	}
 }
 
-// TestHelmCLI: what the deployer has made, people can work on with the ordinary Helm, and the deployer goes on from there.
+// TestHelmCLI: what the deployer has made, people can work on with the ordinary Helm, and the deployer goes on from
+// there.
 func TestHelmCLI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

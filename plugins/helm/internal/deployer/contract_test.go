@@ -22,8 +22,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestHooksOfTheChart: with a release Helm runs them, and the progress says which. Their order and what becomes of them are in the tests of
-// package helm3.
+// TestHooksOfTheChart: with a release Helm runs them, and the progress says which. Their order and what becomes of them
+// are in the tests of package helm3.
 func TestHooksOfTheChart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

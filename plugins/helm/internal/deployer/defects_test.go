@@ -84,7 +84,8 @@ func TestCustomChecks(t *testing.T) {
 	})
 }
 
-// TestExportsThatAreNotThere: a job does not succeed without its exports. What may come is waited for, what cannot come is an error.
+// TestExportsThatAreNotThere: a job does not succeed without its exports. What may come is waited for, what cannot come
+// is an error.
 func TestExportsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {
@@ -206,7 +207,8 @@ metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 `)
 		item := w.item(w.config(chart("plain", own), nil, mode))
 		w.MustSucceed(item)
-		// Nothing empties a namespace here, as a controller does that an API server alone does not have; it ends all the same.
+		// Nothing empties a namespace here, as a controller does that an API server alone does not have; it ends all
+		// the same.
 		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
 		for range 3 {
 			result := w.Do(plugintest.Delete, item)

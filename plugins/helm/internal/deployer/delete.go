@@ -55,7 +55,8 @@ func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Opt
 		}
 	default:
 	}
-	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was interrupted, is left to do.
+	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was
+	// interrupted, is left to do.
 	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{Entries: j.Account.Inventory.Entries()})
 	if res == nil && err == nil {
 		j.forgetRelease()

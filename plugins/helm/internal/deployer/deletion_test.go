@@ -6,7 +6,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
-// TestDeletionAfterACrash deletes an item whose release was never finished. Helm itself refuses to uninstall what is in progress.
+// TestDeletionAfterACrash deletes an item whose release was never finished. Helm itself refuses to uninstall what is in
+// progress.
 func TestDeletionAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, deployed := range map[string]bool{"in the installation": false, "in an upgrade": true} {

@@ -26,8 +26,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Diff implements sdk.Differ. Without a release it is that of the manifest deployer. With one it compares the objects of the deployed
-// revision with those that the chart would be rendered to now: Helm decides only on the target what it makes of them.
+// Diff implements sdk.Differ. Without a release it is that of the manifest deployer. With one it compares the objects
+// of the deployed revision with those that the chart would be rendered to now: Helm decides only on the target what it
+// makes of them.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
@@ -194,8 +195,8 @@ func (j *job) wanted(
 	return j.byKey(ctx, c, objects)
 }
 
-// byKey returns objects by what identifies them on the target. A kind that it does not know, since the chart defines it, is taken for one
-// with namespaces, as most are.
+// byKey returns objects by what identifies them on the target. A kind that it does not know, since the chart defines
+// it, is taken for one with namespaces, as most are.
 func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
 	manifests, err := manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
@@ -218,7 +219,8 @@ func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object
 	return all, nil
 }
 
-// compare returns what a new revision changes, in the order of the names of the objects. Of those that it drops some stay.
+// compare returns what a new revision changes, in the order of the names of the objects. Of those that it drops some
+// stay.
 func compare(before, after map[object.Key]apply.Manifest, stays map[object.Key]bool) []sdk.Change {
 	all := maps.Clone(after)
 	if all == nil {

@@ -57,8 +57,9 @@ func startJobOfHook(item *landscaper.DeployItem) {
 	}}
 }
 
-// TestJobWithTTLRunsOnce: a Job that has deleted itself leads to no other one, and to no revision, in the same job of the item and in those of
-// a schedule. The rule is that of the manifest deployer; this is for what is the same with a release and without.
+// TestJobWithTTLRunsOnce: a Job that has deleted itself leads to no other one, and to no revision, in the same job of
+// the item and in those of a schedule. The rule is that of the manifest deployer; this is for what is the same with a
+// release and without.
 func TestJobWithTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {

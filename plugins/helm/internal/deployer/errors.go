@@ -10,8 +10,8 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// explain returns an error of Helm with what it means for a job: what the deploy item, its chart or its values are to blame for would fail
-// again, everything else is tried again.
+// explain returns an error of Helm with what it means for a job: what the deploy item, its chart or its values are to
+// blame for would fail again, everything else is tried again.
 func explain(step, host string, failure *helm.Error) error {
 	out := &sdk.Error{Operation: step, Reason: string(failure.Kind), Err: errors.New(describe(failure))}
 	switch failure.Kind {

@@ -23,8 +23,8 @@ func (w *world) withProcesses() *world {
 	return w
 }
 
-// TestHostileCharts: a chart that would do harm ends as a failed job within its limits, while other items are served. Those that do it before
-// anything is rendered are those of package helm3.
+// TestHostileCharts: a chart that would do harm ends as a failed job within its limits, while other items are served.
+// Those that do it before anything is rendered are those of package helm3.
 func TestHostileCharts(t *testing.T) {
 	t.Parallel()
 	kinds := charts.HostileKinds(charts.Rendering)

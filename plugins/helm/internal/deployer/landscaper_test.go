@@ -19,7 +19,8 @@ import (
 
 // What Landscaper's deployer has deployed goes on here.
 
-// leaveStatus gives the item a provider status as Landscaper writes it: without a release, and without uids for the objects of one.
+// leaveStatus gives the item a provider status as Landscaper writes it: without a release, and without uids for the
+// objects of one.
 func (w *world) leaveStatus(item *landscaper.DeployItem, resources ...object) {
 	w.Helper()
 	all := make([]any, 0, len(resources))
@@ -95,8 +96,8 @@ func TestReleaseOfLandscaper(t *testing.T) {
 	})
 }
 
-// TestObjectsOfLandscaperAsTheChartNamesThem: a cluster-scoped object is noted with the namespace that it has in the chart, and one without a
-// namespace there is in that of the release.
+// TestObjectsOfLandscaperAsTheChartNamesThem: a cluster-scoped object is noted with the namespace that it has in the
+// chart, and one without a namespace there is in that of the release.
 func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 	t.Parallel()
 	clusterRoles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
@@ -128,8 +129,8 @@ func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 	}
 }
 
-// TestObjectsOfLandscaper: those without a release are known by their label and the provider status, and what the chart does not have any
-// more goes.
+// TestObjectsOfLandscaper: those without a release are known by their label and the provider status, and what the chart
+// does not have any more goes.
 func TestObjectsOfLandscaper(t *testing.T) {
 	t.Parallel()
 	for name, job := range map[string]bool{"next job": true, "deletion": false} {

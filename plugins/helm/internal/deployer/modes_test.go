@@ -201,7 +201,8 @@ func TestModeIsKept(t *testing.T) {
 	w.MustDelete(item)
 }
 
-// TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that it is uninstalled.
+// TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that
+// it is uninstalled.
 func TestOtherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ import (
 
 var clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 
-// TestUpdateStrategy: without a release the item says how objects become what the chart says. What each strategy does is in the tests of
-// package apply.
+// TestUpdateStrategy: without a release the item says how objects become what the chart says. What each strategy does
+// is in the tests of package apply.
 func TestUpdateStrategy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +60,8 @@ func (w *world) mustWarn(result *sdktest.Result, reason string) string {
 	return ""
 }
 
-// TestDeletionGroups: without a release they say what goes, during an update as at the end. The rest is in the tests of package remove.
+// TestDeletionGroups: without a release they say what goes, during an update as at the end. The rest is in the tests of
+// package remove.
 func TestDeletionGroups(t *testing.T) {
 	t.Parallel()
 	only := func(name string) []any {
@@ -85,8 +86,8 @@ func TestDeletionGroups(t *testing.T) {
 	}
 }
 
-// TestNamespacesOfObjects: an object that names no namespace is in that of the release, if its kind has namespaces; lists are their items,
-// and what renders to nothing is nothing.
+// TestNamespacesOfObjects: an object that names no namespace is in that of the release, if its kind has namespaces;
+// lists are their items, and what renders to nothing is nothing.
 func TestNamespacesOfObjects(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {
@@ -143,7 +144,8 @@ items:
 	})
 }
 
-// TestNamespaceOfTheRelease: it has to be there, unless it may be created, and stays then; one that is there is left as it is.
+// TestNamespaceOfTheRelease: it has to be there, unless it may be created, and stays then; one that is there is left as
+// it is.
 func TestNamespaceOfTheRelease(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {
@@ -186,7 +188,8 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 	})
 }
 
-// TestItemsOfOneNamespace: several items may create their namespace. The first one does, and they leave each other alone.
+// TestItemsOfOneNamespace: several items may create their namespace. The first one does, and they leave each other
+// alone.
 func TestItemsOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {

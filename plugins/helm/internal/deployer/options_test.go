@@ -100,8 +100,8 @@ func TestTimeoutOfAHook(t *testing.T) {
 	w.mustHave()
 }
 
-// TestAtomic: a failed installation leaves nothing with it, and a failed upgrade what was there before. Without it both leave a failed
-// revision, from which the next job goes on.
+// TestAtomic: a failed installation leaves nothing with it, and a failed upgrade what was there before. Without it both
+// leave a failed revision, from which the next job goes on.
 func TestAtomic(t *testing.T) {
 	t.Parallel()
 	good, bad := object{"hook": object{"fails": "none"}, "greeting": "good"}, object{"hook": object{"fails": "reject"}, "greeting": "bad"}

@@ -31,8 +31,8 @@ const (
 	reasonTakenOver = "TakenOver"
 )
 
-// pendingGrace is how long somebody else's operation on the release is waited for before it counts as interrupted. It is Helm's own default
-// for how long an operation may take.
+// pendingGrace is how long somebody else's operation on the release is waited for before it counts as interrupted. It
+// is Helm's own default for how long an operation may take.
 const pendingGrace = 5 * time.Minute
 
 const (
@@ -52,7 +52,8 @@ func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *c
 	if res != nil || err != nil {
 		return res, err
 	}
-	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left to do.
+	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left
+	// to do.
 	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, prune.Deletion{Kept: kept}); res != nil || err != nil {
 		return res, err
 	}
@@ -62,7 +63,8 @@ func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *c
 // isMade tells whether an earlier call of the same job has made a revision, so that this one need not insist.
 func (j *job) isMade() bool { return j.release != nil && j.release.JobID == j.Request.JobID }
 
-// leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can have it.
+// leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can
+// have it.
 func (j *job) leaveOtherRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
 	if !j.leaves(c) {
 		return nil, nil //nolint:nilnil // see job
@@ -85,7 +87,8 @@ func (j *job) leaves(c *config.Config) bool {
 	return j.release != nil && releaseOf(j.release) != c.Release
 }
 
-// checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another one.
+// checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another
+// one.
 func (j *job) checkNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
 	history, err := release.History(ctx, j.Client, c.Release)
 	if err != nil {
@@ -148,8 +151,9 @@ func (j *job) deployRelease(
 	return j.enact(ctx, c, archive, want, decision, gone)
 }
 
-// renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another one: a chart may have
-// other objects for an upgrade than for an installation, and what the hook has made of those does not fit.
+// renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another
+// one: a chart may have other objects for an upgrade than for an installation, and what the hook has made of those does
+// not fit.
 func (j *job) renderFirst(c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision) *sdk.Response {
 	if j.Request.Children == nil || decision.Action != release.Upgrade || j.renderedAs(c, archive, history) == decision.Revision {
 		return nil
@@ -163,7 +167,8 @@ func (j *job) renderFirst(c *config.Config, archive *chartsource.Archive, histor
 	return j.Wait(stepRender, "", []string{fmt.Sprintf("the HTTP hook, which is to see the objects of revision %d", decision.Revision)}, nil)
 }
 
-// renderedAs returns the revision that the objects are rendered for before the job sees what an HTTP hook makes of them.
+// renderedAs returns the revision that the objects are rendered for before the job sees what an HTTP hook makes of
+// them.
 func (j *job) renderedAs(c *config.Config, archive *chartsource.Archive, history []release.Revision) int {
 	want := j.want(c, archive)
 	want.AnyChildren, want.Force = true, j.goesOn(history)
@@ -227,8 +232,8 @@ func (j *job) enact(
 	return j.settle(ctx, c, result.Objects)
 }
 
-// deployedBefore returns the revision that the deploy item has deployed last by its own account. As long as no revision has its label, this is
-// all that tells that the release is the item's.
+// deployedBefore returns the revision that the deploy item has deployed last by its own account. As long as no revision
+// has its label, this is all that tells that the release is the item's.
 func (j *job) deployedBefore(decision release.Decision) int {
 	switch {
 	case j.release != nil:
@@ -248,8 +253,8 @@ func (j *job) warnOfInterrupted(name helm.Release, decision release.Decision) {
 	}
 }
 
-// expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of an HTTP hook take
-// their places.
+// expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of
+// an HTTP hook take their places.
 func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Object, gone []object.Key) ([]helm.Object, error) {
 	objects, err := replace(objects, j.Request.Children)
 	if err != nil {
@@ -280,7 +285,8 @@ func (j *job) settle(ctx context.Context, c *config.Config, objects []helm.Objec
 	return found, nil, nil
 }
 
-// noteGone notes which objects that Helm has just created are done and gone already, and names the others that are missing.
+// noteGone notes which objects that Helm has just created are done and gone already, and names the others that are
+// missing.
 func (j *job) noteGone(found *releaseObjects) (others []string) {
 	for _, item := range found.missing {
 		if !readiness.NeedNotStay(item.Desired) {
@@ -333,7 +339,8 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 	return found, nil
 }
 
-// bounded returns the options of an operation that ends before the job has to, and leaves time to undo it if it is atomic.
+// bounded returns the options of an operation that ends before the job has to, and leaves time to undo it if it is
+// atomic.
 func (j *job) bounded(ctx context.Context, options helm.Options) helm.Options {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -12,8 +12,9 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// TestInstallationIsRepeated: an installation that has failed is made again as a whole. Nothing is reported as a success before the hooks for
-// the installation have done their work, and nothing is left of what only the failed attempt had.
+// TestInstallationIsRepeated: an installation that has failed is made again as a whole. Nothing is reported as a
+// success before the hooks for the installation have done their work, and nothing is left of what only the failed
+// attempt had.
 func TestInstallationIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,7 +16,8 @@ const (
 	password = "pass-word-1"
 )
 
-// push starts a registry that wants a token, and has the chart plain. others are servers that the plugin is to know besides.
+// push starts a registry that wants a token, and has the chart plain. others are servers that the plugin is to know
+// besides.
 func (w *world) push(others ...any) *chartserver.Registry {
 	w.Helper()
 	registry := chartserver.StartRegistry(w, chartserver.Options{Auth: chartserver.Bearer, User: user, Password: password})
@@ -34,7 +35,8 @@ func forRegistry(registry *chartserver.Registry) *sdk.Credentials {
 	}}
 }
 
-// publish starts a repository with basic authentication and a certificate of a private authority, which has two versions of the chart plain.
+// publish starts a repository with basic authentication and a certificate of a private authority, which has two
+// versions of the chart plain.
 func (w *world) publish() *chartserver.Repository {
 	w.Helper()
 	repository := chartserver.StartRepository(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/stable"})
@@ -52,8 +54,8 @@ func forAddress(url string, ca []byte) *sdk.Credentials {
 	}}
 }
 
-// TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the tests of package
-// chartsource.
+// TestSources deploys a chart from each place that there is. What references and ranges of versions mean is in the
+// tests of package chartsource.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -101,8 +103,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSourcesThatFail: the error says what is wrong, and is tried again if it may go away by itself. All such errors are in the tests of
-// packages config and chartsource.
+// TestSourcesThatFail: the error says what is wrong, and is tried again if it may go away by itself. All such errors
+// are in the tests of packages config and chartsource.
 func TestSourcesThatFail(t *testing.T) {
 	t.Parallel()
 	retried := []landscaper.ErrorCode(nil)

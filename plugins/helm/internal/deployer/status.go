@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// readStatus reads what was saved last; nothing, if there is nothing. A provider status of another kind is an error: what it names would be
-// forgotten.
+// readStatus reads what was saved last; nothing, if there is nothing. A provider status of another kind is an error:
+// what it names would be forgotten.
 func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	stored := &v1alpha1.ProviderStatus{}
 	found, err := req.DecodeProviderStatus(stored)

@@ -1,5 +1,6 @@
-// Package helm says what the deployer needs of Helm, without the library. Package helm3 does it with version 3 of the library, package
-// worker has it done in a process of its own. Everything in here can be passed between processes in gob.
+// Package helm says what the deployer needs of Helm, without the library. Package helm3 does it with version 3 of the
+// library, package worker has it done in a process of its own. Everything in here can be passed between processes in
+// gob.
 package helm
 
 import (
@@ -12,8 +13,8 @@ import (
 
 // Helm carries out one request after the other, or several at once.
 type Helm interface {
-	// Run carries a request out and returns when that is done or has failed. When ctx ends it leaves off as soon as it can, with the release
-	// in a state from which the next request goes on. The error is an *Error, or that of ctx.
+	// Run carries a request out and returns when that is done or has failed. When ctx ends it leaves off as soon as it
+	// can, with the release in a state from which the next request goes on. The error is an *Error, or that of ctx.
 	Run(ctx context.Context, req *Request, observer Observer) (*Result, error)
 }
 
@@ -22,7 +23,8 @@ type Action string
 
 // The actions.
 const (
-	// Render renders the chart and changes nothing. Without a kubeconfig, functions of templates that ask a cluster find nothing.
+	// Render renders the chart and changes nothing. Without a kubeconfig, functions of templates that ask a cluster
+	// find nothing.
 	Render Action = "render"
 	// Values combines the values with those of the chart. It needs no cluster.
 	Values Action = "values"
@@ -45,20 +47,22 @@ type Request struct {
 	Chart Chart
 	// Values override those of the chart: a JSON object; nil for none.
 	Values json.RawMessage
-	// Revision is what templates are told, for Render: as of an installation if it is the first one, as of an upgrade if it is a later one.
-	// Zero renders for no release, which templates see as an installation. Other actions tell them the revision that they make.
+	// Revision is what templates are told, for Render: as of an installation if it is the first one, as of an upgrade
+	// if it is a later one. Zero renders for no release, which templates see as an installation. Other actions tell
+	// them the revision that they make.
 	Revision int
 	// CreateNamespace creates the release's namespace if it is missing.
 	CreateNamespace bool
 	// Labels are put on the revision that is made.
 	Labels map[string]string
-	// RollbackLabels are put on the revision that a failed atomic upgrade is rolled back with. Without them it has those of the revision that
-	// it goes back to.
+	// RollbackLabels are put on the revision that a failed atomic upgrade is rolled back with. Without them it has
+	// those of the revision that it goes back to.
 	RollbackLabels map[string]string
-	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before anything else is done.
+	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before
+	// anything else is done.
 	Interrupted []int
-	// Gone are objects that are not there and are not to be created: they have done their work, see managedresource.ManagedResourceStatus.
-	// They stay part of the release. For Upgrade only.
+	// Gone are objects that are not there and are not to be created: they have done their work, see
+	// managedresource.ManagedResourceStatus. They stay part of the release. For Upgrade only.
 	Gone []object.Key
 	// MaxHistory is how many revisions are kept.
 	MaxHistory int
@@ -88,8 +92,8 @@ type Options struct {
 	Wait                 bool
 	// Timeout bounds each wait of Helm. Positive.
 	Timeout time.Duration
-	// Until is when waits end at the latest, but for those of a rollback, or of the removal of what could not be installed: they need time of
-	// their own. Zero for no such time.
+	// Until is when waits end at the latest, but for those of a rollback, or of the removal of what could not be
+	// installed: they need time of their own. Zero for no such time.
 	Until time.Time
 }
 
@@ -110,8 +114,9 @@ type Limits struct {
 
 // Observer hears what happens during a request. Its methods are called one after the other.
 type Observer interface {
-	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is created, and returns those
-	// that are to be created instead, of the same names. After an error nothing is created. Not called for Values and Uninstall.
+	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is
+	// created, and returns those that are to be created instead, of the same names. After an error nothing is created.
+	// Not called for Values and Uninstall.
 	Rendered(ctx context.Context, objects []Object) ([]Object, error)
 	// Progress tells what is being done: step is a short CamelCase name, message a sentence.
 	Progress(step, message string)
@@ -136,17 +141,18 @@ type Hook struct {
 
 // Result is what came of a request.
 type Result struct {
-	// Revision that was made, or for Uninstall the last one there was; zero for Render and Values, and if there was none.
+	// Revision that was made, or for Uninstall the last one there was; zero for Render and Values, and if there was
+	// none.
 	Revision int
 	// Chart says what the chart is called. Not for Uninstall.
 	Chart Metadata
-	// Definitions are the objects of the folders crds, Objects those of the templates that are no hooks, and Hooks those that are. Not for
-	// Values and Uninstall.
+	// Definitions are the objects of the folders crds, Objects those of the templates that are no hooks, and Hooks
+	// those that are. Not for Values and Uninstall.
 	Definitions []Object
 	Objects     []Object
 	Hooks       []Hook
-	// Ignored are the templates that render something that is no object, which is left out. For Render without a release only: with one it is an
-	// error, as Helm has it.
+	// Ignored are the templates that render something that is no object, which is left out. For Render without a
+	// release only: with one it is an error, as Helm has it.
 	Ignored []string
 	// Values are those that the chart is rendered with, its own included: a JSON object. For Values only.
 	Values json.RawMessage

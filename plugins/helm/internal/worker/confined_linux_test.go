@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine takes from this process what the host takes from a plugin that it confines: all files but the system's, its own program and its own
-// directory, and of /proc what is not its own. The program has no file any more then.
+// confine takes from this process what the host takes from a plugin that it confines: all files but the system's, its
+// own program and its own directory, and of /proc what is not its own. The program has no file any more then.
 func confine(own string) error {
 	if err := os.Remove(os.Args[0]); err != nil {
 		return err
@@ -27,7 +27,8 @@ func confine(own string) error {
 	)
 }
 
-// The parent of a worker may be confined, and have lost its file. The worker does its work all the same, with limits, and can no more than its parent.
+// The parent of a worker may be confined, and have lost its file. The worker does its work all the same, with limits,
+// and can no more than its parent.
 func TestConfinedParent(t *testing.T) {
 	t.Parallel()
 	if err := supportsLandlock(); err != nil {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservedBytes is about what Go reserves of the address space before it uses any of it, with libraries and threads of C: up to 1.6 GiB were
-// seen. How much it is cannot be asked: a confined worker does not see /proc/self.
+// reservedBytes is about what Go reserves of the address space before it uses any of it, with libraries and threads of
+// C: up to 1.6 GiB were seen. How much it is cannot be asked: a confined worker does not see /proc/self.
 const reservedBytes = 3 << 30
 
-// limitMapped has the kernel bound the address space of this process, far above what it may use, so that a huge allocation fails before any of
-// it is used. RLIMIT_DATA would be closer, but does not hold for Go: its heap takes the place of what was reserved, for which the kernel does
-// not look at that limit; then everything else fails, in ways in which a Go program does not expect it to. And the process is to write no core,
-// in which there would be credentials.
+// limitMapped has the kernel bound the address space of this process, far above what it may use, so that a huge
+// allocation fails before any of it is used. RLIMIT_DATA would be closer, but does not hold for Go: its heap takes the
+// place of what was reserved, for which the kernel does not look at that limit; then everything else fails, in ways in
+// which a Go program does not expect it to. And the process is to write no core, in which there would be credentials.
 func limitMapped(bytes int64) error {
 	if err := lowerLimit(unix.RLIMIT_CORE, 0); err != nil {
 		return fmt.Errorf("limit core dumps: %w", err)

@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
-// copyProgram returns the path of a copy of the test binary. While it is written no process is started, which would inherit the open file:
-// what is open for writing cannot be executed.
+// copyProgram returns the path of a copy of the test binary. While it is written no process is started, which would
+// inherit the open file: what is open for writing cannot be executed.
 func copyProgram(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/exe")

@@ -23,7 +23,8 @@ const (
 	// maxRequests is how many requests a worker carries out, maxIdle how long it waits for the next one.
 	maxRequests = 50
 	maxIdle     = 30 * time.Second
-	// maxProcessors is how many processors a worker uses at once. A chart is rendered by one; the rest is for the garbage collector.
+	// maxProcessors is how many processors a worker uses at once. A chart is rendered by one; the rest is for the
+	// garbage collector.
 	maxProcessors = 4
 )
 
@@ -33,8 +34,8 @@ type Options struct {
 	Log *slog.Logger
 	// Workers is how many processes there are at once. Defaults to 16.
 	Workers int
-	// Rendering is how many of them load and render charts at once, which is what takes memory and time; the others talk to a target.
-	// Defaults to the number of processors, and is two at least then.
+	// Rendering is how many of them load and render charts at once, which is what takes memory and time; the others
+	// talk to a target. Defaults to the number of processors, and is two at least then.
 	Rendering int
 	// Grace is how long a worker may take to leave off when its request is cancelled. Defaults to 3 s.
 	Grace time.Duration
@@ -227,7 +228,8 @@ var passedOn = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
-// environment is the one of every worker, but for its directory. A confined worker cannot find out itself how many processors it may use.
+// environment is the one of every worker, but for its directory. A confined worker cannot find out itself how many
+// processors it may use.
 func environment() []string {
 	env := []string{"GOMAXPROCS=" + strconv.Itoa(min(runtime.GOMAXPROCS(0), maxProcessors))}
 	for _, name := range passedOn {

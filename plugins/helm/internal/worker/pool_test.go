@@ -232,7 +232,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestRequestsOfAWorker: a worker has many requests, each with what belongs to it, and then another one takes its place.
+// TestRequestsOfAWorker: a worker has many requests, each with what belongs to it, and then another one takes its
+// place.
 func TestRequestsOfAWorker(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, Options{})

@@ -12,7 +12,8 @@ const (
 	// maxLine is how much of a line of a worker is looked at, and maxLines how many lines of one are logged.
 	maxLine  = 512
 	maxLines = 300
-	// maxStderr is how much a worker may write during a request. What is over it ends the worker, whose pipe is closed then.
+	// maxStderr is how much a worker may write during a request. What is over it ends the worker, whose pipe is closed
+	// then.
 	maxStderr = 4 << 20
 )
 

@@ -16,12 +16,13 @@ const (
 	exitMemory   = 4
 )
 
-// busyShare is the share of the time for rendering that a chart must have used of a processor for it to be to blame that there was not
-// enough of it. What has waited for the target, or for a processor, has used less.
+// busyShare is the share of the time for rendering that a chart must have used of a processor for it to be to blame
+// that there was not enough of it. What has waited for the target, or for a processor, has used less.
 const busyShare = 10
 
-// renderDeadline is how long after its request a process must have rendered. It is more than Limits.RenderTime: the process itself knows better
-// when it begins to load and to render, and what it waits for meanwhile; this is for one that has lost control.
+// renderDeadline is how long after its request a process must have rendered. It is more than Limits.RenderTime: the
+// process itself knows better when it begins to load and to render, and what it waits for meanwhile; this is for one
+// that has lost control.
 func renderDeadline(req *helm.Request) time.Duration { return 2*req.Limits.RenderTime + time.Second }
 
 // doing says what a request was about, as the beginning of a sentence.

@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// storedStatus reads both forms of a provider status. Which form an entry has does not follow from the apiVersion: Landscaper
-// wrote the newer form under the older version too.
+// storedStatus reads both forms of a provider status. Which form an entry has does not follow from the apiVersion:
+// Landscaper wrote the newer form under the older version too.
 type storedStatus struct {
 	metav1.TypeMeta  `json:",inline"`
 	ManagedResources []struct {

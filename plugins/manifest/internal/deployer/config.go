@@ -31,8 +31,8 @@ type config struct {
 	unknown []string
 }
 
-// readConfig reads and validates the provider configuration in any of its versions. Its objects are those of the request's children, if
-// there are any.
+// readConfig reads and validates the provider configuration in any of its versions. Its objects are those of the
+// request's children, if there are any.
 func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 	document, unknown, misread, err := d.decodeConfig(req)
 	if err != nil {
@@ -52,8 +52,8 @@ func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 	return c, nil
 }
 
-// decodeConfig returns what can be read of the provider configuration, in its newest version, and the unknown fields in it that were passed
-// over.
+// decodeConfig returns what can be read of the provider configuration, in its newest version, and the unknown fields in
+// it that were passed over.
 func (d *Deployer) decodeConfig(req *sdk.Request) (
 	document *v1alpha2.ProviderConfiguration, unknown []string, misread rollout.Misread, err error,
 ) {
@@ -106,8 +106,9 @@ type v1alpha1Plain struct {
 	v1alpha1.ProviderConfiguration `json:",inline"`
 }
 
-// v1alpha2WithList and v1alpha1WithList read a configuration whose exports are a list and not a map with a list in it. Being
-// structs, not a decoder of their own, they leave it to the strict decoder to report unknown fields with their paths.
+// v1alpha2WithList and v1alpha1WithList read a configuration whose exports are a list and not a map with a list in it.
+// Being structs, not a decoder of their own, they leave it to the strict decoder to report unknown fields with their
+// paths.
 type v1alpha2WithList struct {
 	v1alpha2.ProviderConfiguration `json:",inline"`
 	Exports                        []managedresource.Export `json:"exports,omitempty"`

@@ -134,7 +134,8 @@ func (w *world) roses() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.group(), Version: "v1", Resource: "roses"}
 }
 
-// labelled returns the objects that say that they belong to the item of the world. A resource that is not served has none.
+// labelled returns the objects that say that they belong to the item of the world. A resource that is not served has
+// none.
 func (w *world) labelled() []unstructured.Unstructured {
 	w.Helper()
 	var all []unstructured.Unstructured

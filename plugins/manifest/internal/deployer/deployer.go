@@ -18,8 +18,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// Deployer deploys plain Kubernetes manifests. Between calls it keeps clients of targets, and watches what deploy items wait for; both are
-// for speed alone.
+// Deployer deploys plain Kubernetes manifests. Between calls it keeps clients of targets, and watches what deploy items
+// wait for; both are for speed alone.
 type Deployer struct {
 	settings settings.Settings
 	targets  *target.Cache
@@ -55,8 +55,8 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 	return d.watches.Run(ctx, wake)
 }
 
-// Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is ready
-// and the exports can be read.
+// Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is
+// ready and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	config, err := d.readConfig(req)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// diff returns the changes of the item's next job by the names of the objects. It fails if that changes anything in the test's namespace.
+// diff returns the changes of the item's next job by the names of the objects. It fails if that changes anything in the
+// test's namespace.
 func (w *world) diff(item *landscaper.DeployItem) map[string]sdk.Change {
 	w.Helper()
 	before := w.versions()

@@ -95,7 +95,8 @@ func startJobOfHook(item *landscaper.DeployItem) {
 	}}
 }
 
-// TestJobWithTTLRunsOnce: a Job that is gone whenever somebody looks is created once for each job of the user, and by no schedule.
+// TestJobWithTTLRunsOnce: a Job that is gone whenever somebody looks is created once for each job of the user, and by
+// no schedule.
 func TestJobWithTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -97,7 +97,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestDriftOfSeveralCalls: somebody who changes an object again and again during a job fills the list with it no more than once.
+// TestDriftOfSeveralCalls: somebody who changes an object again and again during a job fills the list with it no more
+// than once.
 func TestDriftOfSeveralCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

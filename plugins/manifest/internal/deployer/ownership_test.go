@@ -106,8 +106,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestAdoptionOfObjectsAsTheirManifestsNameThem: Landscaper notes a cluster-scoped object with the namespace of its manifest, and a namespaced
-// one without any.
+// TestAdoptionOfObjectsAsTheirManifestsNameThem: Landscaper notes a cluster-scoped object with the namespace of its
+// manifest, and a namespaced one without any.
 func TestAdoptionOfObjectsAsTheirManifestsNameThem(t *testing.T) {
 	t.Parallel()
 	for name, deletion := range map[string]bool{"next job": false, "deletion": true} {

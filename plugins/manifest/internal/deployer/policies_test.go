@@ -8,7 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
-// What is said about objects beside them. What each policy and strategy does is in the tests of packages apply and remove.
+// What is said about objects beside them. What each policy and strategy does is in the tests of packages apply and
+// remove.
 
 // TestSettingsOfAnEntry follows the objects of a List from their creation to their deletion.
 func TestSettingsOfAnEntry(t *testing.T) {
@@ -86,7 +87,8 @@ func TestPolicyOfAnOrphan(t *testing.T) {
 	}
 }
 
-// TestRemediesAreFieldsOfTheVersion: what an error proposes to set is where the configuration can have it, or is not proposed.
+// TestRemediesAreFieldsOfTheVersion: what an error proposes to set is where the configuration can have it, or is not
+// proposed.
 func TestRemediesAreFieldsOfTheVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

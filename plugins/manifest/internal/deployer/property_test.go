@@ -21,10 +21,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// TestAnySequence takes two deploy items, which want some of the same objects, through random sequences of edits, jobs with and without
-// faults, deletions and changes by others. After each job the target and the provider status are those of a model.
+// TestAnySequence takes two deploy items, which want some of the same objects, through random sequences of edits, jobs
+// with and without faults, deletions and changes by others. After each job the target and the provider status are those
+// of a model.
 //
-// The model knows who has an object and one value of it. What each policy and strategy makes of fields is in the tests of package apply.
+// The model knows who has an object and one value of it. What each policy and strategy makes of fields is in the tests
+// of package apply.
 func TestAnySequence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -55,7 +57,8 @@ type slot struct {
 	frozen     bool
 }
 
-// slots returns the places in a namespace. A cluster-scoped object has the namespace's name, so that no two games share it.
+// slots returns the places in a namespace. A cluster-scoped object has the namespace's name, so that no two games share
+// it.
 func slots(namespace string) []slot {
 	return []slot{
 		{kind: "ConfigMap", name: "a", resource: configMaps}, {kind: "ConfigMap", name: "b", resource: configMaps},

@@ -174,8 +174,8 @@ func TestChildrenAreApplied(t *testing.T) {
 	}
 }
 
-// TestRenderedIsWhatIsApplied hands back the children of objects in whose writing there is a choice. A difference to what was applied
-// without children would show as a write.
+// TestRenderedIsWhatIsApplied hands back the children of objects in whose writing there is a choice. A difference to
+// what was applied without children would show as a write.
 func TestRenderedIsWhatIsApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -56,8 +56,8 @@ func whole() map[string]object {
 // free are the fields below which there is no schema.
 var free = []string{"manifest", "patchAfterDeployment", "patchBeforeDelete", "values", "annotateBeforeCreate", "annotateBeforeDelete", "matchLabels"}
 
-// TestSchemaAndDecoding: what the schema and the deployer say of a configuration is the same, when it is good, has an unknown field anywhere,
-// or a value of a wrong type anywhere.
+// TestSchemaAndDecoding: what the schema and the deployer say of a configuration is the same, when it is good, has an
+// unknown field anywhere, or a value of a wrong type anywhere.
 func TestSchemaAndDecoding(t *testing.T) {
 	t.Parallel()
 	plugin := newWorld(t).Plugin

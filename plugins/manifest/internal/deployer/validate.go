@@ -17,7 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// validate returns what a provider configuration asks for, or everything that is wrong with it. written is how the document was written.
+// validate returns what a provider configuration asks for, or everything that is wrong with it. written is how the
+// document was written.
 func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, field.ErrorList) {
 	c := &config{}
 	problems := rollout.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
@@ -33,7 +34,8 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 
 	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
-	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be mended at leisure.
+	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
+	// mended at leisure.
 	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
 	problems = append(problems, p...)
 	groups, p := prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
@@ -106,8 +108,8 @@ func raw(extension *runtime.RawExtension) []byte {
 	return extension.Raw
 }
 
-// findDuplicates compares names as they are written. Names that turn out to be the same only on the target, such as those with
-// and without the default namespace, are found when the scope of their kinds is known.
+// findDuplicates compares names as they are written. Names that turn out to be the same only on the target, such as
+// those with and without the default namespace, are found when the scope of their kinds is known.
 func findDuplicates(manifests []apply.Manifest) field.ErrorList {
 	var problems field.ErrorList
 	paths := map[object.Key]*field.Path{}

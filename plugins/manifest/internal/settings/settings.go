@@ -19,8 +19,8 @@ const (
 type ManifestConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as Landscaper does, and
-	// told by a warning event. Defaults to true.
+	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
+	// Landscaper does, and told by a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
 }
 
@@ -32,8 +32,8 @@ type Settings struct {
 // Default returns the settings of an empty document.
 func Default() Settings { return Settings{Strict: true} }
 
-// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it, at once, but for
-// a value of the wrong type, which is reported alone.
+// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it,
+// at once, but for a value of the wrong type, which is reported alone.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	s := Default()
 	if len(document) == 0 {
