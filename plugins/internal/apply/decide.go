@@ -39,9 +39,9 @@ type outcome struct {
 	why string
 	// before is the object that was found; nil if there was none.
 	before *unstructured.Unstructured
-	// live is the object as it is now, with its memo; for create, write and leave.
+	// live is the object as it is now, with its hash; for create, write and leave.
 	live *unstructured.Unstructured
-	memo string
+	hash string
 	// drift is what others had changed.
 	drift *Drift
 	// takenFrom is the deploy item that the object belonged to.
@@ -54,7 +54,7 @@ type outcome struct {
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {
 	rule := RuleOf(i.Policy)
 	deleting := live != nil && live.GetDeletionTimestamp() != nil
-	leaveWith := func(memo string) outcome { return outcome{verdict: leave, before: live, live: live, memo: memo} }
+	leaveWith := func(hash string) outcome { return outcome{verdict: leave, before: live, live: live, hash: hash} }
 	switch {
 	case p.isDone(i, entry, live):
 		return outcome{verdict: done}
@@ -72,10 +72,10 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case fits(entry.Applied, i, live):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
-		// Without a memo: nobody knows how it compares with the manifest, should it become ours to change.
+		// Without a hash: nobody knows how it compares with the manifest, should it become ours to change.
 		return leaveWith("")
 	case i.Strategy != managedresource.UpdateStrategyApply && same(wanted(i, live), live):
-		return leaveWith(memo(i, live))
+		return leaveWith(hashOf(i, live))
 	case entry.Applied == "":
 		return outcome{verdict: compare}
 	default:

@@ -84,7 +84,7 @@ func (d differ) foresee(ctx context.Context, i *Item, o outcome) (*sdk.Change, e
 	case write:
 		return difference(i, o), nil
 	case leave:
-		return d.patch(ctx, Applied{Item: i, Live: o.live, Memo: o.memo})
+		return d.patch(ctx, Applied{Item: i, Live: o.live, LastAppliedHash: o.hash})
 	default:
 		return nil, nil //nolint:nilnil // see above
 	}

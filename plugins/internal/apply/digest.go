@@ -12,26 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A memo is what the inventory keeps about an object after it was written, see the package comment: the digest of the
+// A hash is what the inventory keeps about an object after it was written, see the package comment: the digest of the
 // manifest, that of the fields that it names, and, once patchAfterDeployment was made, that of the fields that the
 // patch names; with slashes in between.
 
-// memo returns the memo of an object that was just written.
-func memo(i *Item, live *unstructured.Unstructured) string {
+// hashOf returns the hash of an object that was just written.
+func hashOf(i *Item, live *unstructured.Unstructured) string {
 	template := namedIn(i.Desired)
 	return i.manifestDigest + "/" + digest(withoutForeign(template, project(template, live.Object)))
 }
 
-// MemoOfManifest is for an object of somebody else's that was written and is gone before anybody has seen it.
-func (i *Item) MemoOfManifest() string { return memo(i, i.Desired) }
+// HashOfManifest is for an object of somebody else's that was written and is gone before anybody has seen it.
+func (i *Item) HashOfManifest() string { return hashOf(i, i.Desired) }
 
-// memoOfPatched returns the memo of an object whose patch was made.
-func memoOfPatched(i *Item, live *unstructured.Unstructured) string {
-	return memo(i, live) + "/" + digest(project(i.PatchAfterDeployment, live.Object))
+// hashOfPatched returns the hash of an object whose patch was made.
+func hashOfPatched(i *Item, live *unstructured.Unstructured) string {
+	return hashOf(i, live) + "/" + digest(project(i.PatchAfterDeployment, live.Object))
 }
 
 // isMeant tells whether a patch has met the object that it was made for: the named fields that it leaves alone are as
-// they were. If not, somebody has changed them right before, and the object gets no memo, so that the next job compares
+// they were. If not, somebody has changed them right before, and the object gets no hash, so that the next job compares
 // it. Those that it sets may be spelt differently in the answer. Requests that hold all named fields, or the
 // resourceVersion, need not ask.
 func isMeant(i *Item, patch map[string]any, before, written *unstructured.Unstructured) bool {
@@ -54,19 +54,19 @@ func sameBeside(patch map[string]any, before, after any) bool {
 	return true
 }
 
-// madeFrom tells whether a memo was made with a manifest of the given digest.
-func madeFrom(memo, manifestDigest string) bool {
-	made, _, ok := strings.Cut(memo, "/")
+// madeFrom tells whether a hash was made with a manifest of the given digest.
+func madeFrom(hash, manifestDigest string) bool {
+	made, _, ok := strings.Cut(hash, "/")
 	return ok && made == manifestDigest
 }
 
-// fits tells whether a memo was made with the item's manifest, and the object still looks as it did then.
+// fits tells whether a hash was made with the item's manifest, and the object still looks as it did then.
 func fits(applied string, i *Item, live *unstructured.Unstructured) bool {
-	now := memo(i, live)
+	now := hashOf(i, live)
 	return applied == now || strings.HasPrefix(applied, now+"/")
 }
 
-// wasPatched tells whether a memo was made after patchAfterDeployment.
+// wasPatched tells whether a hash was made after patchAfterDeployment.
 func wasPatched(applied string) bool { return strings.Count(applied, "/") == 2 }
 
 // digestOfManifest covers what a write depends on, apart from the object as it is. The values of annotateBeforeCreate

@@ -89,20 +89,20 @@ func change(value any, n *int) any {
 	}
 }
 
-// TestMemo checks the property that the package comment promises: what others add beside the fields of the manifest
+// TestHash checks the property that the package comment promises: what others add beside the fields of the manifest
 // makes no difference, what they change in them does, and so does every change of the manifest.
-func TestMemo(t *testing.T) {
+func TestHash(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		spec := jsonValue(3).Draw(t, "spec")
 		item := itemOf(thing(spec))
-		written := memo(item, item.Desired)
+		written := hashOf(item, item.Desired)
 
 		grown := item.Desired.DeepCopy()
 		grown.Object["spec"] = grow(t, spec)
 		grown.Object["status"] = jsonValue(2).Draw(t, "status")
 		grown.SetResourceVersion("7")
-		if memo(item, grown) != written {
+		if hashOf(item, grown) != written {
 			t.Fatalf("fields that the manifest does not name make a difference: %v and %v", spec, grown.Object["spec"])
 		}
 
@@ -110,7 +110,7 @@ func TestMemo(t *testing.T) {
 		left := n
 		drifted := item.Desired.DeepCopy()
 		drifted.Object["spec"] = change(spec, &left)
-		if left <= 0 && memo(item, drifted) == written {
+		if left <= 0 && hashOf(item, drifted) == written {
 			t.Fatalf("a changed value makes no difference: %v and %v", spec, drifted.Object["spec"])
 		}
 
@@ -124,12 +124,12 @@ func TestMemo(t *testing.T) {
 	})
 }
 
-func TestMemoSeesListsGrow(t *testing.T) {
+func TestHashSeesListsGrow(t *testing.T) {
 	t.Parallel()
 	item := itemOf(thing([]any{"a"}))
 	longer := item.Desired.DeepCopy()
 	longer.Object["spec"] = []any{"a", "b"}
-	if memo(item, item.Desired) == memo(item, longer) {
+	if hashOf(item, item.Desired) == hashOf(item, longer) {
 		t.Error("one more element makes no difference")
 	}
 }
@@ -162,7 +162,7 @@ func TestDigestOfManifest(t *testing.T) {
 			before := newItem(m, target.Mapping{}, false, owner.Owner{})
 			c.change(&m)
 			after := newItem(m, target.Mapping{}, false, owner.Owner{})
-			if got := after.Stale(memo(before, before.Desired)); got != c.stale {
+			if got := after.Stale(hashOf(before, before.Desired)); got != c.stale {
 				t.Errorf("%s: expected that the object is to be written: %t, but found %t", c.reason, c.stale, got)
 			}
 		})
@@ -174,14 +174,14 @@ func TestDigestOfManifest(t *testing.T) {
 func TestMapOfOthers(t *testing.T) {
 	t.Parallel()
 	item := itemOf(thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}}))
-	without := memo(item, thing(map[string]any{"empty": map[string]any{}}))
-	if got := memo(item, thing(map[string]any{"data": map[string]any{"b": "theirs"}, "empty": map[string]any{}})); got != without {
+	without := hashOf(item, thing(map[string]any{"empty": map[string]any{}}))
+	if got := hashOf(item, thing(map[string]any{"data": map[string]any{"b": "theirs"}, "empty": map[string]any{}})); got != without {
 		t.Error("a field of others in a map makes a difference")
 	}
-	if got := memo(item, thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}})); got == without {
+	if got := hashOf(item, thing(map[string]any{"data": map[string]any{"a": ""}, "empty": map[string]any{}})); got == without {
 		t.Error("a named field makes none")
 	}
-	if got := memo(item, thing(map[string]any{})); got == without {
+	if got := hashOf(item, thing(map[string]any{})); got == without {
 		t.Error("a map that the manifest wants empty makes none")
 	}
 }

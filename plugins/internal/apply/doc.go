@@ -29,23 +29,23 @@
 // belongs to whoever created the object, just like a field of the manifest. A field that is only in the object may thus
 // be a default or a leftover, and one that differs may be drift or only spelt differently.
 //
-// What does decide is memory. After each write the inventory gets a memo of two things: the manifest with the settings
+// What does decide is memory. After each write the inventory gets a hash of two things: the manifest with the settings
 // that say how it is written, and those fields of the object, as the API server returned it, that the manifest names.
 // As long as both are the same, the manifest has not changed since (so there are no leftovers) and what it names looks
 // as it looked when it was written (so there is no drift). Otherwise the object is written, unless it already is
-// exactly what would be sent. The memo is struck off the inventory before a changed manifest is written, so that a
-// crash between the write and the note of it cannot leave one that is wrong. Where there is no memo, such as in a
+// exactly what would be sent. The hash is struck off the inventory before a changed manifest is written, so that a
+// crash between the write and the note of it cannot leave one that is wrong. Where there is no hash, such as in a
 // status that Landscaper wrote, a dry run of the write tells whether it would change anything.
 //
 // A JSON merge patch holds only what differs, and no resourceVersion. If its answer shows anything else than it was to
-// lead to, somebody else may have changed the object right before; it gets no memo then, and the next job compares.
+// lead to, somebody else may have changed the object right before; it gets no hash then, and the next job compares.
 //
 // Fields that the manifest does not name belong to others until the manifest itself changes: replicas set by an
 // autoscaler or a CA bundle injected into a webhook configuration are no reason to write.
 //
 // # Objects that others write
 //
-// Observe reads objects that somebody else writes, such as Helm, and compares them with memos of the same kind: one is
+// Observe reads objects that somebody else writes, such as Helm, and compares them with hashes of the same kind: one is
 // made of an object as it was seen right after it was written, and tells later on whether somebody has changed what the
 // manifest names. Such objects carry no label of a deploy item, so their plan is made without an owner.
 //
@@ -59,9 +59,9 @@
 //
 // # After the deployment
 //
-// Patch makes the changes that are for objects that are ready. They have a part of the memo of their own: a field that
+// Patch makes the changes that are for objects that are ready. They have a part of the hash of their own: a field that
 // the patch sets and the manifest does not name is repaired by the patch, and one that both name is no reason to write
 // the manifest as long as it looks as it looked after the patch. With server-side apply there is one write too many
-// when the memo is lost: the fields of the patch are not applied ones, and whether others were left behind shows only
+// when the hash is lost: the fields of the patch are not applied ones, and whether others were left behind shows only
 // when all are made so.
 package apply

@@ -245,7 +245,7 @@ func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructu
 	}
 }
 
-// checkAtRest runs the same job again: with what is known, without the memo, and with nothing in the inventory. Nothing
+// checkAtRest runs the same job again: with what is known, without the hash, and with nothing in the inventory. Nothing
 // is written.
 func (w *world) checkAtRest(m apply.Manifest, name string) {
 	w.Helper()

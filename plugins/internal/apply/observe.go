@@ -20,10 +20,10 @@ import (
 // selector; an object without them is read by itself. Those that exist are Applied, as they are; those of kinds that
 // the target does not serve are Missing.
 //
-// The inventory gets a memo of each object that is seen for the first time, or for the first time with its manifest, on
-// trust: it has to be called when the objects were just written. Before they are written again their memos are to be
+// The inventory gets a hash of each object that is seen for the first time, or for the first time with its manifest, on
+// trust: it has to be called when the objects were just written. Before they are written again their hashes are to be
 // struck off the inventory. In between, an object that is missing or in which a field differs that the manifest names
-// has drifted, and keeps its memo, so that the drift is found again until it is repaired. One that only somebody spells
+// has drifted, and keeps its hash, so that the drift is found again until it is repaired. One that only somebody spells
 // differently has not: a dry run of a patch with the manifest, which costs a request for each object that differs,
 // tells which fields a write would change. In lists whose elements have names, as far as the API server knows of them,
 // elements that others have added do not count, as Helm leaves them.
@@ -76,18 +76,18 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	case live == nil:
 		return outcome{drift: missing(i, entry)}
 	case i.Stale(entry.Applied):
-		return outcome{verdict: leave, live: live, memo: memo(i, live)}
+		return outcome{verdict: leave, live: live, hash: hashOf(i, live)}
 	case fits(entry.Applied, i, live):
-		return outcome{verdict: leave, live: live, memo: entry.Applied}
+		return outcome{verdict: leave, live: live, hash: entry.Applied}
 	}
 	fields, err := r.deviations(ctx, i, live)
 	switch {
 	case err != nil:
 		return outcome{err: err}
 	case len(fields) == 0:
-		return outcome{verdict: leave, live: live, memo: memo(i, live)}
+		return outcome{verdict: leave, live: live, hash: hashOf(i, live)}
 	default:
-		return outcome{verdict: leave, live: live, memo: entry.Applied, drift: &Drift{Key: i.Key, Fields: fields}}
+		return outcome{verdict: leave, live: live, hash: entry.Applied, drift: &Drift{Key: i.Key, Fields: fields}}
 	}
 }
 

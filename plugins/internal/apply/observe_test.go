@@ -161,14 +161,14 @@ func TestObserve(t *testing.T) {
 				}
 				w.mustRequestInAnyOrder(c.requests...)
 				if c.want == nil {
-					c.requests = []string{"GET", "GET"} // its memo is as it is now
+					c.requests = []string{"GET", "GET"} // its hash is as it is now
 				}
 			}
 		})
 	}
 }
 
-// TestObserveAnotherManifest: a memo tells nothing about another manifest than that it was made from.
+// TestObserveAnotherManifest: a hash tells nothing about another manifest than that it was made from.
 func TestObserveAnotherManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,14 +8,14 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Unpatched returns those of applied that Patch would change. Their memos are to be struck off the inventory before,
+// Unpatched returns those of applied that Patch would change. Their hashes are to be struck off the inventory before,
 // like those of objects whose manifests have changed: after a crash in between nobody could tell the patch from a
 // change that somebody else has made.
 func Unpatched(applied []Applied) []Applied {
 	var unpatched []Applied
 	for _, a := range applied {
 		if a.lacksPatch() {
-			a.Memo = ""
+			a.LastAppliedHash = ""
 			unpatched = append(unpatched, a)
 		}
 	}
@@ -60,12 +60,12 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 			return a, err
 		}
 		if !isMeant(a.Item, a.PatchAfterDeployment, a.Live, live) {
-			a.Memo = ""
+			a.LastAppliedHash = ""
 		}
 		a.Live = live
 	}
-	if a.Memo != "" {
-		a.Memo = memoOfPatched(a.Item, a.Live)
+	if a.LastAppliedHash != "" {
+		a.LastAppliedHash = hashOfPatched(a.Item, a.Live)
 	}
 	return a, nil
 }
@@ -73,7 +73,7 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 // lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way
 // than the patch is no change, as long as it looks as it looked after the patch.
 func (a Applied) lacksPatch() bool {
-	return a.PatchAfterDeployment != nil && a.Memo != memoOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
+	return a.PatchAfterDeployment != nil && a.LastAppliedHash != hashOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
 // finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API

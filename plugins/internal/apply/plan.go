@@ -108,7 +108,7 @@ func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	return entry
 }
 
-// Stale tells whether a memo in the inventory was made from another manifest than the item's, or with other settings.
+// Stale tells whether a hash in the inventory was made from another manifest than the item's, or with other settings.
 func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 
 // Plan is a set of objects in the order in which they are applied.

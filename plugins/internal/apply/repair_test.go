@@ -163,7 +163,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 			// The patch is not server-side apply. Whether it has left anything behind, only doing it all again can
 			// tell.
 			if w.MustGet(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
-				t.Error("without a memo the object was written")
+				t.Error("without a hash the object was written")
 			}
 			w.verbs()
 
@@ -227,7 +227,7 @@ func TestPatchErrors(t *testing.T) {
 	}
 	done, err := apply.Patch(t.Context(), w.client, result.Applied)
 	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: patch ConfigMap "+w.Namespace+"/bad: ", "not a key")
-	if len(done) != 1 || done[0].Key.Name != "good" || dataOf(done[0].Live)["x"] != "1" || done[0].Memo == result.Applied[0].Memo {
-		t.Errorf("expected the good one with its new state and memo, but found %+v", done)
+	if len(done) != 1 || done[0].Key.Name != "good" || dataOf(done[0].Live)["x"] != "1" || done[0].LastAppliedHash == result.Applied[0].LastAppliedHash {
+		t.Errorf("expected the good one with its new state and hash, but found %+v", done)
 	}
 }

@@ -17,8 +17,8 @@ type Applied struct {
 	*Item
 	// Live is the object as the API server returned it last.
 	Live *unstructured.Unstructured
-	// Memo is for the inventory.
-	Memo string
+	// LastAppliedHash is for the inventory.
+	LastAppliedHash string
 }
 
 // Skipped is an object that is not managed. The inventory drops it.
@@ -63,7 +63,7 @@ func (r *Result) add(item *Item, o outcome) {
 	case o.live == nil:
 		r.Missing = append(r.Missing, item)
 	default:
-		r.Applied = append(r.Applied, Applied{Item: item, Live: o.live, Memo: o.memo})
+		r.Applied = append(r.Applied, Applied{Item: item, Live: o.live, LastAppliedHash: o.hash})
 	}
 	if o.drift != nil {
 		r.Drift = append(r.Drift, *o.drift)

@@ -118,7 +118,7 @@ func (r runner) attempt(
 	case compare:
 		// The dry run of a dry run is the same.
 		if !r.dry && changesNothing(ctx, w, i, live) {
-			return outcome{verdict: leave, live: live, memo: memo(i, live)}, nil
+			return outcome{verdict: leave, live: live, hash: hashOf(i, live)}, nil
 		}
 		return r.change(ctx, w, i, entry, live)
 	case write:
@@ -138,7 +138,7 @@ func (r runner) create(
 	created, err := w.create(ctx, i)
 	switch {
 	case err == nil:
-		return outcome{verdict: create, live: created, memo: memo(i, created), drift: missing(i, entry)}, nil
+		return outcome{verdict: create, live: created, hash: hashOf(i, created), drift: missing(i, entry)}, nil
 	case apierrors.IsAlreadyExists(err):
 		return outcome{}, err
 	case apierrors.IsNotFound(err) && !isNamespaceMissing(err):
@@ -158,12 +158,12 @@ func (r runner) change(
 	written, err := w.change(ctx, i, live)
 	if err == nil {
 		o = outcome{
-			verdict: write, before: live, live: written, memo: memo(i, written),
+			verdict: write, before: live, live: written, hash: hashOf(i, written),
 			drift: repaired(i, entry, live, written), takenFrom: takenFrom,
 		}
 		if i.Strategy == managedresource.UpdateStrategyPatch &&
 			!isMeant(i, mergePatch(content(live), content(wanted(i, live))), live, written) {
-			o.memo = ""
+			o.hash = ""
 		}
 		return o, nil
 	}

@@ -106,7 +106,7 @@ func (w *world) run(manifests ...apply.Manifest) (apply.Result, error) {
 func (w *world) note(applied []apply.Applied) {
 	for _, a := range applied {
 		e := w.inventory[a.Key]
-		e.Resource.UID, e.Applied = a.Live.GetUID(), a.Memo
+		e.Resource.UID, e.Applied = a.Live.GetUID(), a.LastAppliedHash
 		w.inventory[a.Key] = e
 	}
 }

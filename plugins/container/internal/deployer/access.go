@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -44,11 +44,11 @@ func (d *Deployer) namespace(access *sdk.HostCluster) (string, error) {
 }
 
 // at returns access to a place. The error is errElsewhere if it is on another cluster than the Target leads to now.
-func (j *job) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, error) {
+func (j *podJob) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, error) {
 	if !place.OnTarget {
 		return j.deployer.onHost(j.request.HostCluster, place.Namespace)
 	}
-	client, _, err := rollout.Connect(j.request, j.deployer.clusters)
+	client, _, err := job.Connect(j.request, j.deployer.clusters)
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
@@ -70,7 +70,7 @@ func (j *job) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, error
 // errElsewhere says that something is on another cluster.
 var errElsewhere = errors.New("another cluster")
 
-func (j *job) elsewhere(place v1alpha1.Place) error {
+func (j *podJob) elsewhere(place v1alpha1.Place) error {
 	return &sdk.Error{
 		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Operation: stepStart, Reason: reasonElsewhere,
 		Err: fmt.Errorf(
@@ -83,7 +83,7 @@ func (j *job) elsewhere(place v1alpha1.Place) error {
 
 // leftBehind passes over what cannot be removed because the Target leads elsewhere now, and tells the user. Other
 // errors are returned.
-func (j *job) leftBehind(place v1alpha1.Place, err error) error {
+func (j *podJob) leftBehind(place v1alpha1.Place, err error) error {
 	if !errors.Is(err, errElsewhere) {
 		return err
 	}
@@ -94,7 +94,7 @@ func (j *job) leftBehind(place v1alpha1.Place, err error) error {
 }
 
 // locate notes on which cluster the Pod will be run.
-func (j *job) locate(ctx context.Context) error {
+func (j *podJob) locate(ctx context.Context) error {
 	if !j.place.OnTarget || j.place.Cluster != "" {
 		return nil
 	}
@@ -121,12 +121,12 @@ func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*pod.Clust
 
 // explain returns an error of the cluster of a place as one of the deployer; nil for nil. What the API server finds
 // wrong with an object ends the job.
-func (j *job) explain(place v1alpha1.Place, step string, err error) error {
+func (j *podJob) explain(place v1alpha1.Place, step string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case place.OnTarget:
-		return rollout.During(step, target.WithWaysOut(target.Explain(j.request.Target.Name, err)))
+		return job.During(step, target.WithWaysOut(target.Explain(j.request.Target.Name, err)))
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		out := sdk.ConfigurationError(target.ReasonRejected, "%w", err)
 		out.Operation = step

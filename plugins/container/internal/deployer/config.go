@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -68,7 +68,7 @@ func validateConfig(raw []byte, s *settings, resolves bool) ([]sdk.Problem, erro
 
 func decodeConfig(
 	req *sdk.Request, strict bool,
-) (document *v1alpha1.ProviderConfiguration, unknown []string, misread rollout.Misread, err error) {
+) (document *v1alpha1.ProviderConfiguration, unknown []string, misread job.Misread, err error) {
 	document = &v1alpha1.ProviderConfiguration{}
 	apiVersion, kind := req.ConfigGroupVersionKind()
 	isOther := apiVersion != v1alpha1.GroupVersion.String() || kind != v1alpha1.ProviderConfigurationKind
@@ -78,9 +78,9 @@ func decodeConfig(
 			v1alpha1.ProviderConfigurationKind, v1alpha1.GroupVersion, kind, apiVersion)
 	}
 	if wrong := checkQuantities(req.DeployItem); len(wrong) > 0 {
-		return nil, nil, misread, rollout.Misread{Wrong: wrong}.Error(nil)
+		return nil, nil, misread, job.Misread{Wrong: wrong}.Error(nil)
 	}
-	unknown, misread, err = rollout.Decode(req, document, strict)
+	unknown, misread, err = job.Decode(req, document, strict)
 	return document, unknown, misread, err
 }
 
@@ -134,7 +134,7 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 			problems = append(problems, field.Required(path.Child("namespace"), ""))
 		}
 	}
-	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
+	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 	return c, append(problems, checkPlace(document, s)...)
 }
 

@@ -23,7 +23,7 @@ const forceCleanup = pod.ForceCleanupAnnotation
 const maxListed = 5
 
 // keepState takes what the run has left as the state for the next one, if it has come to that.
-func (j *job) keepState(result *pod.Result) {
+func (j *podJob) keepState(result *pod.Result) {
 	report := result.Report
 	switch {
 	case report == nil, report.StateFailed:
@@ -36,7 +36,7 @@ func (j *job) keepState(result *pod.Result) {
 
 // clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the
 // state for the next one. It is by the names of this run, so that whoever comes late does no harm to another one.
-func (j *job) clear(ctx context.Context) error {
+func (j *podJob) clear(ctx context.Context) error {
 	r := j.status.Run
 	if r.Cleared {
 		return nil
@@ -64,7 +64,7 @@ func (j *job) clear(ctx context.Context) error {
 }
 
 // removeState removes a state that is kept elsewhere, which another one has replaced, or none.
-func (j *job) removeState(ctx context.Context, s *v1alpha1.State) error {
+func (j *podJob) removeState(ctx context.Context, s *v1alpha1.State) error {
 	if j.status.State != nil && j.status.State.Place == s.Place {
 		return nil // there was no other
 	}
@@ -76,7 +76,7 @@ func (j *job) removeState(ctx context.Context, s *v1alpha1.State) error {
 }
 
 // clearPod lets the Pod go, and removes it unless the operator wants to have a look at it.
-func (j *job) clearPod(ctx context.Context, at *pod.Cluster) error {
+func (j *podJob) clearPod(ctx context.Context, at *pod.Cluster) error {
 	p, err := j.ownPod(ctx, at)
 	if err != nil || p == nil {
 		return err
@@ -89,7 +89,7 @@ func (j *job) clearPod(ctx context.Context, at *pod.Cluster) error {
 }
 
 // exports returns those of the run that was noted last, which has succeeded.
-func (j *job) exports(ctx context.Context) (map[string]any, error) {
+func (j *podJob) exports(ctx context.Context) (map[string]any, error) {
 	if j.result == nil {
 		at, err := j.at(ctx, j.status.Run.Place)
 		if err != nil {
@@ -113,7 +113,7 @@ func noRetry(step, reason string, err error) error {
 }
 
 // removeAll removes all that there is of the deploy item, and waits until it is gone.
-func (j *job) removeAll(ctx context.Context) (*sdk.Response, error) {
+func (j *podJob) removeAll(ctx context.Context) (*sdk.Response, error) {
 	places, err := j.places()
 	if err != nil {
 		return j.end(), err
@@ -161,7 +161,7 @@ func removeAt(ctx context.Context, at *pod.Cluster, selector pod.Selector) (left
 }
 
 // places are those where there may be something of the deploy item.
-func (j *job) places() ([]v1alpha1.Place, error) {
+func (j *podJob) places() ([]v1alpha1.Place, error) {
 	var places []v1alpha1.Place
 	if r := j.status.Run; r != nil {
 		places = append(places, r.Place)

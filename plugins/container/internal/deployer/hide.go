@@ -17,7 +17,7 @@ import (
 
 // redactor returns what hides, in what the container says, what it was given: what the deploy item says now, and, once
 // it has said something, what it said when the Pod was created, which is in the run's input.
-func (j *job) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
+func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
 	var known given
 	known.addDocument(string(c.ImportValues), 0)
 	if t := j.request.Target; t != nil {

@@ -28,7 +28,7 @@ type descriptorList struct {
 }
 
 // input returns the files that the init container puts into the shared directory, by their paths in it.
-func (j *job) input(ctx context.Context, c *config) (map[string][]byte, error) {
+func (j *podJob) input(ctx context.Context, c *config) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	add := func(at string, content []byte) { files[strings.TrimPrefix(at, layout.Shared+"/")] = content }
 	if len(c.ImportValues) > 0 {
@@ -61,7 +61,7 @@ func (j *job) input(ctx context.Context, c *config) (map[string][]byte, error) {
 }
 
 // resolve returns files and component descriptors, those of the provider configuration or those that a resolver finds.
-func (j *job) resolve(ctx context.Context, c *config) (*content.Resolved, error) {
+func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, error) {
 	out := &content.Resolved{Files: c.files}
 	descriptor := c.ComponentDescriptor
 	if descriptor != nil && descriptor.Reference == nil {

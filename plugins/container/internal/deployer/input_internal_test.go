@@ -78,7 +78,7 @@ func TestNamesOfResolvers(t *testing.T) {
 			resolver := func(context.Context, *content.ResolveRequest) (*content.Resolved, error) {
 				return &content.Resolved{Files: map[string][]byte{"first": nil, name: []byte("text")}}, nil
 			}
-			j := &job{deployer: &Deployer{options: Options{Resolver: content.ResolverFunc(resolver)}}, request: &sdk.Request{}}
+			j := &podJob{deployer: &Deployer{options: Options{Resolver: content.ResolverFunc(resolver)}}, request: &sdk.Request{}}
 			files, err := j.input(t.Context(), &config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
 				Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
 			}})

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -34,9 +34,9 @@ const (
 	giveUpGrace = 2 * time.Second
 )
 
-// job is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
+// podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
 // can.
-type job struct {
+type podJob struct {
 	deployer *Deployer
 	request  *sdk.Request
 	identity pod.Identity
@@ -48,13 +48,13 @@ type job struct {
 
 // begin returns what a call works with. place is where the Pod is to be run, unless the run has begun already; nil for
 // where the settings say.
-func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *v1alpha1.Place) (*job, error) {
+func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *v1alpha1.Place) (*podJob, error) {
 	status, err := readStatus(req)
 	if err != nil {
 		return nil, err
 	}
 	item := req.DeployItem
-	j := &job{deployer: d, request: req, status: status, identity: pod.Identity{
+	j := &podJob{deployer: d, request: req, status: status, identity: pod.Identity{
 		Namespace: item.Namespace, Name: item.Name, UID: item.UID, Generation: item.Generation,
 		JobID: req.JobID, Operation: operation,
 	}}
@@ -76,21 +76,21 @@ func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *
 }
 
 // begun tells whether the run of this job is the one that was noted last.
-func (j *job) begun() bool {
+func (j *podJob) begun() bool {
 	return j.status.Run != nil && j.status.Run.Name == j.identity.RunName()
 }
 
 // warnOf tells which fields of the provider configuration were passed over, in the first call of the item's job.
-func (j *job) warnOf(unknown []string) {
+func (j *podJob) warnOf(unknown []string) {
 	phase := j.request.DeployItem.Status.Phase
 	first := phase == landscaper.DeployItemPhaseInit || phase == landscaper.DeployItemPhaseInitDelete
 	if len(unknown) > 0 && first {
-		j.request.Warning(rollout.ReasonUnknownField, "spec.config: passed over: "+strings.Join(unknown, "; "))
+		j.request.Warning(job.ReasonUnknownField, "spec.config: passed over: "+strings.Join(unknown, "; "))
 	}
 }
 
 // run brings the run of this job to its end. The error is why it has not succeeded.
-func (j *job) run(ctx context.Context, c *config) (*sdk.Response, error) {
+func (j *podJob) run(ctx context.Context, c *config) (*sdk.Response, error) {
 	if !j.begun() {
 		if res, err := j.stopLast(ctx); res != nil || err != nil {
 			return res, err
@@ -129,7 +129,7 @@ func (j *job) run(ctx context.Context, c *config) (*sdk.Response, error) {
 }
 
 // ownPod returns the Pod of the run that was noted last; nil if there is none.
-func (j *job) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) {
+func (j *podJob) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) {
 	p, err := at.Pod(ctx, j.status.Run.Name)
 	if err == nil && p != nil && p.Labels[pod.ItemLabel] != string(j.identity.UID) {
 		p, err = nil, fmt.Errorf("there is a Pod %s/%s that belongs to somebody else; delete or rename it", p.Namespace, p.Name)
@@ -138,7 +138,7 @@ func (j *job) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) 
 }
 
 // follow waits for the end of the Pod, and notes its outcome then.
-func (j *job) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
+func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
 	r := j.status.Run
 	result, err := at.Result(ctx, r.Name)
 	if err != nil {
@@ -167,7 +167,7 @@ func (j *job) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.
 }
 
 // progress tells how far the run has come that was noted last, and notes since when it is hindered.
-func (j *job) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
+func (j *podJob) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
 	facts := pod.Facts{
 		Pod: p, Report: result.Report, Patience: j.deployer.settings.patience, TimedOut: r.TimedOut, GivenUp: givenUp(r),
@@ -195,7 +195,7 @@ func givenUp(r *v1alpha1.Run) *pod.Failure {
 
 // attend does what there is to do while a Pod runs: it stops one that is given up or whose time is up, and sees to the
 // rights of its wait container.
-func (j *job) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error {
+func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error {
 	r := j.status.Run
 	due := pod.TimeIsUp(p)
 	switch {
@@ -218,7 +218,7 @@ func (j *job) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error 
 }
 
 // stop stops a Pod. Why is saved before.
-func (j *job) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace time.Duration) error {
+func (j *podJob) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace time.Duration) error {
 	if err := j.save(ctx); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (j *job) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace ti
 
 // timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out
 // what has become of it.
-func (j *job) timeToStop(ctx context.Context) time.Duration {
+func (j *podJob) timeToStop(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return time.Second
@@ -236,7 +236,7 @@ func (j *job) timeToStop(ctx context.Context) time.Duration {
 }
 
 // noteGone notes the outcome of a run whose Pod was there and is not any more: somebody has taken its finalizer off.
-func (j *job) noteGone(ctx context.Context, at *pod.Cluster) error {
+func (j *podJob) noteGone(ctx context.Context, at *pod.Cluster) error {
 	r := j.status.Run
 	result, err := at.Result(ctx, r.Name)
 	if err != nil {
@@ -252,7 +252,7 @@ func (j *job) noteGone(ctx context.Context, at *pod.Cluster) error {
 
 // wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for
 // never.
-func (j *job) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time) *sdk.Response {
+func (j *podJob) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time) *sdk.Response {
 	j.deployer.watches.Follow(j.name(), at.Follow(p, result))
 	after := pollAfter
 	for _, due := range []time.Time{checkAgain, j.renewAt(), pod.TimeIsUp(p)} {
@@ -266,10 +266,10 @@ func (j *job) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what stri
 }
 
 // save saves the status now, and not only with the response.
-func (j *job) save(ctx context.Context) error { return j.request.SaveProviderStatus(ctx, j.status) }
+func (j *podJob) save(ctx context.Context) error { return j.request.SaveProviderStatus(ctx, j.status) }
 
 // note saves the outcome of the run that was noted last. Nothing of the run may be removed before.
-func (j *job) note(ctx context.Context, o outcome) error {
+func (j *podJob) note(ctx context.Context, o outcome) error {
 	r := j.status.Run
 	r.Outcome, r.Reason, r.Message, r.Codes = o.Outcome, o.Reason, o.Message, o.Codes
 	if o.Outcome == v1alpha1.OutcomeSucceeded && j.status.PodStatus != nil {
@@ -279,7 +279,7 @@ func (j *job) note(ctx context.Context, o outcome) error {
 }
 
 // conclude removes what nobody needs of the run that was noted last, and returns the error that it has ended with.
-func (j *job) conclude(ctx context.Context) (*sdk.Response, error) {
+func (j *podJob) conclude(ctx context.Context) (*sdk.Response, error) {
 	if err := j.clear(ctx); err != nil {
 		return j.end(), err
 	}
@@ -292,7 +292,7 @@ func (j *job) conclude(ctx context.Context) (*sdk.Response, error) {
 
 // stopLast stops the Pod of the run that was noted last, if that has not come to an end, and waits until it has
 // stopped. What it has uploaded of its state counts.
-func (j *job) stopLast(ctx context.Context) (*sdk.Response, error) {
+func (j *podJob) stopLast(ctx context.Context) (*sdk.Response, error) {
 	r := j.status.Run
 	if r == nil || r.Outcome != "" && r.Cleared {
 		return nil, nil //nolint:nilnil // see job
@@ -329,15 +329,15 @@ func (j *job) stopLast(ctx context.Context) (*sdk.Response, error) {
 }
 
 // end is the response of a call that ends with an error, or with nothing to say.
-func (j *job) end() *sdk.Response {
+func (j *podJob) end() *sdk.Response {
 	if j.status.Run == nil {
 		return nil
 	}
 	return &sdk.Response{ProviderStatus: j.status}
 }
 
-func (j *job) now() time.Time { return j.deployer.options.Now() }
+func (j *podJob) now() time.Time { return j.deployer.options.Now() }
 
-func (j *job) name() types.NamespacedName {
+func (j *podJob) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: j.identity.Namespace, Name: j.identity.Name}
 }

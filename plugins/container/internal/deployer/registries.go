@@ -21,7 +21,7 @@ type dockerConfig struct {
 
 // pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil if there are
 // none. What cannot be used in the Context may be for somebody else; what the provider configuration names is meant.
-func (j *job) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
+func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
 	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
 	for _, s := range c.RegistryPullSecrets {
 		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)

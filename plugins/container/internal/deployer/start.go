@@ -36,7 +36,7 @@ const (
 )
 
 // start notes the run and creates it. It may have been noted, and created in part, before.
-func (j *job) start(ctx context.Context, c *config) (*sdk.Response, error) {
+func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 	if err := j.locate(ctx); err != nil {
 		return j.end(), err
 	}
@@ -90,7 +90,7 @@ func (j *job) start(ctx context.Context, c *config) (*sdk.Response, error) {
 }
 
 // startFailed ends the run if it will never start; other errors are for another try.
-func (j *job) startFailed(ctx context.Context, err error) (*sdk.Response, error) {
+func (j *podJob) startFailed(ctx context.Context, err error) (*sdk.Response, error) {
 	final, ok := errors.AsType[*sdk.Error](err)
 	if !ok || len(final.Codes) == 0 {
 		return j.end(), err
@@ -104,7 +104,7 @@ func (j *job) startFailed(ctx context.Context, err error) (*sdk.Response, error)
 
 // noteStart saves that there is a run now, and removes the result of the last run, which nobody needs when there is
 // another job. It is by its name: whoever comes late must not take what is not his.
-func (j *job) noteStart(ctx context.Context, restored *v1alpha1.State) error {
+func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 	if j.begun() {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (j *job) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 }
 
 // prepare returns the Secrets that the Pod needs, beside those for its uploads, and what the Pod is made of.
-func (j *job) prepare(ctx context.Context, c *config, restored *v1alpha1.State) ([]pod.Object, *pod.Template, error) {
+func (j *podJob) prepare(ctx context.Context, c *config, restored *v1alpha1.State) ([]pod.Object, *pod.Template, error) {
 	files, err := j.input(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func (j *job) prepare(ctx context.Context, c *config, restored *v1alpha1.State) 
 }
 
 // podDeadline is how long the Pod may run: a little less than the job; 0 for ever.
-func (j *job) podDeadline(ctx context.Context) time.Duration {
+func (j *podJob) podDeadline(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return 0
@@ -175,7 +175,7 @@ func (j *job) podDeadline(ctx context.Context) time.Duration {
 
 // restored returns the state that the run begins with; nil for none. The first run of all begins with one that
 // Landscaper has left.
-func (j *job) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
+func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
 	switch {
 	case j.begun():
 		return j.status.Run.Restored, nil
@@ -195,7 +195,7 @@ func (j *job) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, e
 
 // oldState returns the names of the Secrets with a state; none for nil. If they are somewhere else than the Pod will
 // be, copied are copies of them, and the names those of the copies.
-func (j *job) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
+func (j *podJob) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
 	if state == nil {
 		return nil, nil, nil
 	}
@@ -229,12 +229,12 @@ func stateLost(format string, args ...any) error {
 }
 
 // upload is what the wait container of the run is to upload.
-func (j *job) upload() *layout.Upload {
+func (j *podJob) upload() *layout.Upload {
 	return j.identity.Upload(j.deployer.settings.stateBytes, j.deployer.settings.exportBytes)
 }
 
 // renewAt is when the wait container needs another token; zero if it has none.
-func (j *job) renewAt() time.Time {
+func (j *podJob) renewAt() time.Time {
 	if r := j.status.Run; r != nil && r.RenewAccess != nil && r.Outcome == "" {
 		return r.RenewAccess.Time
 	}
@@ -243,7 +243,7 @@ func (j *job) renewAt() time.Time {
 
 // renewAccess gives the wait container a token if it has none, or one of which half of its life is over. What it may
 // upload stays as it was when the Pod was created, whatever the limits are now: its Role is for that.
-func (j *job) renewAccess(ctx context.Context, at *pod.Cluster) error {
+func (j *podJob) renewAccess(ctx context.Context, at *pod.Cluster) error {
 	now := j.now()
 	if due := j.renewAt(); !due.IsZero() && now.Before(due) {
 		return nil

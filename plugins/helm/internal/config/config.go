@@ -13,9 +13,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -107,7 +107,7 @@ func isKnown(apiVersion, kind string) bool {
 }
 
 // decode returns what can be read of the provider configuration, and the unknown fields in it that were passed over.
-func decode(req *sdk.Request, strict bool) (document *v1alpha1.ProviderConfiguration, unknown []string, misread rollout.Misread, err error) {
+func decode(req *sdk.Request, strict bool) (document *v1alpha1.ProviderConfiguration, unknown []string, misread job.Misread, err error) {
 	apiVersion, kind := req.ConfigGroupVersionKind()
 	if apiVersion == "" && kind == "" {
 		// Says that there is no configuration, or what makes it unreadable.
@@ -124,7 +124,7 @@ func decode(req *sdk.Request, strict bool) (document *v1alpha1.ProviderConfigura
 	if exportsAreList(req.DeployItem.Spec.Config) {
 		into = &withList{}
 	}
-	unknown, misread, err = rollout.Decode(req, into, strict)
+	unknown, misread, err = job.Decode(req, into, strict)
 	return into.document(), unknown, misread, err
 }
 

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -29,7 +29,7 @@ type Deletion struct {
 // would be deleted than was wanted, or in another way. strict says whether an unknown field of the deletion groups is
 // one.
 func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
-	groups, err := rollout.ReadDeletionGroups(req, strict)
+	groups, err := job.ReadDeletionGroups(req, strict)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
 	d.Uninstall, problems = readUninstall(fields.HelmDeploymentConfig.Uninstall, operationsOf(config).Uninstall,
 		field.NewPath("helmDeploymentConfig", "uninstall"))
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(rollout.ReasonInvalid, "spec.config: %s", rollout.Describe(problems))
+		return nil, sdk.ConfigurationError(job.ReasonInvalid, "spec.config: %s", job.Describe(problems))
 	}
 	return d, nil
 }

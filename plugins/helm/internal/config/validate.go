@@ -13,9 +13,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -35,12 +35,12 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	c.Values, p = canonicalValues(document.Values, field.NewPath("values"))
 	problems = append(problems, p...)
 	problems = append(problems, c.setOptions(document.HelmDeploymentConfig, operationsOf(written))...)
-	problems = append(problems, rollout.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))...)
+	problems = append(problems, job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))...)
 
 	c.Checks, p = readiness.ParseChecks(document.ReadinessChecks, field.NewPath("readinessChecks"))
 	problems = append(problems, p...)
 	problems = append(problems, c.setExports(document, exportsAreList(written))...)
-	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
+	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
 	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
 	// mended at leisure.
@@ -55,8 +55,8 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	return c, nil
 }
 
-// mostOfName is how long the name of a release may be. It is Helm's rule: charts add to it when they name objects.
-const mostOfName = 53
+// maxOfName is how long the name of a release may be. It is Helm's rule: charts add to it when they name objects.
+const maxOfName = 53
 
 // validateRelease reports names that no release can have.
 func validateRelease(r helm.Release) field.ErrorList {
@@ -65,8 +65,8 @@ func validateRelease(r helm.Release) field.ErrorList {
 	switch texts := validation.IsDNS1123Subdomain(r.Name); {
 	case r.Name == "":
 		problems = append(problems, field.Required(name, "expected the name of the release"))
-	case len(r.Name) > mostOfName:
-		problems = append(problems, field.TooLong(name, r.Name, mostOfName))
+	case len(r.Name) > maxOfName:
+		problems = append(problems, field.TooLong(name, r.Name, maxOfName))
 	case len(texts) > 0:
 		problems = append(problems, field.Invalid(name, r.Name, texts[0]))
 	}

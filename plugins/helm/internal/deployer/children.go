@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -39,7 +39,7 @@ func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderRes
 	if c.HelmDeployment {
 		history, err := release.History(ctx, j.Client, c.Release)
 		if err != nil {
-			return nil, rollout.During(stepRelease, err)
+			return nil, job.During(stepRelease, err)
 		}
 		revision = j.renderedAs(c, archive, history)
 	}
@@ -49,7 +49,7 @@ func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderRes
 	}
 	named, err := named(rendered.Objects)
 	if err != nil {
-		return nil, rollout.During(stepRender, err)
+		return nil, job.During(stepRender, err)
 	}
 	res := &sdk.RenderResponse{}
 	for _, m := range named {
@@ -97,9 +97,9 @@ func replace(objects []helm.Object, children []sdk.Child) ([]helm.Object, error)
 	if err != nil {
 		return nil, err
 	}
-	replaced, problems := rollout.Replace(originals, children)
+	replaced, problems := job.Replace(originals, children)
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(rollout.ReasonChildren, "changed objects do not fit those of the chart: %s", rollout.Describe(problems))
+		return nil, sdk.ConfigurationError(job.ReasonChildren, "changed objects do not fit those of the chart: %s", job.Describe(problems))
 	}
 	sources, err := sourcesOf(objects)
 	if err != nil {

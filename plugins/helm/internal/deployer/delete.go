@@ -7,9 +7,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -20,21 +20,21 @@ const (
 )
 
 // delete removes everything that the deploy item has brought.
-func (j *job) delete(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
+func (j *helmJob) delete(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
 	switch {
 	case j.release != nil:
 		return j.uninstall(ctx, releaseOf(j.release), d.Uninstall)
 	case j.fromLandscaper() && d.HelmDeployment:
 		return j.uninstall(ctx, d.Release, d.Uninstall)
 	}
-	return j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Account.Inventory.Entries()})
+	return j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Status.Inventory.Entries()})
 }
 
 // uninstall removes a release with its objects, and waits until they are gone.
-func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Options) (*sdk.Response, error) {
+func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm.Options) (*sdk.Response, error) {
 	history, err := release.History(ctx, j.Client, name)
 	if err != nil {
-		return j.End(), rollout.During(stepUninstall, err)
+		return j.End(), job.During(stepUninstall, err)
 	}
 	decision := release.DecideRemoval(history, release.Want{
 		Item: itemLabel(j.Owner), Claimed: j.release != nil && j.release.Revision > 0 || j.fromLandscaper(), Now: j.Began, Grace: pendingGrace,
@@ -42,8 +42,8 @@ func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Opt
 	switch decision.Action {
 	case release.Leave:
 		j.Request.Event(reasonLeft, fmt.Sprintf("release %s stays on the target: %s", nameOf(name), decision.Why))
-		for _, entry := range j.Account.Inventory.Entries() {
-			j.Account.Inventory.Gone(object.KeyOfReference(entry.Resource))
+		for _, entry := range j.Status.Inventory.Entries() {
+			j.Status.Inventory.Gone(object.KeyOfReference(entry.Resource))
 		}
 		j.forgetRelease()
 		return nil, nil //nolint:nilnil // see job
@@ -57,14 +57,14 @@ func (j *job) uninstall(ctx context.Context, name helm.Release, options helm.Opt
 	}
 	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was
 	// interrupted, is left to do.
-	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{Entries: j.Account.Inventory.Entries()})
+	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{Entries: j.Status.Inventory.Entries()})
 	if res == nil && err == nil {
 		j.forgetRelease()
 	}
 	return res, err
 }
 
-func (j *job) runUninstall(ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options) error {
+func (j *helmJob) runUninstall(ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options) error {
 	j.warnOfInterrupted(name, decision)
 	j.Request.Progress(stepUninstall, fmt.Sprintf("uninstalling the release %s", nameOf(name)))
 	result, err := j.run(ctx, stepUninstall, &helm.Request{

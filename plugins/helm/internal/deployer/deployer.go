@@ -25,8 +25,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -182,7 +182,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 }
 
 // begin returns what one call works with. namespace is that of the release.
-func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string) (*job, error) {
+func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string) (*helmJob, error) {
 	stored, err := readStatus(req)
 	if err != nil {
 		return nil, err
@@ -191,14 +191,14 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string
 	if err != nil {
 		return nil, err
 	}
-	client, lookup, err := rollout.Connect(req, d.targets)
+	client, lookup, err := job.Connect(req, d.targets)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
-	j.Job = &rollout.Job{
+	j := &helmJob{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
+	j.Job = &job.Job{
 		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Owner: ownerOf(req.DeployItem), Began: time.Now(),
-		Account: rollout.NewAccount(req, rollout.Status{
+		Status: job.NewProviderStatus(req, job.ObjectsStatus{
 			ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Drift: stored.Drift,
 		}, false, j.document),
 	}

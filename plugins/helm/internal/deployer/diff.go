@@ -18,9 +18,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -54,7 +54,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	return &sdk.DiffResponse{Changes: changes}, err
 }
 
-func (j *job) diffObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
+func (j *helmJob) diffObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
 	rendered, err := j.render(ctx, c, archive, 0)
 	if err != nil {
 		return nil, err
@@ -66,44 +66,44 @@ func (j *job) diffObjects(ctx context.Context, c *config.Config, archive *charts
 	return changes, nil
 }
 
-func (j *job) diffRendered(ctx context.Context, c *config.Config, rendered *helm.Result) ([]sdk.Change, error) {
+func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, rendered *helm.Result) ([]sdk.Change, error) {
 	plan, err := j.planOfObjects(ctx, c, rendered)
 	if err != nil {
-		return nil, rollout.During(rollout.StepApply, err)
+		return nil, job.During(job.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Inventory.Get)
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
 	if err != nil {
-		return nil, rollout.During(rollout.StepApply, err)
+		return nil, job.During(job.StepApply, err)
 	}
 	wanted := plan.Keys()
 	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
-		Groups: c.DeletionDuringUpdate, Entries: j.Account.Inventory.Without(wanted), Spare: wanted, Kept: keptOfObjects,
+		Groups: c.DeletionDuringUpdate, Entries: j.Status.Inventory.Without(wanted), Spare: wanted, Kept: keptOfObjects,
 	}))
 	if err != nil {
-		return nil, rollout.During(rollout.StepCleanUp, err)
+		return nil, job.During(job.StepCleanUp, err)
 	}
 	return append(applied, removed...), nil
 }
 
 // diffRelease begins with the end of another release that the deploy item has.
-func (j *job) diffRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
+func (j *helmJob) diffRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
 	changes, err := j.diffNext(ctx, c, archive)
 	if err != nil || !j.leaves(c) || slices.ContainsFunc(changes, func(change sdk.Change) bool { return change.Action == sdk.ActionFail }) {
 		return changes, err
 	}
-	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Account.Inventory.Entries()}))
+	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Status.Inventory.Entries()}))
 	if err != nil {
-		return nil, rollout.During(stepUninstall, err)
+		return nil, job.During(stepUninstall, err)
 	}
 	note := fmt.Sprintf("it is uninstalled before release %s is made", nameOf(c.Release))
 	ended = append([]sdk.Change{{Object: "Release " + nameOf(releaseOf(j.release)), Action: sdk.ActionDelete, Note: note}}, ended...)
 	return append(ended, changes...), nil
 }
 
-func (j *job) diffNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
+func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
 	history, err := release.History(ctx, j.Client, c.Release)
 	if err != nil {
-		return nil, rollout.During(stepRelease, err)
+		return nil, job.During(stepRelease, err)
 	}
 	want := j.want(c, archive)
 	// HTTP hooks are not asked, so what one has changed stays as it is as long as nothing else changes.
@@ -115,7 +115,7 @@ func (j *job) diffNext(ctx context.Context, c *config.Config, archive *chartsour
 	case release.Nothing:
 		found, err := j.look(ctx, c.Release, decision.Revision)
 		if err != nil {
-			return nil, rollout.During(stepRelease, err)
+			return nil, job.During(stepRelease, err)
 		}
 		return repairs(found), nil
 	default:
@@ -130,13 +130,13 @@ func (j *job) diffNext(ctx context.Context, c *config.Config, archive *chartsour
 	}
 	stays, err := j.keptOf(ctx, before, after)
 	if err != nil {
-		return nil, rollout.During(stepRelease, err)
+		return nil, job.During(stepRelease, err)
 	}
 	return compare(before, after, stays), nil
 }
 
 // keptOf returns which of the objects stay that the next revision does not have any more.
-func (j *job) keptOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]bool, error) {
+func (j *helmJob) keptOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]bool, error) {
 	stays := map[object.Key]bool{}
 	for key, m := range before {
 		if _, is := after[key]; is {
@@ -159,14 +159,14 @@ func (j *job) keptOf(ctx context.Context, before, after map[object.Key]apply.Man
 }
 
 // deployed returns the objects of the last revision that was deployed.
-func (j *job) deployed(ctx context.Context, c *config.Config, history []release.Revision) (map[object.Key]apply.Manifest, error) {
+func (j *helmJob) deployed(ctx context.Context, c *config.Config, history []release.Revision) (map[object.Key]apply.Manifest, error) {
 	last := deployedRevision(history)
 	if last == 0 {
 		return nil, nil //nolint:nilnil // none
 	}
 	objects, err := release.Read(ctx, j.Client, c.Release, last)
 	if err != nil {
-		return nil, rollout.During(stepRelease, err)
+		return nil, job.During(stepRelease, err)
 	}
 	return j.byKey(ctx, c, objects)
 }
@@ -181,7 +181,7 @@ func deployedRevision(history []release.Revision) int {
 }
 
 // wanted returns the objects of the next revision.
-func (j *job) wanted(
+func (j *helmJob) wanted(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int,
 ) (map[object.Key]apply.Manifest, error) {
 	rendered, err := j.render(ctx, c, archive, revision)
@@ -190,17 +190,17 @@ func (j *job) wanted(
 	}
 	objects, err := replace(rendered.Objects, j.Request.Children)
 	if err != nil {
-		return nil, rollout.During(stepRender, err)
+		return nil, job.During(stepRender, err)
 	}
 	return j.byKey(ctx, c, objects)
 }
 
 // byKey returns objects by what identifies them on the target. A kind that it does not know, since the chart defines
 // it, is taken for one with namespaces, as most are.
-func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
+func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
 	manifests, err := manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
-		return nil, rollout.During(stepRender, err)
+		return nil, job.During(stepRender, err)
 	}
 	all := make(map[object.Key]apply.Manifest, len(manifests))
 	for _, m := range manifests {
@@ -208,7 +208,7 @@ func (j *job) byKey(ctx context.Context, c *config.Config, objects []helm.Object
 		mapping, err := j.Client.Mapping(ctx, m.Object.GroupVersionKind(), j.Began)
 		switch {
 		case err != nil && !meta.IsNoMatchError(err):
-			return nil, rollout.During(stepRelease, target.Explain(j.Client.Host, err))
+			return nil, job.During(stepRelease, target.Explain(j.Client.Host, err))
 		case err == nil && !mapping.Namespaced:
 			key.Namespace = ""
 		case key.Namespace == "":

@@ -9,14 +9,14 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// The steps of a job beside those of package rollout, as users see them in its progress and its errors.
+// The steps of a job beside those of package job, as users see them in its progress and its errors.
 const (
 	stepChart     = "ReadChart"
 	stepRender    = "Render"
@@ -33,12 +33,12 @@ const (
 	reasonModeChanged = "HelmDeploymentChanged"
 )
 
-// mostListed bounds how many things are named in a message.
-const mostListed = 5
+// maxListed bounds how many things are named in a message.
+const maxListed = 5
 
-// job is one call of the deployer. Its methods are the steps, as those of rollout.Job.
-type job struct {
-	*rollout.Job
+// helmJob is one call of the deployer. Its methods are the steps, as those of job.Job.
+type helmJob struct {
+	*job.Job
 
 	deployer   *Deployer
 	kubeconfig []byte
@@ -50,20 +50,20 @@ type job struct {
 }
 
 // warnOf tells which fields of the provider configuration have no effect.
-func (j *job) warnOf(c *config.Config) {
+func (j *helmJob) warnOf(c *config.Config) {
 	j.WarnOf(c.Unknown)
 	if len(c.Ignored) > 0 && j.First() {
-		j.Request.Warning(reasonIgnored, "spec.config: without effect: "+object.Enumerate(c.Ignored, "; ", mostListed))
+		j.Request.Warning(reasonIgnored, "spec.config: without effect: "+object.Enumerate(c.Ignored, "; ", maxListed))
 	}
 }
 
 // checkMode refuses to go from releases to objects or back, which would leave the one behind or take what belongs to
 // the other.
-func (j *job) checkMode(ctx context.Context, c *config.Config) error {
+func (j *helmJob) checkMode(ctx context.Context, c *config.Config) error {
 	if !c.HelmDeployment && j.release != nil {
 		history, err := release.History(ctx, j.Client, releaseOf(j.release))
 		if err != nil {
-			return rollout.During(stepRelease, err)
+			return job.During(stepRelease, err)
 		}
 		if release.Of(history, itemLabel(j.Owner)) != owner.Ours && j.release.Revision == 0 {
 			j.forgetRelease() // it was never made
@@ -84,14 +84,14 @@ func (j *job) checkMode(ctx context.Context, c *config.Config) error {
 // fromLandscaper tells whether the provider status was written by Landscaper's deployer, which does not say whether
 // there is a release, and of one whose objects are of no kind that it waits for notes nothing at all. Pergola always
 // notes a release or a chart.
-func (j *job) fromLandscaper() bool { return isOfLandscaper(j.stored) }
+func (j *helmJob) fromLandscaper() bool { return isOfLandscaper(j.stored) }
 
 func isOfLandscaper(stored *v1alpha1.ProviderStatus) bool {
 	return stored.Kind != "" && stored.Release == nil && stored.Chart == nil
 }
 
 // forgetRelease notes that there is no release any more, in a way that nobody takes for Landscaper's.
-func (j *job) forgetRelease() {
+func (j *helmJob) forgetRelease() {
 	j.release = nil
 	if j.chart == nil {
 		j.chart = &v1alpha1.ChartStatus{}
@@ -99,19 +99,19 @@ func (j *job) forgetRelease() {
 }
 
 // fetch returns the chart.
-func (j *job) fetch(ctx context.Context, source chartsource.Source) (*chartsource.Archive, error) {
+func (j *helmJob) fetch(ctx context.Context, source chartsource.Source) (*chartsource.Archive, error) {
 	j.Request.Progress(stepChart, fmt.Sprintf("reading the chart: %s", source))
 	archive, err := j.deployer.charts.Fetch(ctx, &chartsource.Request{
 		Source: source, Credentials: j.Request.Credentials, DeployItem: j.Request.DeployItem, Context: j.Request.Context, Log: j.Request.Log,
 	})
 	if err != nil {
-		return nil, rollout.During(stepChart, err)
+		return nil, job.During(stepChart, err)
 	}
 	return archive, nil
 }
 
 // run has Helm carry a request out, for which it adds what is the same for all.
-func (j *job) run(ctx context.Context, step string, req *helm.Request, o *observer) (*helm.Result, error) {
+func (j *helmJob) run(ctx context.Context, step string, req *helm.Request, o *observer) (*helm.Result, error) {
 	limits := j.deployer.settings.Limits
 	req.Kubeconfig, req.MaxHistory = j.kubeconfig, j.deployer.settings.MaxHistory
 	req.Limits = helm.Limits{
@@ -125,11 +125,11 @@ func (j *job) run(ctx context.Context, step string, req *helm.Request, o *observ
 	case err == nil:
 		return result, nil
 	case o.err != nil:
-		return nil, rollout.During(step, o.err)
+		return nil, job.During(step, o.err)
 	case errors.As(err, &failure):
 		return nil, explain(step, j.Client.Host, failure)
 	default:
-		return nil, rollout.During(step, err)
+		return nil, job.During(step, err)
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -37,7 +37,7 @@ var namespaces = target.Mapping{Resource: schema.GroupVersionResource{Version: "
 const reasonRendered = "RenderedInvalid"
 
 // reconcileObjects applies the objects of the chart, without a release.
-func (j *job) reconcileObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
+func (j *helmJob) reconcileObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
 	rendered, err := j.render(ctx, c, archive, 0)
 	if err != nil {
 		return nil, err
@@ -63,12 +63,12 @@ func redactorOf(c *config.Config, rendered *helm.Result) *redact.Redactor {
 	return s
 }
 
-func (j *job) deployObjects(
+func (j *helmJob) deployObjects(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, rendered *helm.Result,
 ) (*sdk.Response, error) {
 	plan, err := j.planOfObjects(ctx, c, rendered)
 	if err != nil {
-		return nil, rollout.During(rollout.StepApply, err)
+		return nil, job.During(job.StepApply, err)
 	}
 	applied, res, err := j.Apply(ctx, plan)
 	if res != nil || err != nil {
@@ -81,7 +81,7 @@ func (j *job) deployObjects(
 }
 
 // finish waits for the objects and reads the exports.
-func (j *job) finish(ctx context.Context, c *config.Config, archive *chartsource.Archive, applied []apply.Applied) (*sdk.Response, error) {
+func (j *helmJob) finish(ctx context.Context, c *config.Config, archive *chartsource.Archive, applied []apply.Applied) (*sdk.Response, error) {
 	if res, err := j.CheckReadiness(ctx, c.Checks, applied); res != nil || err != nil {
 		return res, err
 	}
@@ -97,13 +97,13 @@ func (j *job) finish(ctx context.Context, c *config.Config, archive *chartsource
 }
 
 // exportValues adds what is exported from the values that the chart is rendered with.
-func (j *job) exportValues(
+func (j *helmJob) exportValues(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, exports map[string]any,
 ) (map[string]any, error) {
 	if len(c.ValueExports) == 0 {
 		return exports, nil
 	}
-	result, err := j.run(ctx, rollout.StepExport, &helm.Request{
+	result, err := j.run(ctx, job.StepExport, &helm.Request{
 		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Options: c.Install,
 	}, &observer{})
 	if err != nil {
@@ -111,14 +111,14 @@ func (j *job) exportValues(
 	}
 	exports, err = config.ExportValues(c.ValueExports, result.Values, exports)
 	if err != nil {
-		return nil, rollout.During(rollout.StepExport, err)
+		return nil, job.During(job.StepExport, err)
 	}
 	return exports, nil
 }
 
 // render has the objects of the chart rendered for a revision of the release, or for no release, with revision zero.
 // Then those of its hooks are ordinary objects.
-func (j *job) render(ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int) (*helm.Result, error) {
+func (j *helmJob) render(ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int) (*helm.Result, error) {
 	j.Request.Progress(stepRender, "rendering the chart")
 	options := c.Install
 	if revision > 1 {
@@ -131,7 +131,7 @@ func (j *job) render(ctx context.Context, c *config.Config, archive *chartsource
 		return nil, err
 	}
 	if len(result.Ignored) > 0 && j.First() {
-		j.Request.Warning(reasonTemplate, "what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", mostListed))
+		j.Request.Warning(reasonTemplate, "what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", maxListed))
 	}
 	for _, h := range result.Hooks {
 		if !c.HelmDeployment && runsAtDeployment(h) {
@@ -150,7 +150,7 @@ func runsAtDeployment(h helm.Hook) bool {
 }
 
 // planOfObjects returns the plan for a chart without a release.
-func (j *job) planOfObjects(ctx context.Context, c *config.Config, rendered *helm.Result) (*apply.Plan, error) {
+func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, rendered *helm.Result) (*apply.Plan, error) {
 	objects, err := replace(rendered.Objects, j.Request.Children)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (j *job) planOfObjects(ctx context.Context, c *config.Config, rendered *hel
 }
 
 // planOf returns a plan of objects that Helm writes. It is for looking at them.
-func (j *job) planOf(ctx context.Context, name helm.Release, objects []helm.Object) (*apply.Plan, error) {
+func (j *helmJob) planOf(ctx context.Context, name helm.Release, objects []helm.Object) (*apply.Plan, error) {
 	manifests, err := manifestsOf(objects, name.Namespace)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 		}
 	}
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(reasonRendered, "%s", rollout.Describe(problems))
+		return nil, sdk.ConfigurationError(reasonRendered, "%s", job.Describe(problems))
 	}
 	return all, nil
 }
@@ -248,8 +248,8 @@ func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 
 // makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made,
 // another deploy item of the same namespace for example, is theirs.
-func (j *job) makesNamespace(ctx context.Context, name string) (bool, error) {
-	if _, known := j.Account.Inventory.Get(object.KeyOf(namespaceObject(name))); known {
+func (j *helmJob) makesNamespace(ctx context.Context, name string) (bool, error) {
+	if _, known := j.Status.Inventory.Get(object.KeyOf(namespaceObject(name))); known {
 		return true, nil
 	}
 	_, err := j.Client.Metadata(namespaces, "").Get(ctx, name, metav1.GetOptions{})

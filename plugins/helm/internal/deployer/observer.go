@@ -12,7 +12,7 @@ type observer struct {
 	// rendered gets the objects before they are created; nil to take them as they are.
 	rendered func(ctx context.Context, objects []helm.Object) ([]helm.Object, error)
 
-	job  *job
+	job  *helmJob
 	step string
 	// err is why rendered has refused the objects.
 	err error

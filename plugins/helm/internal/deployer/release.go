@@ -12,11 +12,11 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -44,7 +44,7 @@ const (
 )
 
 // reconcileRelease brings the release to what the provider configuration says.
-func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool) (*sdk.Response, error) {
+func (j *helmJob) reconcileRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool) (*sdk.Response, error) {
 	if res, err := j.leaveOtherRelease(ctx, c, archive); res != nil || err != nil {
 		return res, err
 	}
@@ -61,18 +61,18 @@ func (j *job) reconcileRelease(ctx context.Context, c *config.Config, archive *c
 }
 
 // isMade tells whether an earlier call of the same job has made a revision, so that this one need not insist.
-func (j *job) isMade() bool { return j.release != nil && j.release.JobID == j.Request.JobID }
+func (j *helmJob) isMade() bool { return j.release != nil && j.release.JobID == j.Request.JobID }
 
 // leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can
 // have it.
-func (j *job) leaveOtherRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
+func (j *helmJob) leaveOtherRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
 	if !j.leaves(c) {
 		return nil, nil //nolint:nilnil // see job
 	}
 	old := releaseOf(j.release)
 	history, err := release.History(ctx, j.Client, old)
 	if err != nil {
-		return nil, rollout.During(stepRelease, err)
+		return nil, job.During(stepRelease, err)
 	}
 	if release.Exists(history) { // otherwise it is only waited for the end of its objects
 		if res, err := j.checkNext(ctx, c, archive); res != nil || err != nil {
@@ -83,16 +83,16 @@ func (j *job) leaveOtherRelease(ctx context.Context, c *config.Config, archive *
 }
 
 // leaves tells whether the deploy item has a release and is to have another one.
-func (j *job) leaves(c *config.Config) bool {
+func (j *helmJob) leaves(c *config.Config) bool {
 	return j.release != nil && releaseOf(j.release) != c.Release
 }
 
 // checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another
 // one.
-func (j *job) checkNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
+func (j *helmJob) checkNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
 	history, err := release.History(ctx, j.Client, c.Release)
 	if err != nil {
-		return nil, rollout.During(stepRelease, err)
+		return nil, job.During(stepRelease, err)
 	}
 	decision := release.Decide(history, j.want(c, archive))
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
@@ -105,10 +105,10 @@ func (j *job) checkNext(ctx context.Context, c *config.Config, archive *chartsou
 }
 
 // blocked tells why nothing can be done about a release, if so.
-func (j *job) blocked(c *config.Config, decision release.Decision) (*sdk.Response, error) {
+func (j *helmJob) blocked(c *config.Config, decision release.Decision) (*sdk.Response, error) {
 	switch decision.Action {
 	case release.Conflict:
-		return j.End(), rollout.During(stepRelease, sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", nameOf(c.Release), decision.Why))
+		return j.End(), job.During(stepRelease, sdk.ConfigurationError(reasonReleaseTaken, "release %s: %s", nameOf(c.Release), decision.Why))
 	case release.Wait:
 		return j.Wait(stepRelease, "", []string{decision.Why}, nil), nil
 	default:
@@ -117,12 +117,12 @@ func (j *job) blocked(c *config.Config, decision release.Decision) (*sdk.Respons
 }
 
 // deployRelease installs or upgrades the release, unless it is as it should be, and returns its objects.
-func (j *job) deployRelease(
+func (j *helmJob) deployRelease(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool,
 ) (*releaseObjects, *sdk.Response, error) {
 	history, err := release.History(ctx, j.Client, c.Release)
 	if err != nil {
-		return nil, nil, rollout.During(stepRelease, err)
+		return nil, nil, job.During(stepRelease, err)
 	}
 	want := j.want(c, archive)
 	want.Force = force || j.goesOn(history)
@@ -133,14 +133,14 @@ func (j *job) deployRelease(
 	if decision.Action == release.Nothing {
 		live, err := j.look(ctx, c.Release, decision.Revision)
 		if err != nil {
-			return nil, j.End(), rollout.During(stepRelease, err)
+			return nil, j.End(), job.During(stepRelease, err)
 		}
 		if len(live.drift) == 0 && len(live.missing) == 0 {
 			j.NoteApplied(live.applied)
 			return live, nil, nil
 		}
 		// What was never seen, and is missing, is no drift to tell, but to be made.
-		j.Account.NoteDrift(live.plan, live.drift)
+		j.Status.NoteDrift(live.plan, live.drift)
 		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 		want.Drifted = true
 		decision, gone = release.Decide(history, want), live.gone
@@ -154,7 +154,7 @@ func (j *job) deployRelease(
 // renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another
 // one: a chart may have other objects for an upgrade than for an installation, and what the hook has made of those does
 // not fit.
-func (j *job) renderFirst(c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision) *sdk.Response {
+func (j *helmJob) renderFirst(c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision) *sdk.Response {
 	if j.Request.Children == nil || decision.Action != release.Upgrade || j.renderedAs(c, archive, history) == decision.Revision {
 		return nil
 	}
@@ -169,19 +169,19 @@ func (j *job) renderFirst(c *config.Config, archive *chartsource.Archive, histor
 
 // renderedAs returns the revision that the objects are rendered for before the job sees what an HTTP hook makes of
 // them.
-func (j *job) renderedAs(c *config.Config, archive *chartsource.Archive, history []release.Revision) int {
+func (j *helmJob) renderedAs(c *config.Config, archive *chartsource.Archive, history []release.Revision) int {
 	want := j.want(c, archive)
 	want.AnyChildren, want.Force = true, j.goesOn(history)
 	return release.Decide(history, want).RenderedAs()
 }
 
 // goesOn tells whether an earlier call has left a revision to this one, see renderFirst.
-func (j *job) goesOn(history []release.Revision) bool {
+func (j *helmJob) goesOn(history []release.Revision) bool {
 	return j.release != nil && j.release.Next > 0 && len(history) > 0 && j.release.Next == history[len(history)-1].Version+1
 }
 
 // want says what the release is to be.
-func (j *job) want(c *config.Config, archive *chartsource.Archive) release.Want {
+func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.Want {
 	want := release.Want{
 		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), TakeOwnership: c.TakeOwnership,
 		Now: j.Began, Grace: pendingGrace,
@@ -197,7 +197,7 @@ func (j *job) want(c *config.Config, archive *chartsource.Archive) release.Want 
 }
 
 // enact does what was decided. gone are the objects of the release that are done and gone.
-func (j *job) enact(
+func (j *helmJob) enact(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, want release.Want, decision release.Decision, gone []object.Key,
 ) (*releaseObjects, *sdk.Response, error) {
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
@@ -234,7 +234,7 @@ func (j *job) enact(
 
 // deployedBefore returns the revision that the deploy item has deployed last by its own account. As long as no revision
 // has its label, this is all that tells that the release is the item's.
-func (j *job) deployedBefore(decision release.Decision) int {
+func (j *helmJob) deployedBefore(decision release.Decision) int {
 	switch {
 	case j.release != nil:
 		return j.release.Revision
@@ -246,7 +246,7 @@ func (j *job) deployedBefore(decision release.Decision) int {
 }
 
 // warnOfInterrupted tells that an operation has ended before it was done.
-func (j *job) warnOfInterrupted(name helm.Release, decision release.Decision) {
+func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
 		j.Request.Warning(reasonRecovered, fmt.Sprintf("release %s: marked the revisions %v as failed, whose operations were interrupted",
 			nameOf(name), decision.Interrupted))
@@ -255,7 +255,7 @@ func (j *job) warnOfInterrupted(name helm.Release, decision release.Decision) {
 
 // expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of
 // an HTTP hook take their places.
-func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Object, gone []object.Key) ([]helm.Object, error) {
+func (j *helmJob) expect(ctx context.Context, c *config.Config, objects []helm.Object, gone []object.Key) ([]helm.Object, error) {
 	objects, err := replace(objects, j.Request.Children)
 	if err != nil {
 		return nil, err
@@ -265,17 +265,17 @@ func (j *job) expect(ctx context.Context, c *config.Config, objects []helm.Objec
 		return nil, err
 	}
 	for _, item := range plan.Items() {
-		// What Helm will write is not known to be what was written: the memo is made anew.
-		j.Account.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
+		// What Helm will write is not known to be what was written: the hash is made anew.
+		j.Status.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
-	return objects, j.Account.Save(ctx)
+	return objects, j.Status.Save(ctx)
 }
 
 // settle notes the objects that Helm has written, as they are now.
-func (j *job) settle(ctx context.Context, c *config.Config, objects []helm.Object) (*releaseObjects, *sdk.Response, error) {
+func (j *helmJob) settle(ctx context.Context, c *config.Config, objects []helm.Object) (*releaseObjects, *sdk.Response, error) {
 	found, err := j.observe(ctx, c.Release, objects)
 	if err != nil {
-		return nil, j.End(), rollout.During(stepRelease, err)
+		return nil, j.End(), job.During(stepRelease, err)
 	}
 	j.NoteApplied(found.applied)
 	if waiting := j.noteGone(found); len(waiting) > 0 {
@@ -287,21 +287,21 @@ func (j *job) settle(ctx context.Context, c *config.Config, objects []helm.Objec
 
 // noteGone notes which objects that Helm has just created are done and gone already, and names the others that are
 // missing.
-func (j *job) noteGone(found *releaseObjects) (others []string) {
+func (j *helmJob) noteGone(found *releaseObjects) (others []string) {
 	for _, item := range found.missing {
 		if !readiness.NeedNotStay(item.Desired) {
 			others = append(others, item.Key.String())
 			continue
 		}
-		j.Account.Inventory.Applied(item.Reference(), item.MemoOfManifest())
-		j.Account.Inventory.Done(item.Key, j.Request.JobID)
+		j.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
+		j.Status.Inventory.Done(item.Key, j.Request.JobID)
 		j.NoteDone([]*apply.Item{item})
 	}
 	return others
 }
 
 // look reads the objects of a revision.
-func (j *job) look(ctx context.Context, name helm.Release, revision int) (*releaseObjects, error) {
+func (j *helmJob) look(ctx context.Context, name helm.Release, revision int) (*releaseObjects, error) {
 	objects, err := release.Read(ctx, j.Client, name, revision)
 	if err != nil {
 		return nil, err
@@ -321,13 +321,13 @@ type releaseObjects struct {
 }
 
 // observe reads objects that Helm has written.
-func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Object) (*releaseObjects, error) {
+func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm.Object) (*releaseObjects, error) {
 	plan, err := j.planOf(ctx, name, objects)
 	if err != nil {
 		return nil, err
 	}
 	plan.Done = j.IsDone
-	result, err := apply.Observe(ctx, j.Client, plan, j.Account.Inventory.Get, helmSelector)
+	result, err := apply.Observe(ctx, j.Client, plan, j.Status.Inventory.Get, helmSelector)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func (j *job) observe(ctx context.Context, name helm.Release, objects []helm.Obj
 
 // bounded returns the options of an operation that ends before the job has to, and leaves time to undo it if it is
 // atomic.
-func (j *job) bounded(ctx context.Context, options helm.Options) helm.Options {
+func (j *helmJob) bounded(ctx context.Context, options helm.Options) helm.Options {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		options.Timeout = cmp.Or(max(options.Timeout, 0), waitTimeout)

@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -26,7 +26,7 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 }
 
 // document returns what is saved. The job replaces what it points to and never changes it.
-func (j *job) document(s rollout.Status) any {
+func (j *helmJob) document(s job.ObjectsStatus) any {
 	status := &v1alpha1.ProviderStatus{
 		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind},
 		ManagedResources: s.ManagedResources,

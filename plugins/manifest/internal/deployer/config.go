@@ -11,9 +11,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -46,8 +46,8 @@ func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 	if req.Children == nil {
 		return c, nil
 	}
-	if c.manifests, problems = rollout.Replace(c.manifests, req.Children); len(problems) > 0 {
-		return nil, sdk.ConfigurationError(rollout.ReasonChildren, "changed objects do not fit spec.config: %s", rollout.Describe(problems))
+	if c.manifests, problems = job.Replace(c.manifests, req.Children); len(problems) > 0 {
+		return nil, sdk.ConfigurationError(job.ReasonChildren, "changed objects do not fit spec.config: %s", job.Describe(problems))
 	}
 	return c, nil
 }
@@ -55,7 +55,7 @@ func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 // decodeConfig returns what can be read of the provider configuration, in its newest version, and the unknown fields in
 // it that were passed over.
 func (d *Deployer) decodeConfig(req *sdk.Request) (
-	document *v1alpha2.ProviderConfiguration, unknown []string, misread rollout.Misread, err error,
+	document *v1alpha2.ProviderConfiguration, unknown []string, misread job.Misread, err error,
 ) {
 	apiVersion, kind := req.ConfigGroupVersionKind()
 	if apiVersion == "" && kind == "" {
@@ -70,7 +70,7 @@ func (d *Deployer) decodeConfig(req *sdk.Request) (
 			"spec.config: expected kind %s of apiVersion %s or %s, but found kind %q of apiVersion %q",
 			v1alpha2.ProviderConfigurationKind, v1alpha2.GroupVersion, v1alpha1.GroupVersion, kind, apiVersion)
 	}
-	unknown, misread, err = rollout.Decode(req, into, d.settings.Strict)
+	unknown, misread, err = job.Decode(req, into, d.settings.Strict)
 	return into.document(), unknown, misread, err
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
@@ -69,7 +69,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	j.WarnOf(config.unknown)
 	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, ownerOf(req.DeployItem), j.Began)
 	if err != nil {
-		return nil, rollout.During(rollout.StepApply, err)
+		return nil, job.During(job.StepApply, err)
 	}
 
 	applied, res, err := j.Apply(ctx, plan)
@@ -94,14 +94,14 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 
 // Delete deletes the managed objects and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	account, err := readAccount(req)
+	status, err := readProviderStatus(req)
 	if err != nil {
 		return nil, err
 	}
-	if len(account.Inventory.Entries()) == 0 {
+	if len(status.Inventory.Entries()) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
-	groups, err := rollout.ReadDeletionGroups(req, d.settings.Strict)
+	groups, err := job.ReadDeletionGroups(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	res, err := j.Remove(ctx, rollout.StepDelete, prune.Deletion{Groups: groups, Entries: j.Account.Inventory.Entries()})
+	res, err := j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: groups, Entries: j.Status.Inventory.Entries()})
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
 	}
@@ -128,34 +128,34 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	}
 	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, ownerOf(req.DeployItem), j.Began)
 	if err != nil {
-		return nil, rollout.During(rollout.StepApply, err)
+		return nil, job.During(job.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Account.Inventory.Get)
+	applied, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
 	if err != nil {
-		return nil, rollout.During(rollout.StepApply, err)
+		return nil, job.During(job.StepApply, err)
 	}
 	wanted := plan.Keys()
 	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
-		Groups: config.deletionDuringUpdate, Entries: j.Account.Inventory.Without(wanted), Spare: wanted,
+		Groups: config.deletionDuringUpdate, Entries: j.Status.Inventory.Without(wanted), Spare: wanted,
 	}))
 	if err != nil {
-		return nil, rollout.During(rollout.StepCleanUp, err)
+		return nil, job.During(job.StepCleanUp, err)
 	}
 	return &sdk.DiffResponse{Changes: append(applied, removed...)}, nil
 }
 
 // begin returns what one call works with.
-func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*rollout.Job, error) {
-	account, err := readAccount(req)
+func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*job.Job, error) {
+	status, err := readProviderStatus(req)
 	if err != nil {
 		return nil, err
 	}
-	client, lookup, err := rollout.Connect(req, d.targets)
+	client, lookup, err := job.Connect(req, d.targets)
 	if err != nil {
 		return nil, err
 	}
-	j := &rollout.Job{
-		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Account: account, Owner: ownerOf(req.DeployItem), Began: time.Now(),
+	j := &job.Job{
+		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Status: status, Owner: ownerOf(req.DeployItem), Began: time.Now(),
 	}
 	return j, j.Begin(ctx, "")
 }

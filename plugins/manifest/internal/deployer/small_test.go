@@ -29,7 +29,7 @@ func TestReadAccount(t *testing.T) {
 			if c.status != "" {
 				item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(c.status)}
 			}
-			a, err := readAccount(&sdk.Request{DeployItem: item})
+			a, err := readProviderStatus(&sdk.Request{DeployItem: item})
 			if (err != nil) != c.fails {
 				t.Fatalf("%s: got the error %v", c.reason, err)
 			}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
@@ -21,7 +21,7 @@ import (
 // document was written.
 func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, field.ErrorList) {
 	c := &config{}
-	problems := rollout.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
+	problems := job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
 
 	manifests, p := validateManifests(document, field.NewPath("manifests"), written)
 	c.manifests, problems = manifests, append(problems, p...)
@@ -32,7 +32,7 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 	exports, p := export.Parse(document.Exports, written.exports())
 	c.exports, problems = exports, append(problems, p...)
 
-	problems = append(problems, rollout.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
+	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
 	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
 	// mended at leisure.
@@ -60,7 +60,7 @@ func validateManifests(document *v1alpha2.ProviderConfiguration, path *field.Pat
 func validateManifest(
 	m managedresource.Manifest, strategy managedresource.UpdateStrategy, path *field.Path, written form,
 ) ([]apply.Manifest, field.ErrorList) {
-	problems := rollout.ValidateChoice(m.Policy, managedresource.Policies(), path.Child("policy"))
+	problems := job.ValidateChoice(m.Policy, managedresource.Policies(), path.Child("policy"))
 	if m.Force && strategy != managedresource.UpdateStrategyApply {
 		problems = append(problems, field.Forbidden(path.Child("force"),
 			fmt.Sprintf("has a meaning only with updateStrategy %q", managedresource.UpdateStrategyApply)))

@@ -1,4 +1,4 @@
-package rollout
+package job
 
 import (
 	"context"
@@ -57,7 +57,7 @@ type Job struct {
 	// Lookup returns the clients of other Targets.
 	Lookup  target.Lookup
 	Watches *watch.Set
-	Account *Account
+	Status  *ProviderStatus
 	// Owner is the deploy item, with the label of the deployer.
 	Owner owner.Owner
 	// Began is when the call began.
@@ -82,7 +82,7 @@ func (j *Job) WarnOf(unknown []string) {
 
 // Apply notes the objects of the plan, saves the note, applies them and returns what became of them.
 func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sdk.Response, error) {
-	inventory := j.Account.Inventory
+	inventory := j.Status.Inventory
 	// What was known before decides whether an object is looked for or created at once.
 	before := NewInventory(inventory.Entries())
 	due := 0 // objects that are new or were changed
@@ -92,7 +92,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 			due++
 		}
 	}
-	if err := j.Account.Save(ctx); err != nil {
+	if err := j.Status.Save(ctx); err != nil {
 		return nil, nil, err
 	}
 	if due > 0 { // else the user is to see what the job waits for, and not that it looks again
@@ -108,7 +108,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 		}
 		inventory.Gone(skipped.Key)
 	}
-	j.Account.NoteDrift(plan, result.Drift)
+	j.Status.NoteDrift(plan, result.Drift)
 	j.TellDrift(plan, result)
 	for _, t := range result.TakenOver {
 		j.Request.Warning(reasonTakenOver,
@@ -123,18 +123,18 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
-// NoteApplied puts in the inventory what was applied, with uids, memos, and the job for which it is done.
+// NoteApplied puts in the inventory what was applied, with uids, hashes, and the job for which it is done.
 func (j *Job) NoteApplied(all []apply.Applied) {
 	for _, applied := range all {
-		before, _ := j.Account.Inventory.Get(applied.Key)
+		before, _ := j.Status.Inventory.Get(applied.Key)
 		reference := applied.Reference()
 		reference.UID = applied.Live.GetUID()
-		j.Account.Inventory.Applied(reference, applied.Memo)
+		j.Status.Inventory.Applied(reference, applied.LastAppliedHash)
 		switch {
 		case !readiness.NeedNotStay(applied.Live):
-			j.Account.Inventory.Done(applied.Key, "")
+			j.Status.Inventory.Done(applied.Key, "")
 		case !j.IsDone(before) || before.Resource.UID != reference.UID:
-			j.Account.Inventory.Done(applied.Key, j.Request.JobID)
+			j.Status.Inventory.Done(applied.Key, j.Request.JobID)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (j *Job) CleanUp(
 	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d prune.Deletion,
 ) (*sdk.Response, error) {
 	wanted := plan.Keys()
-	d.Entries, d.Spare = j.Account.Inventory.Without(wanted), wanted
+	d.Entries, d.Spare = j.Status.Inventory.Without(wanted), wanted
 	if len(d.Entries) == 0 {
 		return nil, nil //nolint:nilnil // see Job
 	}
@@ -173,10 +173,10 @@ func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.R
 	j.Request.Progress(step, fmt.Sprintf("deleting objects: %d", len(d.Entries)))
 	result, err := prune.Run(ctx, j.Client, j.Deletion(d))
 	for _, key := range result.Gone {
-		j.Account.Inventory.Gone(key)
+		j.Status.Inventory.Gone(key)
 	}
 	for _, left := range result.Left {
-		j.Account.Inventory.Gone(left.Key)
+		j.Status.Inventory.Gone(left.Key)
 		j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", left.Key, left.Why))
 	}
 	if err != nil {
@@ -223,7 +223,7 @@ func (j *Job) CheckReadiness(
 func (j *Job) noteUndone(applied []apply.Applied) {
 	for _, a := range applied {
 		if !readiness.IsComplete(a.Live) {
-			j.Account.Inventory.Done(a.Key, "")
+			j.Status.Inventory.Done(a.Key, "")
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (j *Job) ReadExports(
 func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response, error) {
 	if unpatched := apply.Unpatched(applied); len(unpatched) > 0 {
 		j.NoteApplied(unpatched)
-		if err := j.Account.Save(ctx); err != nil {
+		if err := j.Status.Save(ctx); err != nil {
 			return j.End(), err
 		}
 	}
@@ -269,23 +269,23 @@ func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk
 	j.Request.Progress(step, "waiting for "+what)
 	j.Watches.Follow(nameOf(j.Request.DeployItem), seen)
 	res := sdk.WaitFor(what, pollAfter(j.Request, time.Now()))
-	res.ProviderStatus, res.Conditions = j.Account.Unsaved(), j.conditions(false)
+	res.ProviderStatus, res.Conditions = j.Status.Unsaved(), j.conditions(false)
 	return res
 }
 
 // End returns what is saved beside an error.
 func (j *Job) End() *sdk.Response {
-	return &sdk.Response{ProviderStatus: j.Account.Unsaved(), Conditions: j.conditions(false)}
+	return &sdk.Response{ProviderStatus: j.Status.Unsaved(), Conditions: j.conditions(false)}
 }
 
 // Done returns the response of a job that is done.
 func (j *Job) Done(exports map[string]any) *sdk.Response {
 	j.Watches.Follow(nameOf(j.Request.DeployItem), nil)
 	conditions := j.conditions(true)
-	if !j.Account.drifted() {
-		j.Account.drift = nil
+	if !j.Status.drifted() {
+		j.Status.drift = nil
 	}
-	return &sdk.Response{ProviderStatus: j.Account.Unsaved(), Conditions: conditions, Exports: exports}
+	return &sdk.Response{ProviderStatus: j.Status.Unsaved(), Conditions: conditions, Exports: exports}
 }
 
 // Seen returns what to watch for changes of applied objects.

@@ -1,4 +1,4 @@
-package rollout
+package job
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ func (j *Job) Begin(ctx context.Context, namespace string) error {
 // checkCluster notes the cluster of the target, or refuses to go on with another one: what is managed would seem to be
 // gone there. Where one of the two is not known, nothing is refused.
 func (j *Job) checkCluster(ctx context.Context) error {
-	before := j.Account.cluster
+	before := j.Status.cluster
 	found, err := j.Client.Cluster(ctx, j.Began.Add(-clusterKnown))
 	if err == nil && before != "" && found != before { // it may lead to the one before again
 		found, err = j.Client.Cluster(ctx, j.Began)
@@ -54,7 +54,7 @@ func (j *Job) checkCluster(ctx context.Context) error {
 			j.Request.Target.Name, metav1.NamespaceSystem, before, found,
 			landscaper.DeleteWithoutUninstallAnnotation, "true")
 	default:
-		j.Account.cluster = found
+		j.Status.cluster = found
 		return nil
 	}
 }
@@ -63,7 +63,7 @@ func (j *Job) checkCluster(ctx context.Context) error {
 // written: a cluster-scoped object may have a namespace there, and a namespaced one none. Such an object is in the
 // given namespace; empty for that of kubectl.
 func (j *Job) normalize(ctx context.Context, namespace string) error {
-	return j.Account.Inventory.Normalize(func(r managedresource.ObjectReference) (string, error) {
+	return j.Status.Inventory.Normalize(func(r managedresource.ObjectReference) (string, error) {
 		mapping, err := j.Client.MappingInAnyVersion(ctx, object.GVK(r.APIVersion, r.Kind), j.Began)
 		switch {
 		case target.ConcernsAll(ctx, err):

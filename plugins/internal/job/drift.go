@@ -1,4 +1,4 @@
-package rollout
+package job
 
 import (
 	"fmt"
@@ -22,19 +22,19 @@ const (
 )
 
 // NoteDrift adds what a call found changed of a plan to what earlier calls of the same job found.
-func (a *Account) NoteDrift(plan *apply.Plan, found []apply.Drift) {
+func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	if len(found) == 0 {
 		return
 	}
-	drift := &managedresource.Drift{JobID: a.req.JobID}
-	if a.drift != nil && a.drift.JobID == a.req.JobID {
-		drift.Objects = append(drift.Objects, a.drift.Objects...)
+	drift := &managedresource.Drift{JobID: s.req.JobID}
+	if s.drift != nil && s.drift.JobID == s.req.JobID {
+		drift.Objects = append(drift.Objects, s.drift.Objects...)
 	}
 	for _, o := range driftedObjects(plan, found) {
 		drift.Objects = addDrifted(drift.Objects, o)
 	}
 	drift.Objects = drift.Objects[:min(len(drift.Objects), maxDrifted)]
-	a.drift = drift
+	s.drift = drift
 }
 
 // TellDrift records an event of what a call has repaired: the condition goes with the next job that finds nothing. What
@@ -80,15 +80,15 @@ func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedOb
 }
 
 // drifted tells whether the job has found anything changed, in this call or an earlier one.
-func (a *Account) drifted() bool { return a.drift != nil && a.drift.JobID == a.req.JobID }
+func (s *ProviderStatus) drifted() bool { return s.drift != nil && s.drift.JobID == s.req.JobID }
 
 // conditions are those that say whether objects had changed. Before the job is done nobody knows that nothing has.
 func (j *Job) conditions(done bool) []sdk.Condition {
 	switch {
-	case j.Account.drifted():
+	case j.Status.drifted():
 		return []sdk.Condition{{
 			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionTrue, Reason: reasonRepaired,
-			Message: describeDrift(j.Account.drift.Objects),
+			Message: describeDrift(j.Status.drift.Objects),
 		}}
 	case done && hasDrifted(j.Request.DeployItem):
 		return []sdk.Condition{{

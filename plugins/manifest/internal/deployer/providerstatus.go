@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
@@ -24,8 +24,9 @@ type storedStatus struct {
 	Drift   *managedresource.Drift `json:"drift"`
 }
 
-// readAccount reads what was saved last. A provider status of another kind is an error: its objects would be forgotten.
-func readAccount(req *sdk.Request) (*rollout.Account, error) {
+// readProviderStatus reads what was saved last. A provider status of another kind is an error: its objects would be
+// forgotten.
+func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 	var stored storedStatus
 	found, err := req.DecodeProviderStatus(&stored)
 	if err != nil {
@@ -51,11 +52,12 @@ func readAccount(req *sdk.Request) (*rollout.Account, error) {
 		}
 		entries = append(entries, entry)
 	}
-	return rollout.NewAccount(req, rollout.Status{ManagedResources: entries, Cluster: stored.Cluster, Drift: stored.Drift}, stale, document), nil
+	objects := job.ObjectsStatus{ManagedResources: entries, Cluster: stored.Cluster, Drift: stored.Drift}
+	return job.NewProviderStatus(req, objects, stale, document), nil
 }
 
 // document returns what is saved.
-func document(s rollout.Status) any {
+func document(s job.ObjectsStatus) any {
 	status := &v1alpha2.ProviderStatus{
 		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind},
 		ManagedResources: s.ManagedResources,

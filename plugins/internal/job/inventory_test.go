@@ -1,4 +1,4 @@
-package rollout_test
+package job_test
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/rollout"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -33,35 +33,35 @@ func TestInventory(t *testing.T) {
 	}
 	same := func(string) bool { return false }
 	stale := func(string) bool { return true }
-	old := []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", "memo"), entry("g/v1", "b", "2", "memo")}
+	old := []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", "hash"), entry("g/v1", "b", "2", "hash")}
 	for name, c := range map[string]struct {
 		reason string
-		do     func(*rollout.Inventory)
+		do     func(*job.Inventory)
 		want   []managedresource.ManagedResourceStatus
 	}{
 		"expect the same": {
 			reason: "what is known of an object stays, also in another version of its API",
-			do:     func(l *rollout.Inventory) { l.Expect(expected("g/v2", "a"), same) },
-			want:   []managedresource.ManagedResourceStatus{entry("g/v2", "a", "1", "memo"), entry("g/v1", "b", "2", "memo")},
+			do:     func(l *job.Inventory) { l.Expect(expected("g/v2", "a"), same) },
+			want:   []managedresource.ManagedResourceStatus{entry("g/v2", "a", "1", "hash"), entry("g/v1", "b", "2", "hash")},
 		},
 		"expect another": {
 			reason: "what was applied is not known any more, the uid is",
-			do:     func(l *rollout.Inventory) { l.Expect(expected("g/v1", "a"), stale) },
-			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", "memo")},
+			do:     func(l *job.Inventory) { l.Expect(expected("g/v1", "a"), stale) },
+			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", "hash")},
 		},
 		"expect a new one": {
 			reason: "the entry comes before the object",
-			do:     func(l *rollout.Inventory) { l.Expect(expected("g/v1", "c"), stale) },
+			do:     func(l *job.Inventory) { l.Expect(expected("g/v1", "c"), stale) },
 			want:   append(old[:2:2], entry("g/v1", "c", "", "")),
 		},
 		"applied": {
 			reason: "a new instance replaces the old one",
-			do:     func(l *rollout.Inventory) { l.Applied(reference("g/v1", "a", "9"), "new") },
-			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "9", "new"), entry("g/v1", "b", "2", "memo")},
+			do:     func(l *job.Inventory) { l.Applied(reference("g/v1", "a", "9"), "new") },
+			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "9", "new"), entry("g/v1", "b", "2", "hash")},
 		},
 		"gone": {
 			reason: "only what was seen gone is forgotten, and the rest can still be found",
-			do: func(l *rollout.Inventory) {
+			do: func(l *job.Inventory) {
 				l.Gone(key("a"))
 				l.Gone(key("unknown"))
 				l.Applied(reference("g/v1", "b", "3"), "new")
@@ -71,7 +71,7 @@ func TestInventory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := rollout.NewInventory(old)
+			l := job.NewInventory(old)
 			c.do(l)
 			if diff := cmp.Diff(c.want, l.Entries()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
@@ -82,7 +82,7 @@ func TestInventory(t *testing.T) {
 
 func TestWithout(t *testing.T) {
 	t.Parallel()
-	l := rollout.NewInventory([]managedresource.ManagedResourceStatus{
+	l := job.NewInventory([]managedresource.ManagedResourceStatus{
 		entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", ""), entry("g/v2", "b", "3", ""),
 	})
 	want := []managedresource.ManagedResourceStatus{entry("g/v2", "b", "3", "")}
