@@ -106,7 +106,7 @@ type Limits struct {
 	Depth int
 	// RenderedBytes bounds what the templates are rendered to, together.
 	RenderedBytes int64
-	// RenderTime is how long loading and rendering may take.
+	// RenderTime is how long it may take until the chart is rendered, with what is asked of the target for it.
 	RenderTime time.Duration
 	// MemoryBytes bounds what the process uses that carries the request out.
 	MemoryBytes int64

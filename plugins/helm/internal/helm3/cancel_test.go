@@ -146,38 +146,3 @@ func TestCancelWhileTheObserverWorks(t *testing.T) {
 	}
 	w.mustHave()
 }
-
-// TestRenderTime has nothing happen after the end, although Helm comes to the end of what it is busy with at last.
-func TestRenderTime(t *testing.T) {
-	t.Parallel()
-	slow := charts.Pack("plain", charts.File("templates/slow.yaml", "{{- range until 1200 }}{{- range until 1200 }}{{- end }}{{- end }}"))
-	for name, c := range map[string]struct {
-		reason string
-		chart  []byte
-		limit  time.Duration
-		later  time.Duration
-	}{
-		"loading": {
-			reason: "there are no clients for the cluster yet",
-			chart:  plain, limit: time.Nanosecond, later: time.Second,
-		},
-		"rendering": {
-			reason: "there are clients already",
-			chart:  slow, limit: 10 * time.Millisecond, later: 5 * time.Second,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			r := w.request(c.chart, nil)
-			r.Limits.RenderTime = c.limit
-			w.mustFail(r, helm.LimitExceeded, c.limit.String())
-			w.Requests.Take()
-			time.Sleep(c.later)
-			if late := w.Requests.Take(); len(late) > 0 || len(w.audience.objects) > 0 {
-				t.Errorf("something has happened after the end: %v, %v", late, w.audience.objects)
-			}
-			w.mustHave()
-		})
-	}
-}

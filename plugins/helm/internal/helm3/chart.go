@@ -154,7 +154,6 @@ func (noLoader) Load(reference string) (any, error) {
 
 // combineValues is the action Values.
 func (o *operation) combineValues() (*helm.Result, error) {
-	o.enter(loading)
 	_, c, err := o.loadChart()
 	if err != nil {
 		return nil, err

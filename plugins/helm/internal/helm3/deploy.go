@@ -178,8 +178,6 @@ func (o *operation) uninstall() (*helm.Result, error) {
 
 // prepare loads the chart and checks the values. It needs no cluster.
 func (o *operation) prepare() (*chart.Chart, error) {
-	o.enter(loading)
-	defer o.enter(asking)
 	files, c, err := o.loadChart()
 	if err != nil {
 		return nil, err

@@ -87,12 +87,12 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 	var out outcome
 	select {
 	case out = <-done:
-	case <-o.ctx.Done():
+	case <-ctx.Done():
 		select {
 		case out = <-done:
 		case <-time.After(gracePeriod):
 			// Helm is busy with something that is no request, such as a template.
-			out.err = o.ctx.Err()
+			out.err = ctx.Err()
 		}
 	}
 	if o.history != nil {
@@ -105,8 +105,6 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 		return out.result, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case o.ctx.Err() != nil:
-		return nil, o.over()
 	default:
 		return nil, o.explain(out.err)
 	}

@@ -2,7 +2,6 @@ package helm3
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +20,9 @@ import (
 type step int
 
 const (
-	// asking: the target, for its version, its kinds and the release.
-	asking step = iota
-	// loading and rendering are work for the chart alone, but for what templates look up; their time is limited.
-	loading
+	// preparing: the chart is loaded, and the target asked for its version, its kinds and the release.
+	preparing step = iota
+	// rendering is work for the chart alone, but for what templates look up.
 	rendering
 	// checking: whether the objects belong to others.
 	checking
@@ -37,10 +35,9 @@ type operation struct {
 	req      *helm.Request
 	listener *listener
 	redactor *redact.Redactor
-	// ctx ends with the call, or when it takes too long to render. Its cause says which.
-	ctx   context.Context
-	stop  context.CancelCauseFunc
-	timer *time.Timer
+	// ctx ends with the call.
+	ctx  context.Context
+	stop context.CancelFunc
 	// cleanup ends later than ctx, so that a release can be written to when everything else has ended.
 	cleanup    context.Context
 	endCleanup context.CancelFunc
@@ -67,16 +64,10 @@ type operation struct {
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
 	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
 	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
-	ended, stop := context.WithCancelCause(ctx)
-	o.ctx, o.stop = ended, stop
-	o.timer = time.AfterFunc(req.Limits.RenderTime, func() {
-		o.stop(failure(helm.LimitExceeded, "loading and rendering takes more than %s; "+
-			"look for templates that recurse or loop without an end", req.Limits.RenderTime))
-	})
-	o.timer.Stop()
+	o.ctx, o.stop = context.WithCancel(ctx)
 	var cancel context.CancelFunc
 	o.cleanup, cancel = context.WithCancel(context.WithoutCancel(ctx))
-	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
+	dismiss := context.AfterFunc(o.ctx, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
 	o.endCleanup = func() { dismiss(); cancel() }
 	if len(req.Kubeconfig) == 0 {
 		return o, nil
@@ -89,25 +80,16 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 }
 
 func (o *operation) close() {
-	o.timer.Stop()
-	o.stop(errors.New("the request is over"))
+	o.stop()
 	o.endCleanup()
 	o.listener.close()
 }
-
-// over returns why the operation must end before it is done.
-func (o *operation) over() error { return context.Cause(o.ctx) }
 
 // enter notes that a step begins.
 func (o *operation) enter(s step) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.step = s
-	if s == loading || s == rendering {
-		o.timer.Reset(o.req.Limits.RenderTime)
-		return
-	}
-	o.timer.Stop()
 }
 
 // failed keeps why a step of Helm has failed, if it has and is the first one.

@@ -56,7 +56,7 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 		}
 		objects = append(objects, found...)
 	}
-	o.enter(asking)
+	o.enter(preparing)
 	result.Objects, err = o.show(objects)
 	return result, err
 }

@@ -15,25 +15,20 @@ const (
 	collectorPercent = 400
 	// watchInterval is the time between two looks at the memory. A look takes some microseconds.
 	watchInterval = 5 * time.Millisecond
-	// stackShare is the share of the memory that one stack may have. It is copied when it grows, from half the size.
-	stackShare = 4
 	// keptShare is the share of the memory that a worker may have after a request, to be used again.
 	keptShare = 4
 )
 
-// limitMemory bounds what this process uses from now on. What is over it ends the process.
-func limitMemory(bytes int64) error {
+// limitMemory bounds what this process uses until stop is closed. What is over it ends the process.
+func limitMemory(limit int64, stop <-chan struct{}) error {
 	debug.SetGCPercent(collectorPercent)
-	debug.SetMemoryLimit(bytes / 100 * collectorShare)
-	debug.SetMaxStack(int(maxStack(bytes)))
-	return limitMapped(bytes)
+	debug.SetMemoryLimit(limit / 100 * collectorShare)
+	go watchMemory(limit, stop)
+	return limitMapped(limit)
 }
 
-func maxStack(memoryBytes int64) int64 { return memoryBytes / stackShare }
-
-// watchMemory ends the process when it has more memory than it may, until stop is closed.
-func watchMemory(most int64, stop <-chan struct{}) {
-	for usedMemory() <= most {
+func watchMemory(limit int64, stop <-chan struct{}) {
+	for usedMemory() <= limit {
 		select {
 		case <-time.After(watchInterval):
 		case <-stop:

@@ -9,12 +9,8 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
@@ -22,10 +18,10 @@ import (
 // workerName is the first argument of a worker; no path, as that of other processes mostly is.
 const workerName = "pergola-helm-worker"
 
-// How many lines and progress messages are sent: so many a second, and so many at once.
+// Exit codes of a worker that has not said how it went.
 const (
-	talkPerSecond = 50
-	talkBurst     = 500
+	exitFailed = 1
+	exitMemory = 4
 )
 
 func isWorker() bool { return len(os.Args) == 1 && os.Args[0] == workerName }
@@ -34,115 +30,65 @@ func isWorker() bool { return len(os.Args) == 1 && os.Args[0] == workerName }
 // return. In any other it does nothing. It is to be called before anything else that a program does.
 func Main(h helm.Helm) {
 	if isWorker() {
-		os.Exit(serve(h))
+		serve(h)
+		os.Exit(0)
 	}
 }
 
-// serve returns the exit code.
-func serve(h helm.Helm) int {
+// serve carries out one request after the other, until the parent closes the pipe.
+func serve(h helm.Helm) {
 	// Signals often reach the whole process group. It is the parent that decides.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	log.SetOutput(io.Discard) // Helm prints values there
-	syscall.CloseOnExec(orderFile)
-	syscall.CloseOnExec(reportFile)
-	w := &worker{
-		requests: make(chan *helm.Request), answers: make(chan answer, 1),
-		to: gob.NewEncoder(os.NewFile(reportFile, "reports")),
-	}
+	w := &worker{orders: make(chan order), reports: gob.NewEncoder(os.Stdout)}
+	os.Stdout = os.Stderr // what a library prints is no report
 	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+	go w.listen(os.Stdin, stop)
 	w.send(report{})
-	go w.listen(os.NewFile(orderFile, "orders"), stop)
-	if err := w.work(ctx, h); err != nil {
-		fmt.Fprintf(os.Stderr, "%s cannot work: %v\n", workerName, err)
-		return exitFailed
+	for {
+		select {
+		case o := <-w.orders:
+			w.send(report{Done: w.run(ctx, h, o.Request)})
+		case <-ctx.Done():
+			return
+		}
 	}
-	return 0
 }
 
-// worker is the other side of calls.
+// worker is the other side of processes.
 type worker struct {
-	requests chan *helm.Request
-	answers  chan answer
-
-	mu      sync.Mutex // guards the rest
-	to      *gob.Encoder
-	talk    *rate.Limiter
-	dropped int
+	orders  chan order
+	reports *gob.Encoder
 }
 
-// errRefused is for Helm. The parent knows why.
-var errRefused = errors.New("the deployer has refused the objects of the chart")
-
-// work carries out one request after the other. ctx ends with the one that is stopped, which is the last.
-func (w *worker) work(ctx context.Context, h helm.Helm) error {
-	for first := true; ; first = false {
-		req := <-w.requests
-		if first {
-			if err := limitMemory(req.Limits.MemoryBytes); err != nil {
-				return fmt.Errorf("limit the memory: %w", err)
-			}
-		}
-		w.mu.Lock()
-		w.talk, w.dropped = rate.NewLimiter(talkPerSecond, talkBurst), 0
-		w.mu.Unlock()
-		finished := make(chan struct{})
-		go watchMemory(req.Limits.MemoryBytes, finished)
-		end, err := w.run(ctx, h, req)
-		close(finished)
-		if err != nil {
-			return err
-		}
-		w.send(report{Done: end})
+// run has Helm carry a request out, and says how that went.
+func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) *done {
+	over := make(chan struct{})
+	defer close(over)
+	if err := limitMemory(req.Limits.MemoryBytes, over); err != nil {
+		return &done{Err: crash(req, err.Error())}
 	}
-}
-
-// run has Helm carry out a request, and says how that went.
-func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) (*done, error) {
 	result, err := h.Run(ctx, req, w)
-	known := &helm.Error{}
-	w.mu.Lock()
-	end := &done{Dropped: w.dropped}
-	w.mu.Unlock()
+	var known *helm.Error
 	switch {
-	case err == nil && result != nil:
-		result.Kept = shorten(cleanLines(result.Kept), maxKept)
-		end.Result = result
-		return end, w.cleanUp(end, req)
-	case err == nil:
-		end.Err = crash(req, "there is neither a result nor an error")
 	case errors.As(err, &known):
-		end.Err = bounded(known)
-	case errors.Is(err, context.DeadlineExceeded):
-		end.Err = &helm.Error{Kind: helm.TimedOut, Message: doing(req) + " has taken too long"}
-	case ctx.Err() == nil: // it may hold values
-		end.Err = crash(req, fmt.Sprintf("of an error that it does not explain (%T)", err))
+		return &done{Err: known}
+	case err != nil: // it may hold values
+		return &done{Err: crash(req, fmt.Sprintf("of an error that it does not explain (%T)", err))}
 	}
-	return end, nil
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return &done{Err: crash(req, fmt.Sprintf("ask for the time that was used: %s", err))}
+	}
+	return &done{
+		Result: result, Busy: time.Duration(used.Utime.Nano() + used.Stime.Nano()),
+		Last: usedMemory() > req.Limits.MemoryBytes/keptShare,
+	}
 }
 
-// cleanUp empties the own directory, and says what the process has used so far and whether it can be used again.
-func (w *worker) cleanUp(end *done, req *helm.Request) error {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return fmt.Errorf("ask for the time that was used: %w", err)
-	}
-	end.Busy = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	end.Last = usedMemory() > req.Limits.MemoryBytes/keptShare
-	left, err := os.ReadDir(os.TempDir()) // Helm has a cache there
-	if err != nil {
-		return fmt.Errorf("read the own directory: %w", err)
-	}
-	for _, entry := range left {
-		if err := os.RemoveAll(filepath.Join(os.TempDir(), entry.Name())); err != nil {
-			return fmt.Errorf("clear the own directory: %w", err)
-		}
-	}
-	return nil
-}
-
-// listen hears what the parent sends until it sends nothing any more: then nobody is left to work for.
+// listen hears what the parent sends, until the parent wants no more or has ended.
 func (w *worker) listen(from io.Reader, stop func()) {
+	defer stop()
 	decoder := gob.NewDecoder(from)
 	for {
 		var o order
@@ -150,64 +96,41 @@ func (w *worker) listen(from io.Reader, stop func()) {
 			if !errors.Is(err, io.EOF) {
 				fmt.Fprintf(os.Stderr, "%s cannot hear its parent: %v\n", workerName, err)
 			}
-			os.Exit(exitOrphaned)
+			return
 		}
-		switch {
-		case o.Request != nil:
-			w.requests <- o.Request
-		case o.Answer != nil:
-			w.answers <- *o.Answer
-		case o.Stop:
-			stop()
-		}
+		w.orders <- o
 	}
 }
 
-// Rendered asks the parent.
+// errRefused is for Helm. The parent knows why.
+var errRefused = errors.New("the deployer has refused the objects of the chart")
+
+// Rendered implements helm.Observer.
 func (w *worker) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
 	w.send(report{Rendered: &rendered{Objects: objects}})
 	select {
-	case a := <-w.answers:
-		if a.Refused {
+	case o := <-w.orders:
+		if o.Answer.Refused {
 			return nil, errRefused
 		}
-		return a.Objects, nil
+		return o.Answer.Objects, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ctx.Err()
 	}
 }
 
-// Progress tells the parent.
+// Progress implements helm.Observer.
 func (w *worker) Progress(step, message string) {
-	w.tell(report{Progress: &progress{Step: step, Message: shorten(clean(message), maxLogLine)}})
+	w.send(report{Progress: &progress{Step: step, Message: message}})
 }
 
-// Log tells the parent.
-func (w *worker) Log(line string) { w.tell(report{Log: shorten(clean(line), maxLogLine)}) }
-
-var _ helm.Observer = (*worker)(nil)
-
-// tell sends what can be dropped.
-func (w *worker) tell(r report) {
-	w.mu.Lock()
-	drop := !w.talk.Allow()
-	if drop {
-		w.dropped++
-	}
-	w.mu.Unlock()
-	if !drop && (r.Progress != nil || r.Log != "") {
-		w.send(r)
-	}
-}
+// Log implements helm.Observer.
+func (w *worker) Log(line string) { w.send(report{Log: line}) }
 
 // send ends the process if nobody listens.
 func (w *worker) send(r report) {
-	w.mu.Lock()
-	err := w.to.Encode(r)
-	w.mu.Unlock()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s, a part of a plugin for Pergola and not for people to start, cannot send to its parent: %v\n",
-			workerName, err)
-		os.Exit(exitOrphaned)
+	if err := w.reports.Encode(r); err != nil {
+		fmt.Fprintf(os.Stderr, "%s cannot send to its parent: %v\n", workerName, err)
+		os.Exit(exitFailed)
 	}
 }

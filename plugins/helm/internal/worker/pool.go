@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -18,14 +16,9 @@ import (
 const (
 	defaultWorkers = 16
 	defaultGrace   = 3 * time.Second
-	// startTime is how long a worker may take to start, on a machine that has no time for it.
-	startTime = time.Minute
 	// maxRequests is how many requests a worker carries out, maxIdle how long it waits for the next one.
 	maxRequests = 50
 	maxIdle     = 30 * time.Second
-	// maxProcessors is how many processors a worker uses at once. A chart is rendered by one; the rest is for the
-	// garbage collector.
-	maxProcessors = 4
 )
 
 // Options are the settings of a Pool. The zero value stands for defaults.
@@ -45,10 +38,9 @@ type Options struct {
 // order in which they came. Processes that wait for the next request end after some time, with Close, and with the
 // program. It is safe for concurrent use.
 type Pool struct {
-	log         *slog.Logger
-	grace       time.Duration
-	maxIdle     time.Duration
-	environment []string
+	log     *slog.Logger
+	grace   time.Duration
+	maxIdle time.Duration
 
 	workers, rendering slots
 
@@ -74,7 +66,7 @@ func New(o Options) *Pool {
 		o.Grace = defaultGrace
 	}
 	return &Pool{
-		log: o.Log, grace: o.Grace, maxIdle: maxIdle, environment: environment(),
+		log: o.Log, grace: o.Grace, maxIdle: maxIdle,
 		workers: make(slots, o.Workers), rendering: make(slots, o.Rendering),
 	}
 }
@@ -82,12 +74,6 @@ func New(o Options) *Pool {
 // Run carries a request out in a worker. Beyond what helm.Helm says: if the worker is done although ctx has ended
 // meanwhile, its result is returned. A worker that has not succeeded has ended when Run returns.
 func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
-	if isWorker() { // it would start itself without an end
-		return nil, crash(req, errNotMain.Error())
-	}
-	if err := checkLimits(req.Limits); err != nil {
-		return nil, crash(req, err.Error())
-	}
 	rendered := func() {}
 	if req.Action != helm.Uninstall {
 		// Before the other slot: whoever waits for this one must not keep those waiting who do not need it.
@@ -101,22 +87,21 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 		return nil, fmt.Errorf("wait for a worker: %w", err)
 	}
 	defer p.workers.giveBack()
-	log := p.log.With("action", string(req.Action), "namespace", req.Release.Namespace, "release", req.Release.Name)
-	child, err := p.worker(ctx, req.Limits.MemoryBytes, log)
-	if err != nil {
+	child, err := p.worker(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("start a worker: %w", causeOf(ctx))
+	case err != nil:
 		return nil, crash(req, "no process could be started for it: "+err.Error())
 	}
-	child.begin(req, log)
+	child.requests++
 	c := &call{req: req, observer: observer, process: child, rendered: rendered, grace: p.grace}
 	last, err := c.run(ctx)
-	if err != nil || ctx.Err() != nil {
-		child.end()
-	}
+	child.stderr.logTo(p.log.With(
+		"action", string(req.Action), "namespace", req.Release.Namespace, "release", req.Release.Name))
 	if err != nil {
+		child.end()
 		return nil, err
-	}
-	if last.Dropped > 0 {
-		log.Debug("a worker has told more than is passed on", "messages", last.Dropped)
 	}
 	child.busy = last.Busy
 	if last.Last || ctx.Err() != nil || child.requests >= maxRequests || !p.keep(child) {
@@ -125,13 +110,13 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 	return last.Result, nil
 }
 
-// worker returns a worker that has waited for a request with this memory limit, which cannot be changed, or a new one.
-func (p *Pool) worker(ctx context.Context, memory int64, log *slog.Logger) (*process, error) {
+// worker returns a worker that has waited for a request, or a new one.
+func (p *Pool) worker(ctx context.Context) (*process, error) {
 	for {
-		child := p.takeIdle(memory)
+		child := p.takeIdle()
 		switch {
 		case child == nil:
-			return p.start(ctx, memory, log)
+			return start(ctx)
 		case !child.hasEnded():
 			return child, nil
 		default: // it was killed while it waited
@@ -140,11 +125,11 @@ func (p *Pool) worker(ctx context.Context, memory int64, log *slog.Logger) (*pro
 	}
 }
 
-func (p *Pool) takeIdle(memory int64) *process {
+func (p *Pool) takeIdle() *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, child := range slices.Backward(p.idle) { // the newest, so that those that a burst has left expire
-		if child.memory == memory && child.idle.Stop() {
+		if child.idle.Stop() {
 			p.idle = slices.Delete(p.idle, i, i+1)
 			return child
 		}
@@ -185,17 +170,6 @@ func (p *Pool) Close() {
 	}
 }
 
-// errNotMain says that a worker runs what is only for its parent.
-var errNotMain = errors.New("this process is a worker: the program's main function must call worker.Main first")
-
-// checkLimits finds limits that were forgotten.
-func checkLimits(l helm.Limits) error {
-	if l.UnpackedBytes <= 0 || l.Files <= 0 || l.Depth <= 0 || l.RenderedBytes <= 0 || l.RenderTime <= 0 || l.MemoryBytes <= 0 {
-		return fmt.Errorf("the request must set all limits, but has %+v", l)
-	}
-	return nil
-}
-
 // slots are taken by callers in the order in which they come.
 type slots chan struct{}
 
@@ -220,22 +194,4 @@ func causeOf(ctx context.Context) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
-}
-
-// passedOn are the variables of the environment that a worker gets: what Go's libraries read.
-var passedOn = []string{
-	"TZ", "LANG", "GODEBUG", "SSL_CERT_FILE", "SSL_CERT_DIR",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-}
-
-// environment is the one of every worker, but for its directory. A confined worker cannot find out itself how many
-// processors it may use.
-func environment() []string {
-	env := []string{"GOMAXPROCS=" + strconv.Itoa(min(runtime.GOMAXPROCS(0), maxProcessors))}
-	for _, name := range passedOn {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }

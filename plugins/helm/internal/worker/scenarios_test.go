@@ -10,9 +10,7 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,43 +49,26 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 			Hooks: []helm.Hook{{Object: objects(1, "h")[0], Events: []string{"pre-install"}}},
 		}, nil
 	},
-	"pid": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	"pid": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Log(strconv.Itoa(os.Getpid()))
 		return &helm.Result{Revision: os.Getpid()}, nil
 	},
-	"leaves a file": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		f, err := os.OpenFile(os.TempDir()+"/left", os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		return &helm.Result{Revision: os.Getpid()}, f.Close()
-	},
-	"keeps memory": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+	"keeps memory": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Log(strconv.Itoa(os.Getpid()))
 		sink = append(sink, bytes.Repeat([]byte("x"), 100<<20))
-		return &helm.Result{Revision: os.Getpid()}, nil
+		return &helm.Result{}, nil
 	},
 	"nothing": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return &helm.Result{}, nil },
 	"echo": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
 		kept, err := json.Marshal(req)
 		return &helm.Result{Kept: string(kept), Values: req.Values}, err
 	},
-	"environment": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		env := os.Environ()
-		slices.Sort(env)
-		if err := os.WriteFile(os.TempDir()+"/left", []byte("behind"), 0o600); err != nil {
+	"has": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
+		if _, err := os.Stdout.WriteString("to the log"); err != nil {
 			return nil, err
-		}
-		for _, line := range env {
-			o.Log(line)
 		}
 		priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := os.Stdout.WriteString("to nobody"); err != nil {
-			return nil, err
-		}
-		n, err := os.Stdin.Read(make([]byte, 1))
-		return &helm.Result{Kept: fmt.Sprint(20-priority, runtime.GOMAXPROCS(0), n, err)}, nil
+		return &helm.Result{Kept: fmt.Sprint(20-priority, runtime.GOMAXPROCS(0))}, err
 	},
 
 	// spies reads what its parent must not read, and what was never opened to the worker.
@@ -101,27 +82,14 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		return &helm.Result{Kept: fmt.Sprint(refused, " refused")}, nil
 	},
 
-	"known error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return nil, fmt.Errorf("wrapped: %w", &helm.Error{
-			Kind: helm.RenderFailed, Message: "it\nfails\x1b", Log: []string{"one", "two\nlines"},
-		})
-	},
-	"long error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return nil, &helm.Error{Kind: helm.HookFailed, Message: strings.Repeat("\x00ü", 4<<20), Log: slices.Repeat([]string{strings.Repeat("\x01", 1<<16)}, 100)}
+	"known error": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
+		o.Log(strconv.Itoa(os.Getpid()))
+		return nil, fmt.Errorf("wrapped: %w", &helm.Error{Kind: helm.RenderFailed, Message: "it fails", Log: []string{"one", "two"}})
 	},
 	"unknown error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		return nil, errors.New("secret")
 	},
-	"deadline": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return nil, fmt.Errorf("secret: %w", context.DeadlineExceeded)
-	},
-	"neither": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, nil },
-	"cancels itself": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return nil, context.Canceled
-	},
-
-	"panics":  func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { panic("secret") }, //nolint:forbidigo // what is tested
-	"nil map": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return nil, nilMap() },
+	"panics": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { panic("secret") }, //nolint:forbidigo // what is tested
 	"panics on": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		go panic("secret\nlines") //nolint:forbidigo // what is tested
 		select {}
@@ -131,7 +99,6 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		mu.Unlock() // which cannot be recovered from
 		return nil, nil
 	},
-	"exits 0": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { os.Exit(0); return nil, nil },
 	"exits 7": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { os.Exit(7); return nil, nil },
 	"killed": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		return nil, suicide(syscall.SIGKILL)
@@ -145,12 +112,6 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 	"grows at once": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		sink = append(sink, bytes.Repeat([]byte("x"), 6<<30))
 		return nil, errors.New("it got them")
-	},
-	// Too little for the kernel to refuse it, and too much all the same.
-	"grows by a step": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		sink = append(sink, bytes.Repeat([]byte("x"), 1<<30))
-		time.Sleep(time.Hour)
-		return nil, errors.New("it has kept them")
 	},
 	"garbage": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		for range 60 {
@@ -169,19 +130,10 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		o.Progress("Create", strconv.Itoa(os.Getpid()))
 		return nil, loop()
 	},
-	"loops in the open": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Progress("Load", strconv.Itoa(os.Getpid()))
-		return nil, loop()
-	},
 	"waits": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
 		o.Progress("Wait", strconv.Itoa(os.Getpid()))
 		<-ctx.Done()
 		return nil, fmt.Errorf("waiting has ended: %w", ctx.Err())
-	},
-	"waits and explains": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		o.Progress("Wait", strconv.Itoa(os.Getpid()))
-		<-ctx.Done()
-		return nil, &helm.Error{Kind: helm.ClusterFailed, Message: "somebody has cancelled"}
 	},
 	"waits and is done": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
 		o.Progress("Wait", strconv.Itoa(os.Getpid()))
@@ -210,40 +162,13 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		return &helm.Result{}, ctx.Err()
 	},
 
-	"renders much": func(ctx context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		_, err := o.Rendered(ctx, objects(200, strings.Repeat("x", 64<<10)))
-		return nil, err
-	},
-	"results in much": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		return &helm.Result{Objects: objects(1, strings.Repeat("x", 10<<20))}, nil
-	},
-	"talks": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
-		for i := range 20_000 {
-			o.Log("line " + strconv.Itoa(i))
-		}
-		return &helm.Result{}, nil
-	},
 	"writes": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		for i := range 10_000 {
-			fmt.Fprintln(os.Stderr, "line", i)
-		}
-		return &helm.Result{}, nil
-	},
-	"writes on": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
-		for {
-			fmt.Fprintln(os.Stderr, strings.Repeat("x", 1000))
-		}
-	},
-	"logs values": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		log.Print("warning: cannot overwrite table with non table for shop.password (secret)")
+		fmt.Fprintln(os.Stderr, "first")
+		fmt.Fprintln(os.Stdout, "second")
+		fmt.Fprintln(os.Stderr, strings.Repeat("x", 10*maxStderr))
 		return &helm.Result{}, nil
 	},
-}
-
-func nilMap() error {
-	var none map[string]int
-	none["a"] = 1 //nolint:govet,staticcheck // what is tested
-	return nil
 }
 
 func suicide(with syscall.Signal) error {
@@ -272,22 +197,16 @@ func loop() error {
 }
 
 // oddWorkers are what is no worker, or one that has gone wrong.
-var oddWorkers = map[string]func(from, to *os.File){
-	"mute":     func(from, _ *os.File) { _, _ = io.Copy(io.Discard, from) },
-	"hangs up": func(_, to *os.File) { _ = to.Close(); time.Sleep(time.Hour) },
-	"half a message": func(_, to *os.File) {
-		var message bytes.Buffer
-		_ = gob.NewEncoder(&message).Encode(report{Log: "x"})
-		_, _ = to.Write(message.Bytes()[:message.Len()-1])
+var oddWorkers = map[string]func(){
+	"mute":    func() { _, _ = io.Copy(io.Discard, os.Stdin) },
+	"garbage": writeGarbage,
+	"garbage later": func() {
+		_ = gob.NewEncoder(os.Stdout).Encode(report{})
+		writeGarbage()
 	},
-	"bytes": func(from, to *os.File) {
-		_, _ = to.WriteString(strings.Repeat("GET / HTTP/1.1\r\n", 100))
-		_, _ = io.Copy(io.Discard, from)
-	},
-	// It does not read what it is told.
-	"deaf": func(_, to *os.File) {
-		signal.Ignore()
-		_ = gob.NewEncoder(to).Encode(report{})
-		time.Sleep(time.Hour)
-	},
+}
+
+func writeGarbage() {
+	_, _ = os.Stdout.WriteString(strings.Repeat("GET / HTTP/1.1\r\n", 100))
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
