@@ -34,20 +34,16 @@ func TestLoginsFor(t *testing.T) {
 		registry, repository string
 		want                 []string
 	}{
-		"Host":       {"the usual entry", []string{"r.example.org"}, "r.example.org", "charts/shop", []string{"r.example.org"}},
-		"Others":     {"entries of others", []string{"s.example.org", "example.org", "r.example.org.evil.org", "r.example.orgx"}, "r.example.org", "shop", nil},
-		"Port":       {"a port is part of the name", []string{"r.example.org", "r.example.org:5000"}, "r.example.org:5000", "shop", []string{"r.example.org:5000"}},
-		"NoPort":     {"a port is part of the name", []string{"r.example.org:5000"}, "r.example.org", "shop", nil},
-		"UsualPort":  {"that of https is none", []string{"r.example.org:443"}, "r.example.org", "shop", []string{"r.example.org:443"}},
-		"Schemes":    {"they mean nothing", []string{"https://r.example.org/v2/", "http://r.example.org/v1"}, "r.example.org", "shop", []string{"http://r.example.org/v1", "https://r.example.org/v2/"}},
-		"Case":       {"names of hosts have no case", []string{"R.Example.org"}, "r.example.org", "shop", []string{"R.Example.org"}},
-		"Hub":        {"all its names are one", []string{"https://index.docker.io/v1/", "docker.io"}, "registry-1.docker.io", "a/b", []string{"docker.io", "https://index.docker.io/v1/"}},
-		"Path":       {"a path is for all below it", []string{"r.example.org/charts", "r.example.org/charts/shop", "r.example.org/other"}, "r.example.org", "charts/shop", []string{"r.example.org/charts/shop", "r.example.org/charts"}},
-		"PathEnds":   {"a path ends at a slash", []string{"r.example.org/charts/sho"}, "r.example.org", "charts/shop", nil},
-		"PathInside": {"v2 inside a path is a path", []string{"r.example.org/v2/charts", "r.example.org/v2x"}, "r.example.org", "charts/shop", []string{"r.example.org/v2/charts"}},
-		"Glob":       {"a star is a part of a name", []string{"*.example.org", "*.*.org", "r.example.org", "*.org", "*", "r*.example.org/charts"}, "r.example.org", "charts/shop", []string{"r.example.org", "r*.example.org/charts", "*.example.org", "*.*.org"}},
-		"BadGlob":    {"a pattern that is none", []string{"[*.example.org"}, "r.example.org", "shop", nil},
-		"User":       {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
+		"Host":     {"the usual entry", []string{"r.example.org"}, "r.example.org", "charts/shop", []string{"r.example.org"}},
+		"Others":   {"entries of others", []string{"s.example.org", "example.org", "r.example.org.evil.org", "r.example.orgx"}, "r.example.org", "shop", nil},
+		"Port":     {"a port is part of the name", []string{"r.example.org", "r.example.org:5000"}, "r.example.org:5000", "shop", []string{"r.example.org:5000"}},
+		"Schemes":  {"they mean nothing", []string{"https://r.example.org/v2/", "http://r.example.org/v1"}, "r.example.org", "shop", []string{"http://r.example.org/v1", "https://r.example.org/v2/"}},
+		"Case":     {"names of hosts have no case", []string{"R.Example.org"}, "r.example.org", "shop", []string{"R.Example.org"}},
+		"Hub":      {"all its names are one", []string{"https://index.docker.io/v1/", "docker.io"}, "registry-1.docker.io", "a/b", []string{"docker.io", "https://index.docker.io/v1/"}},
+		"Path":     {"a path is for all below it", []string{"r.example.org/charts", "r.example.org/charts/shop", "r.example.org/other"}, "r.example.org", "charts/shop", []string{"r.example.org/charts/shop", "r.example.org/charts"}},
+		"PathEnds": {"a path ends at a slash", []string{"r.example.org/charts/sho"}, "r.example.org", "charts/shop", nil},
+		"Glob":     {"a star is a part of a name", []string{"*.example.org", "*.*.org", "r.example.org", "*.org", "*", "r*.example.org/charts"}, "r.example.org", "charts/shop", []string{"r.example.org", "r*.example.org/charts", "*.example.org", "*.*.org"}},
+		"User":     {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,14 +84,10 @@ func TestLoginsAndProblems(t *testing.T) {
 	}{
 		"Auth":        {reason: "user and password together", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p:q\x00\x00")) + `"}}}`, want: []auth.Credential{{Username: "u", Password: "p:q"}}},
 		"AuthWins":    {reason: "as with Docker", document: `{"auths": {"r": {"auth": "` + encode([]byte("u:p")) + `", "username": "x", "password": "y"}}}`, want: []auth.Credential{{Username: "u", Password: "p"}}},
-		"Unpadded":    {reason: "some leave the padding out", document: `{"auths": {"r": {"auth": "` + base64.RawStdEncoding.EncodeToString([]byte("u:pp")) + `"}}}`, want: []auth.Credential{{Username: "u", Password: "pp"}}},
 		"Tokens":      {reason: "tokens instead", document: `{"auths": {"r": {"identitytoken": "i", "registrytoken": "t"}}}`, want: []auth.Credential{{RefreshToken: "i", AccessToken: "t"}}},
 		"Empty":       {reason: "nothing to log in with, such as with a helper of Docker", document: `{"auths": {"r": {}}, "credsStore": "x"}`},
-		"NoAuths":     {reason: "nothing at all", document: `{}`},
 		"NoJSON":      {reason: "something else", document: "secret", problem: `Secret "s": expected a docker configuration`},
-		"WrongType":   {reason: "something else", document: `{"auths": ["secret"]}`, problem: `Secret "s": expected a docker configuration`},
 		"BadAuth":     {reason: "no base64", document: `{"auths": {"r": {"auth": "secret!"}}}`, problem: `the entry "r" has a field auth`},
-		"NoColon":     {reason: "no password", document: `{"auths": {"r": {"auth": "` + encode([]byte("secret")) + `"}}}`, problem: `the entry "r" has a field auth`},
 		"OthersAuth":  {reason: "what is wrong with others does not matter", document: `{"auths": {"s": {"auth": "secret!"}}}`},
 		"UserProblem": {reason: "no user belongs there", document: `{"auths": {"me:secret@r": {"auth": "x!"}}}`, problem: `the entry "r" has`},
 	}
@@ -131,15 +123,10 @@ func TestCredentialsFor(t *testing.T) {
 		"Port":         {"that of the scheme says nothing", []string{"https://C.example.org:443"}, "https://c.example.org/x", 0},
 		"OtherPort":    {"another server", []string{"https://c.example.org:8443"}, "https://c.example.org/x", -1},
 		"Scheme":       {"never by http what is for https", []string{"https://c.example.org"}, "http://c.example.org/x", -1},
-		"SchemePort":   {"nor by its port", []string{"https://c.example.org"}, "http://c.example.org:443/x", -1},
 		"Host":         {"another server", []string{"https://c.example.org.evil.org", "https://example.org"}, "https://c.example.org/x", -1},
 		"Longest":      {"the most specific", []string{"https://c.example.org", "https://c.example.org/a/b", "https://c.example.org/a"}, "https://c.example.org/a/b/c", 1},
-		"First":        {"of the same the first", []string{"https://c.example.org/a", "https://c.example.org/a/"}, "https://c.example.org/a/c", 0},
 		"Below":        {"a path ends at a slash", []string{"https://c.example.org/a"}, "https://c.example.org/ab", -1},
-		"Above":        {"nothing above it", []string{"https://c.example.org/a/b"}, "https://c.example.org/a", -1},
 		"Dots":         {"nothing beside it", []string{"https://c.example.org/a"}, "https://c.example.org/a/../b", -1},
-		"EncodedDots":  {"nothing beside it", []string{"https://c.example.org/a"}, "https://c.example.org/a/%2e%2e/b", -1},
-		"Invalid":      {"it is none", []string{"://", "", "c.example.org"}, "https://c.example.org/a", -1},
 		"UserIsNoHost": {"a user that looks like a host", []string{"https://c.example.org"}, "https://c.example.org@evil.org/", -1},
 	}
 	for name, test := range tests {

@@ -96,8 +96,6 @@ func TestRedirects(t *testing.T) {
 		"Port":      {"the port of the scheme says nothing", "http://c.example.org/a", "http://c.example.org:80/b", true},
 		"OtherPort": {"another port is another server", "http://c.example.org/a", "http://c.example.org:8080/b", false},
 		"Below":     {"the owner of a name may not be that of names below it", "http://example.org/a", "http://c.example.org/b", false},
-		"Above":     {"nor the other way round", "http://c.example.org/a", "http://example.org/b", false},
-		"Other":     {"another server", "http://c.example.org/a", "http://d.example.org/b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,27 +152,6 @@ func TestRemoteArchiveQuotesNothing(t *testing.T) {
 	}
 }
 
-// TestNoWebServer: what a server says that does not speak HTTP is not repeated.
-func TestNoWebServer(t *testing.T) {
-	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte(password + " 1.0\r\n\r\n"))
-			_ = conn.Close()
-		}
-	}()
-	newWorld(t).wantError(t, ofURL("http://"+listener.Addr().String()), nil, chartsource.ReasonUnavailable, "", "as one of HTTP does")
-}
-
 func TestRawArchive(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, chartsource.Config{ArchiveBytes: int64(len(plain))})
@@ -188,17 +165,6 @@ func TestRawArchive(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() == 0 {
-		t.Log("root writes to directories that are read-only, so only what is not a directory is tried")
-	} else {
-		dir := t.TempDir()
-		if err := os.Chmod(dir, 0o500); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := chartsource.New(chartsource.Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "can write to") {
-			t.Errorf("expected to be told about a directory that is read-only, but found %v", err)
-		}
-	}
 	file := t.TempDir() + "/file"
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

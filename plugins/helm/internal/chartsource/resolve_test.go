@@ -50,14 +50,10 @@ func TestResolver(t *testing.T) {
 	}{
 		"Chart":       {reason: "it is fetched with the credentials of the call", resolved: &chart.Resolved{Chart: &inRegistry}},
 		"Archive":     {reason: "it is taken as it is", resolved: &chart.Resolved{Archive: archiveOf(plain)}},
-		"Digest":      {reason: "it has the digest", resolved: &chart.Resolved{Archive: archiveOf(plain), Digest: digestOf(plain)}},
 		"WrongDigest": {reason: "it has another", resolved: &chart.Resolved{Archive: archiveOf(plain), Digest: digestOf(other)}, want: chartsource.ReasonDigestMismatch, code: problem, text: "digest"},
 		"NoArchive":   {reason: "it is something else", resolved: &chart.Resolved{Archive: archiveOf([]byte("{}")), From: "component x"}, want: chartsource.ReasonArchiveInvalid, code: problem, text: "component x: expected a gzip"},
-		"Large":       {reason: "there is a limit", resolved: &chart.Resolved{Archive: &archive{Reader: endless{}}}, want: chartsource.ReasonTooLarge, code: problem, text: "larger than"},
 		"Broken":      {reason: "reading may fail", resolved: &chart.Resolved{Archive: &archive{Reader: broken{}}}, want: chartsource.ReasonResolveFailed, text: "the tape is torn"},
 		"Neither":     {reason: "one is needed", resolved: &chart.Resolved{}, want: chartsource.ReasonResolveFailed, text: "neither"},
-		"Nil":         {reason: "one is needed", want: chartsource.ReasonResolveFailed, text: "neither"},
-		"Both":        {reason: "one is enough", resolved: &chart.Resolved{Chart: &inRegistry, Archive: archiveOf(plain)}, want: chartsource.ReasonResolveFailed, text: "both"},
 		"Again":       {reason: "there is no end to that", resolved: &chart.Resolved{Chart: &helmv1alpha1.Chart{ResourceRef: "x"}}, want: chartsource.ReasonSourceInvalid, code: problem, text: "again"},
 		"Invalid":     {reason: "it cannot be fetched", resolved: &chart.Resolved{Chart: &helmv1alpha1.Chart{}}, want: chartsource.ReasonSourceInvalid, code: problem, text: "Required"},
 		"Missing": {

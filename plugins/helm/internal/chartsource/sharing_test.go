@@ -3,7 +3,6 @@ package chartsource_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -94,22 +93,6 @@ func (n notify) Done() <-chan struct{} {
 		close(n.waiting)
 	}
 	return n.Context.Done()
-}
-
-// TestAbortedCallReturns: a server that sends nothing holds up nobody who does not wait any more.
-func TestAbortedCallReturns(t *testing.T) {
-	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{})
-	push(t, registry, "plain", "1.0.0", plain)
-	w := newWorld(t, registry.Server)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	registry.Break(chartserver.Blob, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		cancel(errAborted)
-		chartserver.Stall(plain[:3])(w, r, next)
-	})
-	if _, err := w.withContext(ctx, parse(t, ofRef(registry.Ref("plain", "1.0.0")))); !errors.Is(err, errAborted) {
-		t.Errorf("expected the cause of the context's end, but found %v", err)
-	}
 }
 
 // TestAuthorityDecidesWhoGets: what was downloaded from somebody whose certificate only one caller trusts is for that

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -84,27 +83,6 @@ func TestReadDefaults(t *testing.T) {
 	}
 }
 
-func TestReadSources(t *testing.T) {
-	t.Parallel()
-	for want, chart := range map[string]object{
-		"chart registry.example.org/charts/shop:1.2.3": {"ref": "oci://registry.example.org/charts/shop:1.2.3"},
-		"the archive in the provider configuration":    {"archive": object{"raw": gzipped}},
-		"archive https://example.org/shop.tgz":         {"archive": object{"remote": object{"url": "https://example.org/shop.tgz"}}},
-		"chart shop ^1.2 of repository https://example.org/charts": {"helmChartRepo": object{
-			"helmChartRepoUrl": "https://example.org/charts", "helmChartName": "shop", "helmChartVersion": "^1.2",
-		}},
-	} {
-		if c := mustRead(t, shop(object{"chart": chart})); c.Source.String() != want || c.Source.NeedsResolver() != "" {
-			t.Errorf("expected %s, but found %s", want, c.Source)
-		}
-	}
-	for field, chart := range map[string]object{"resourceRef": {"resourceRef": "e30="}, "fromResource": {"fromResource": object{"ref": object{}}}} {
-		if c := mustRead(t, shop(object{"chart": chart})); string(c.Source.NeedsResolver()) != field {
-			t.Errorf("expected a source for the resolver of %s, but found %q of %q", field, c.Source, c.Source.NeedsResolver())
-		}
-	}
-}
-
 func TestReadEverything(t *testing.T) {
 	t.Parallel()
 	c := mustRead(t, shop(object{
@@ -153,14 +131,6 @@ func TestReadEverything(t *testing.T) {
 	}
 }
 
-func TestReadListedExports(t *testing.T) {
-	t.Parallel()
-	c := mustRead(t, shop(object{"exports": []any{object{"key": "tag", "jsonPath": ".Values.tag"}}}))
-	if len(c.ValueExports) != 1 || c.ValueExports[0].Key != "tag" {
-		t.Errorf("expected one export, but found %v", c.ValueExports)
-	}
-}
-
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	groups := []any{object{"predefinedResourceGroup": object{"type": "crds"}}}
@@ -175,7 +145,6 @@ func TestIgnored(t *testing.T) {
 			changes: object{"updateStrategy": "apply", "deletionGroups": groups, "deletionGroupsDuringUpdate": groups},
 			want:    []string{"updateStrategy", "deletionGroups", "deletionGroupsDuringUpdate"},
 		},
-		"defaults": {reason: "who writes the default wants nothing else", changes: object{"updateStrategy": "update", "deletionGroups": []any{}}},
 		"without one": {
 			reason: "there are no operations on it",
 			changes: object{
@@ -198,10 +167,6 @@ func TestIgnored(t *testing.T) {
 			changes: object{"helmDeployment": false, "helmDeploymentConfig": object{
 				"install": object{"skipSchemaValidation": true}, "upgrade": object{"skipSchemaValidation": true},
 			}},
-		},
-		"options switched off": {
-			reason:  "nobody wants them to have an effect",
-			changes: object{"helmDeployment": false, "helmDeploymentConfig": object{"install": object{"atomic": false, "timeout": "none"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,19 +218,6 @@ func TestReadLeniently(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
-	t.Parallel()
-	document, err := json.Marshal(shop(object{"name": "Shop"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	problems, err := config.Validate(document, true)
-	if err != nil || len(problems) != 1 || problems[0].Field != "name" || !strings.HasPrefix(problems[0].Message, `Invalid value: "Shop": a lowercase`) {
-		t.Errorf("expected one problem of the name, but found %+v and %v", problems, err)
-	}
-	checkValidate(t, shop(nil), true, nil)
-}
-
 func TestScheduleOf(t *testing.T) {
 	t.Parallel()
 	hourly := object{"every": "1h"}
@@ -277,11 +229,9 @@ func TestScheduleOf(t *testing.T) {
 	}{
 		"none":      {reason: "schedules are optional", config: shop(nil)},
 		"every":     {reason: "an interval is a schedule", config: shop(object{"continuousReconcile": hourly}), want: &managedresource.ContinuousReconcile{Every: "1h"}},
-		"rest":      {reason: "the rest does not count", config: shop(object{"continuousReconcile": hourly, "chart": "?", "name": 5}), want: &managedresource.ContinuousReconcile{Every: "1h"}},
 		"bad":       {reason: "who asks passes over it", config: shop(object{"continuousReconcile": object{"cron": "CRON_TZ=UTC"}}), wrong: true, want: &managedresource.ContinuousReconcile{Cron: "CRON_TZ=UTC"}},
 		"type":      {reason: "and over what cannot be read", config: shop(object{"continuousReconcile": "hourly"}), wrong: true},
 		"kind":      {reason: "another document has another meaning", config: shop(object{"continuousReconcile": hourly, "kind": "Configuration"})},
-		"version":   {reason: "and so has another version", config: shop(object{"continuousReconcile": hourly, "apiVersion": "v1"})},
 		"no config": {reason: "there is nothing to read", config: nil},
 	} {
 		t.Run(name, func(t *testing.T) {

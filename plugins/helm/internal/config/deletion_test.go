@@ -43,7 +43,6 @@ func TestReadDeletion(t *testing.T) {
 		"no such release": {
 			reason: "a name that no release can have is none", config: shop(object{"name": "Shop"}), want: config.Deletion{HelmDeployment: true},
 		},
-		"no name":         {reason: "nor can one be without a name", config: shop(object{"name": 5}), want: config.Deletion{HelmDeployment: true}},
 		"null everywhere": {reason: "null is what was left out", config: with(with(shop(nil), "helmDeployment", nil), "helmDeploymentConfig", object{"uninstall": nil}), want: config.Deletion{HelmDeployment: true, Release: named}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,10 +82,6 @@ func TestReadDeletionRefuses(t *testing.T) {
 			reason: "the end would come in another way than was wanted", lenient: true,
 			changes: object{"helmDeploymentConfig": object{"uninstall": object{"wiat": true, "timeout": "soon"}}},
 			want:    []string{"helmDeploymentConfig.uninstall.wiat: Forbidden", "helmDeploymentConfig.uninstall.timeout: Invalid"},
-		},
-		"option": {
-			reason: "the same goes for a wrong type", changes: object{"helmDeploymentConfig": object{"uninstall": object{"wait": "yes"}}},
-			want: []string{"helmDeploymentConfig.uninstall.wait: expected true or false, but found a text"},
 		},
 		"groups":         {reason: "they may say that objects stay", changes: object{"deletionGroups": []any{object{}}}, want: []string{"deletionGroups[0]: Required"}},
 		"unknown fields": {reason: "a group may take more than it was meant to", changes: object{"deletionGroups": unknown}, want: []string{"predefinedResourceGroup.force"}},
