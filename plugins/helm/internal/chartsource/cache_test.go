@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -143,45 +141,6 @@ func TestCacheRefuses(t *testing.T) {
 func isFault(err error, reason string) bool {
 	var f *fault
 	return errors.As(err, &f) && f.reason == reason
-}
-
-// TestFileIsShared: everybody who waits gets the file, and is a user of it until it is released.
-func TestFileIsShared(t *testing.T) {
-	t.Parallel()
-	f, err := New(Config{Dir: t.TempDir(), MaxBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 20 {
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if i%5 == 0 {
-					cancel() // who leaves at once does not keep it
-				}
-				found, err := f.file(ctx, fmt.Sprint(i%2), func(context.Context, memo) (memo, *file, error) {
-					stored, err := f.cache.store(bytes.NewReader([]byte{byte(i % 2)}), 1)
-					return memo{}, stored, err
-				})
-				if err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
-				if err != nil {
-					return
-				}
-				if _, err := os.Stat(found.path); err != nil {
-					t.Errorf("expected a file in use to stay, but found %v", err)
-				}
-				f.cache.release(found, 1)
-			})
-		}
-		all.Wait()
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestPanicIsAnError(t *testing.T) {

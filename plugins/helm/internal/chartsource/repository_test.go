@@ -156,21 +156,12 @@ func TestRepositoryLeaksNothing(t *testing.T) {
 			t.Errorf("expected credentials for a chart of the same server, but found %v", got)
 		}
 	})
-	t.Run("IndexRedirectedAway", func(t *testing.T) {
-		elsewhere.Forget()
-		defer repository.Break(chartserver.Index, chartserver.Redirect(elsewhere.URL()+"/nothing"))()
-		newWorld(t).wantError(t, chart, both, chartsource.ReasonNotFound, "")
-		if len(elsewhere.WithCredentials()) > 0 || elsewhere.Count(chartserver.Any) == 0 {
-			t.Errorf("expected requests without credentials elsewhere, but found %v", elsewhere.Requests(chartserver.Any))
-		}
-	})
 }
 
 func TestRepositoryLooksUpIndexAgain(t *testing.T) {
 	t.Parallel()
 	repository := chartserver.StartRepository(t, chartserver.Options{})
 	add(t, repository, plain)
-	add(t, repository, charts.Pack("plain", charts.Name("loose")), chartserver.WithoutDigest)
 	credentials := trustIn(repository.URL(), repository.CA())
 	chart := ofRepository(repository.URL(), "plain", "")
 	w := newWorld(t)
@@ -184,17 +175,6 @@ func TestRepositoryLooksUpIndexAgain(t *testing.T) {
 		t.Errorf("expected one request for an index that has not changed, but found %v", got)
 	}
 	repository.Forget()
-	loose := charts.Pack("plain", charts.Name("loose"))
-	w.want(t, ofRepository(repository.URL(), "loose", ""), credentials, loose)
-	wantRequests(t, repository.Server, 1, "another chart of the same index")
-	w.later()
-	w.want(t, ofRepository(repository.URL(), "loose", ""), credentials, loose)
-	for _, r := range repository.Requests(chartserver.Any) {
-		if !isConditional(r) {
-			t.Errorf("expected index and archive to be asked whether they have changed, but found %v", r)
-		}
-	}
-	wantRequests(t, repository.Server, 2, "a chart without a digest")
 	add(t, repository, other)
 	w.later()
 	w.want(t, chart, credentials, other)
