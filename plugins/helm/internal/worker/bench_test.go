@@ -7,7 +7,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// BenchmarkWorker is the cost of having nothing done by a worker. Most of it is the start of the program.
+// BenchmarkWorker is the cost of having nothing done by a worker, which is used again.
 func BenchmarkWorker(b *testing.B) {
 	p := newPool(b, Options{})
 	for b.Loop() {

@@ -19,8 +19,9 @@
 //
 // # Reuse
 //
-// To start a worker takes more time than a small chart does. A worker that has succeeded waits for the next request.
-// After an error it ends: a wait of Helm's may go on in it. See Pool.Run.
+// To start a worker takes more time than a small chart does. A worker that has succeeded waits for the next request,
+// and a request waits for a moment for a worker that others use. After an error a worker ends: a wait of Helm's may go
+// on in it. See Pool.Run.
 //
 // # Limits
 //

@@ -17,8 +17,11 @@ const (
 	defaultWorkers = 16
 	defaultGrace   = 3 * time.Second
 	// maxRequests is how many requests a worker carries out, maxIdle how long it waits for the next one.
-	maxRequests = 50
+	maxRequests = 200
 	maxIdle     = 30 * time.Second
+	// startDelay is how long a request waits for a worker that others use before another one is started, which takes
+	// longer, and more of a processor, than a small chart does.
+	startDelay = 50 * time.Millisecond
 )
 
 // Options are the settings of a Pool. The zero value stands for defaults.
@@ -38,11 +41,13 @@ type Options struct {
 // order in which they came. Processes that wait for the next request end after some time, with Close, and with the
 // program. It is safe for concurrent use.
 type Pool struct {
-	log     *slog.Logger
-	grace   time.Duration
-	maxIdle time.Duration
+	log                 *slog.Logger
+	grace               time.Duration
+	maxIdle, startDelay time.Duration
 
 	workers, rendering slots
+	// returned gets something when there is another idle worker.
+	returned chan struct{}
 
 	mu     sync.Mutex
 	idle   []*process
@@ -66,8 +71,8 @@ func New(o Options) *Pool {
 		o.Grace = defaultGrace
 	}
 	return &Pool{
-		log: o.Log, grace: o.Grace, maxIdle: maxIdle,
-		workers: make(slots, o.Workers), rendering: make(slots, o.Rendering),
+		log: o.Log, grace: o.Grace, maxIdle: maxIdle, startDelay: startDelay,
+		workers: make(slots, o.Workers), rendering: make(slots, o.Rendering), returned: make(chan struct{}, o.Workers),
 	}
 }
 
@@ -110,17 +115,28 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 	return last.Result, nil
 }
 
-// worker returns a worker that has waited for a request, or a new one.
+// worker returns a worker that has waited for a request, or a new one. While more are at work than render, one of them
+// may be done soon.
 func (p *Pool) worker(ctx context.Context) (*process, error) {
+	delay := time.NewTimer(p.startDelay)
+	defer delay.Stop()
 	for {
 		child := p.takeIdle()
 		switch {
-		case child == nil:
-			return start(ctx)
-		case !child.hasEnded():
-			return child, nil
-		default: // it was killed while it waited
+		case child != nil && child.hasEnded(): // it was killed while it waited
 			child.end()
+			continue
+		case child != nil:
+			return child, nil
+		case len(p.workers) <= cap(p.rendering):
+			return start(ctx)
+		}
+		select {
+		case <-p.returned:
+		case <-delay.C:
+			return start(ctx)
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -146,6 +162,10 @@ func (p *Pool) keep(child *process) bool {
 	}
 	p.idle = append(p.idle, child)
 	child.idle = time.AfterFunc(p.maxIdle, func() { p.drop(child) })
+	select {
+	case p.returned <- struct{}{}:
+	default: // all who may wait are told already
+	}
 	return true
 }
 

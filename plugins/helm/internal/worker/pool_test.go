@@ -172,6 +172,31 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// TestStartDelay: rather than start another worker, a request waits for a moment for one that is at work.
+func TestStartDelay(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, Options{Rendering: 1})
+	p.startDelay = patience
+	first, err := p.Run(t.Context(), request("pid"), &observer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	isRendered, ended := make(chan struct{}), make(chan error)
+	o := &observer{rendered: func(_ context.Context, objects []helm.Object) ([]helm.Object, error) {
+		close(isRendered)
+		return objects, nil
+	}}
+	go func() { _, err := p.Run(t.Context(), request("installs"), o); ended <- err }()
+	<-isRendered
+	second, err := p.Run(t.Context(), request("pid"), &observer{})
+	if err != nil || second.Revision != first.Revision {
+		t.Errorf("expected process %d again, but found %+v (%v)", first.Revision, second, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRequestsOfAWorker: a worker has many requests, each with what belongs to it, and then another one takes its
 // place.
 func TestRequestsOfAWorker(t *testing.T) {
