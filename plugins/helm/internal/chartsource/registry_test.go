@@ -266,6 +266,7 @@ func TestRegistryMisbehaves(t *testing.T) {
 		text      string
 	}{
 		"Busy":     {"it is tried again", chartserver.Manifest, chartserver.Answer(http.StatusTooManyRequests, nil), chartsource.ReasonUnavailable, "", "429"},
+		"Corrupt":  {"what was sent is not what it should be", chartserver.Blob, corrupt, chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "digest"},
 		"Endless":  {"nothing is read beyond its size", chartserver.Blob, chartserver.Endless(plain), chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "size"},
 		"Manifest": {"it is no manifest", chartserver.Manifest, chartserver.Answer(http.StatusOK, []byte("<html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "manifest"},
 		"Downgrade": {

@@ -142,13 +142,6 @@ func (c *cancelling) Read(p []byte) (int, error) {
 	return c.File.Read(p)
 }
 
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) {
-	copy(p, "\x1f\x8b\x08")
-	return len(p), nil
-}
-
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("the tape is torn") }

@@ -64,10 +64,11 @@ type operation struct {
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
 	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
 	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
-	o.ctx, o.stop = context.WithCancel(ctx)
+	ended, stop := context.WithCancel(ctx)
+	o.ctx, o.stop = ended, stop
 	var cancel context.CancelFunc
 	o.cleanup, cancel = context.WithCancel(context.WithoutCancel(ctx))
-	dismiss := context.AfterFunc(o.ctx, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
+	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
 	o.endCleanup = func() { dismiss(); cancel() }
 	if len(req.Kubeconfig) == 0 {
 		return o, nil
