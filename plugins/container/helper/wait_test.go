@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -134,6 +136,22 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 				t.Errorf("%s: report, -want +got:\n%s", c.reason, diff)
 			}
 		})
+	}
+}
+
+// What the image has not let others read, the user is told how to let be read. No mode keeps root from reading, so no
+// file shows it.
+func TestAdvised(t *testing.T) {
+	t.Parallel()
+	const advice = "; have the image let all users read what it leaves"
+	for _, err := range []error{fmt.Errorf("open %q: %w", "state/a", syscall.EACCES), errors.New("there is no room")} {
+		want := err.Error()
+		if errors.Is(err, fs.ErrPermission) {
+			want += advice
+		}
+		if got := advised(err); got.Error() != want || !errors.Is(got, err) {
+			t.Errorf("expected %q, but found %q", want, got)
+		}
 	}
 }
 
