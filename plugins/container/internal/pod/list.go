@@ -86,7 +86,8 @@ func (c *Cluster) list(
 func (c *Cluster) remove(ctx context.Context, selector Selector, kinds ...schema.GroupVersionResource) error {
 	for _, kind := range kinds {
 		objects := c.Client.Metadata(target.Mapping{Resource: kind, Namespaced: true}, c.Namespace)
-		err := objects.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: string(selector)})
+		selected := metav1.ListOptions{LabelSelector: string(selector)}
+		err := objects.DeleteCollection(ctx, metav1.DeleteOptions{}, selected)
 		if err != nil {
 			return fmt.Errorf("delete %s in namespace %s: %w", kind.Resource, c.Namespace, err)
 		}
@@ -125,8 +126,9 @@ func newestState(all []metav1.PartialObjectMetadata) ([]string, error) {
 		}
 		number, err := strconv.Atoi(o.Annotations[StateNumberAnnotation])
 		if err != nil || chunks[number] != "" {
-			return nil, fmt.Errorf("%w: Secret %s/%s has the number %q in the annotation %s, expected one of its own from 0",
-				ErrStateIncomplete, o.Namespace, o.Name, o.Annotations[StateNumberAnnotation], StateNumberAnnotation)
+			return nil, fmt.Errorf("%w: Secret %s/%s has the number %q in the annotation %s, "+
+				"expected one of its own from 0", ErrStateIncomplete, o.Namespace, o.Name,
+				o.Annotations[StateNumberAnnotation], StateNumberAnnotation)
 		}
 		chunks[number] = o.Name
 	}
