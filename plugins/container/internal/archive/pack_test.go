@@ -283,10 +283,6 @@ func TestFromFiles(t *testing.T) {
 
 func TestFromFilesRefuses(t *testing.T) {
 	t.Parallel()
-	many := map[string][]byte{}
-	for i := range layout.MaxFiles {
-		many[fmt.Sprintf("d/%05d", i)] = nil
-	}
 	large := make([]byte, layout.MaxUnpackedBytes/2+1)
 	for _, c := range []struct {
 		reason string
@@ -295,12 +291,9 @@ func TestFromFilesRefuses(t *testing.T) {
 		says   string
 	}{
 		{"it would be elsewhere", map[string][]byte{"/a": nil}, "/a", "absolute"},
-		{"it would be outside", map[string][]byte{"a/../../b": nil}, "a/../../b", ".."},
 		{"it has no name", map[string][]byte{"": nil}, "", "without a name"},
 		{"it has the directory's name", map[string][]byte{"./": nil}, "./", "no name"},
 		{"it is two files", map[string][]byte{"a": nil, "./a": nil}, "a", "twice"},
-		{"a file is no directory", map[string][]byte{"a": nil, "a/b": nil}, "a/b", `"a", which is a file`},
-		{"directories count", many, "d/09999", "10000"},
 		{"all files count", map[string][]byte{"a": large, "b": large}, "b", "268435456"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {

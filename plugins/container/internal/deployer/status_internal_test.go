@@ -74,6 +74,17 @@ func TestContainerStatus(t *testing.T) {
 				},
 			},
 		},
+		"cut": {
+			reason: "the kubelet keeps the last bytes, so that a message may begin within a secret",
+			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 3, Reason: "Error", Message: password[len("correct-"):] + " is wrong",
+			}},
+			want: v1alpha1.ContainerStatus{
+				Reason: "Error", Message: "*** is wrong", ExitCode: &failed, State: &corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "*** is wrong"},
+				},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
@@ -124,11 +125,11 @@ func newestState(all []metav1.PartialObjectMetadata) ([]string, error) {
 		if o.Annotations[StateIDAnnotation] != id {
 			continue
 		}
-		number, err := strconv.Atoi(o.Annotations[StateNumberAnnotation])
+		number, err := strconv.Atoi(o.Annotations[layout.NumberAnnotation])
 		if err != nil || chunks[number] != "" {
 			return nil, fmt.Errorf("%w: Secret %s/%s has the number %q in the annotation %s, "+
 				"expected one of its own from 0", ErrStateIncomplete, o.Namespace, o.Name,
-				o.Annotations[StateNumberAnnotation], StateNumberAnnotation)
+				o.Annotations[layout.NumberAnnotation], layout.NumberAnnotation)
 		}
 		chunks[number] = o.Name
 	}
