@@ -18,10 +18,13 @@
 // What the image has done wrong is told in the report; everything else is uploaded all the same. It tries until it
 // succeeds or is killed, unless the API server refuses: what is forbidden, it tries for about a minute.
 //
-//	reads   /data/ls/shared/state, /data/ls/shared/exports/values: regular files only, since the image may put links there
-//	        /data/ls/internal/access: token, ca.crt and upload.json. The token is read for each attempt, since it may be replaced.
+//	reads   /data/ls/shared/state, /data/ls/shared/exports/values: regular files only,
+//	        since the image may put links there
+//	        /data/ls/internal/access: token, ca.crt and upload.json. The token is read for
+//	        each attempt, since it may be replaced.
 //	        KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT
-//	needs   create and patch for the Secrets that upload.json names; it reads nothing from the API server and writes nothing else.
+//	needs   create and patch for the Secrets that upload.json names; it reads nothing from the API server and
+//	        writes nothing else.
 //
 // # Both
 //
@@ -79,7 +82,8 @@ func run(args []string) int {
 }
 
 func misused(what string) int {
-	fmt.Fprintf(os.Stderr, "%s; usage: helper init|wait [--base DIR] [--termination-message FILE], or helper version\n", what)
+	fmt.Fprintf(os.Stderr,
+		"%s; usage: helper init|wait [--base DIR] [--termination-message FILE], or helper version\n", what)
 	return 2
 }
 

@@ -36,7 +36,8 @@ func prepare(base string) error {
 	if found, err := unpack(filepath.Join(base, layout.Input), root, "."); err != nil {
 		return fmt.Errorf("unpack the input: %w", err)
 	} else if !found {
-		return fmt.Errorf("unpack the input: there is no file %s in %s", layout.ChunkFile(0), filepath.Join(base, layout.Input))
+		return fmt.Errorf("unpack the input: there is no file %s in %s",
+			layout.ChunkFile(0), filepath.Join(base, layout.Input))
 	}
 	if _, err := unpack(filepath.Join(base, layout.OldState), root, inShared(layout.State)); err != nil {
 		return fmt.Errorf("unpack the state of the last run: %w", err)

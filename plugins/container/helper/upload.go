@@ -66,11 +66,14 @@ func connect(access string, log *slog.Logger) (*server, error) {
 		return nil, fmt.Errorf("read certificates of the API server's authorities: there is none in %s", file)
 	}
 	return &server{
-		address: "https://" + net.JoinHostPort(host, port), tokenFile: filepath.Join(access, layout.TokenFile), log: log,
+		address:   "https://" + net.JoinHostPort(host, port),
+		tokenFile: filepath.Join(access, layout.TokenFile), log: log,
 		client: &http.Client{
 			Timeout: attemptTime,
 			// No proxy: the API server is in the cluster.
-			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}},
+			Transport: &http.Transport{
+				TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			},
 			// What is uploaded is for nobody else.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

@@ -103,7 +103,7 @@ func collect(shared *os.Root, u *layout.Upload) ([]*secret, *layout.Report, erro
 		maps.Copy(annotations, u.StateAnnotations)
 		all = append(all, newSecret(u.State[i], u.StateLabels, annotations, map[string][]byte{layout.ChunkKey: chunk}))
 	}
-	report.StateChunks, report.StateBytes = len(all), int64(len(packed))
+	report.StateChunks = len(all)
 	data := map[string][]byte{}
 	exports, err := readExports(shared, u.MaxExportBytes)
 	switch {

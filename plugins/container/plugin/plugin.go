@@ -34,6 +34,7 @@ func Serve(version string, opts ...Option) {
 		opt(&o)
 	}
 	defer tracing.Start(context.Background(), name, version)()
-	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(deployer.SettingsSchema),
-		sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema), sdk.ContextCredentials(), sdk.HostClusterAccess())
+	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type),
+		sdk.ConfigSchema(deployer.SettingsSchema), sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema),
+		sdk.ContextCredentials(), sdk.HostClusterAccess())
 }

@@ -139,15 +139,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestDefaultNamespace(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	e := w.of("a", ".data", "v1", "ConfigMap", "none")
-	e.FromResource.Namespace = ""
-	result, err := w.read(w.parse(e))
-	w.mustRead(result, err, nil, `export "a": ConfigMap default/none does not exist yet`)
-}
-
 // TestVersions: an object at hand does not stand for one in another version of its kind, which has another shape.
 func TestVersions(t *testing.T) {
 	t.Parallel()
@@ -170,6 +161,8 @@ func TestWaiting(t *testing.T) {
 	atHand := w.create(configMaps, "ConfigMap", "at-hand", nil)
 	other := w.create(configMaps, "ConfigMap", "other", nil)
 	w.targets["other"] = w.Client(plugintest.Config())
+	fallback := w.of("fallback", ".data", "v1", "ConfigMap", "none")
+	fallback.FromResource.Namespace = ""
 	values := w.parse(
 		w.of("a", ".data.foo", "v1", "ConfigMap", "at-hand"),
 		w.of("b.c", ".data.foo", "v1", "ConfigMap", "other"),
@@ -178,6 +171,7 @@ func TestWaiting(t *testing.T) {
 		w.of("here", ".metadata.name", "v1", "ConfigMap", "other"),
 		w.of("namespace", ".data", "v1", "Namespace", "none"),
 		at(w.of("there", ".data.foo", "v1", "ConfigMap", "none"), "other"),
+		fallback,
 	)
 	result, err := w.read(values, atHand)
 	w.mustRead(result, err, fields{"here": "other"},
@@ -186,12 +180,13 @@ func TestWaiting(t *testing.T) {
 		`export "b.d": ConfigMap NS/none does not exist yet`,
 		`export "b.e": Thing NS/none: the target does not serve this kind in example.org/v1 yet`,
 		`export "namespace": Namespace none does not exist yet`,
-		`export "there": ConfigMap NS/none on Target "other" does not exist yet`)
+		`export "there": ConfigMap NS/none on Target "other" does not exist yet`,
+		`export "fallback": ConfigMap default/none does not exist yet`)
 	var seen []string
 	for _, s := range result.Seen {
 		seen = append(seen, s.Key.Name)
 	}
-	if !slices.Equal(seen, []string{"other", "none", "none", "none"}) || result.Seen[0].ResourceVersion != other.GetResourceVersion() ||
+	if !slices.Equal(seen, []string{"other", "none", "none", "none", "none"}) || result.Seen[0].ResourceVersion != other.GetResourceVersion() ||
 		result.Seen[1].ResourceVersion != "" || result.Seen[2].Key.Namespace != "" || result.Seen[3].Client != w.targets["other"] {
 		t.Errorf("expected to watch what is waited for and not at hand, but found %v", result.Seen)
 	}

@@ -116,7 +116,7 @@ func New(given json.RawMessage) *Redactor {
 	var values any
 	// Values that cannot be read cannot be in any text either: nothing is rendered with them.
 	if len(given) > 0 && decoder.Decode(&values) == nil {
-		s.learnAll(values)
+		s.Learn(values)
 	}
 	return s
 }
@@ -130,17 +130,17 @@ func (s *Redactor) Publish(all ...string) {
 	}
 }
 
-// learnAll learns the values in a JSON value, and publishes the names of its fields.
-func (s *Redactor) learnAll(value any) {
+// Learn has the values in a JSON value hidden, and publishes the names of its fields.
+func (s *Redactor) Learn(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		s.Publish(slices.Collect(maps.Keys(value))...)
 		for _, v := range value {
-			s.learnAll(v)
+			s.Learn(v)
 		}
 	case []any:
 		for _, v := range value {
-			s.learnAll(v)
+			s.Learn(v)
 		}
 	case string:
 		s.learn(value)

@@ -168,22 +168,17 @@ func TestMapping(t *testing.T) {
 	}
 }
 
-func TestGroupThatIsDownIsNoUnknownKind(t *testing.T) {
+// TestFailedDiscovery: a kind of which the API server could tell nothing is not unknown, and others are known.
+func TestFailedDiscovery(t *testing.T) {
 	t.Parallel()
-	client := newTestClient(t, &apiServer{groups: map[string][]metav1.APIResource{"example.org/v1": {widget}, "down.org/v1": nil}})
-	if _, err := client.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err != nil {
+	down := newTestClient(t, &apiServer{groups: map[string][]metav1.APIResource{"example.org/v1": {widget}, "down.org/v1": nil}})
+	if _, err := down.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err != nil {
 		t.Errorf("expected other groups to be known, but found %v", err)
 	}
-	if _, err := client.Mapping(t.Context(), gvk("down.org", "v1", "Thing"), time.Now()); err == nil || meta.IsNoMatchError(err) {
-		t.Errorf("expected an error about the group, but found %v", err)
-	}
-}
-
-func TestRefusedDiscoveryIsNoUnknownKind(t *testing.T) {
-	t.Parallel()
-	client := newTestClient(t, &apiServer{refuses: true})
-	if _, err := client.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err == nil || meta.IsNoMatchError(err) {
-		t.Errorf("expected an error about discovery, but found %v", err)
+	for reason, client := range map[string]*Client{"its group is down": down, "it refuses": newTestClient(t, &apiServer{refuses: true})} {
+		if _, err := client.Mapping(t.Context(), gvk("down.org", "v1", "Thing"), time.Now()); err == nil || meta.IsNoMatchError(err) {
+			t.Errorf("%s: expected an error about discovery, but found %v", reason, err)
+		}
 	}
 }
 

@@ -148,26 +148,3 @@ func TestSharedAnswer(t *testing.T) {
 		t.Errorf("expected that nobody waits for the future, but found %d and %v", asked.Load(), err)
 	}
 }
-
-// TestTooManyRequests has the server ask for a pause, which client-go grants: the server limits.
-func TestTooManyRequests(t *testing.T) {
-	t.Parallel()
-	var times []time.Time
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		times = append(times, time.Now())
-		if len(times) == 1 {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		answerObject(w)
-	}))
-	err := get(t.Context(), mustGet(t, NewCache("test"), server.URL), "a")
-	server.Close()
-	if err != nil {
-		t.Fatalf("expected the request to be repeated, but found %v", err)
-	}
-	if len(times) != 2 || times[1].Sub(times[0]) < time.Second {
-		t.Errorf("expected another request after the pause that the server asked for, but found %v", times)
-	}
-}

@@ -35,7 +35,8 @@ func Pack(root *os.Root, dir string, maxBytes int64) ([]byte, error) {
 	}
 	// It was made to its end to tell how large it is.
 	if out.written > maxBytes {
-		return nil, refuse(dir, "has %d bytes when it is packed, but %d are allowed; keep less in it", out.written, maxBytes)
+		return nil, refuse(dir, "has %d bytes when it is packed, but %d are allowed; keep less in it",
+			out.written, maxBytes)
 	}
 	return out.kept.Bytes(), nil
 }
@@ -127,7 +128,7 @@ func Open(root *os.Root, name string) (*os.File, error) {
 	name = path.Clean(name)
 	for i, c := range name {
 		if c == '/' {
-			if _, err := expect(name[:i], fs.ModeDir, func() (fs.FileInfo, error) { return root.Lstat(name[:i]) }); err != nil {
+			if err := expectThere(root, name[:i], fs.ModeDir); err != nil {
 				return nil, err
 			}
 		}
@@ -139,7 +140,7 @@ func Open(root *os.Root, name string) (*os.File, error) {
 // open opens what is of a type. Others may put a pipe there meanwhile, for whose writer nobody waits, or a link, which
 // the root does not let lead out of it.
 func open(root *os.Root, name string, want fs.FileMode) (*os.File, fs.FileInfo, error) {
-	if _, err := expect(name, want, func() (fs.FileInfo, error) { return root.Lstat(name) }); err != nil {
+	if err := expectThere(root, name, want); err != nil {
 		return nil, nil, err
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -156,6 +157,12 @@ func open(root *os.Root, name string, want fs.FileMode) (*os.File, fs.FileInfo, 
 var typeNames = map[fs.FileMode]string{
 	0: "a regular file", fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a pipe",
 	fs.ModeSocket: "a socket", fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
+}
+
+// expectThere refuses what is there of another type, without opening it.
+func expectThere(root *os.Root, name string, want fs.FileMode) error {
+	_, err := expect(name, want, func() (fs.FileInfo, error) { return root.Lstat(name) })
+	return err
 }
 
 // expect refuses what is of another type.

@@ -57,7 +57,8 @@ func read(r io.Reader, entry func(header *tar.Header, content io.Reader) error) 
 		_, err = io.Copy(io.Discard, stream) // which checks the sum
 	}
 	if stream.N <= 0 {
-		return refusal(fmt.Sprintf("the archive unpacks to more than the %d bytes that are allowed", layout.MaxUnpackedBytes))
+		return refusal(fmt.Sprintf("the archive unpacks to more than the %d bytes that are allowed",
+			layout.MaxUnpackedBytes))
 	}
 	return broken(err)
 }
@@ -86,8 +87,9 @@ type unpacking struct {
 }
 
 var entryNames = map[byte]string{
-	tar.TypeSymlink: "a symbolic link", tar.TypeLink: "a hard link", tar.TypeChar: "a device", tar.TypeBlock: "a device",
-	tar.TypeFifo: "a pipe", tar.TypeReg: "a sparse file", tar.TypeGNUSparse: "a sparse file",
+	tar.TypeSymlink: "a symbolic link", tar.TypeLink: "a hard link", tar.TypeFifo: "a pipe",
+	tar.TypeChar: "a device", tar.TypeBlock: "a device",
+	tar.TypeReg: "a sparse file", tar.TypeGNUSparse: "a sparse file",
 }
 
 func (u *unpacking) entry(header *tar.Header, content io.Reader) error {

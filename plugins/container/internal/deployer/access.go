@@ -38,7 +38,8 @@ func (d *Deployer) namespace(access *sdk.HostCluster) (string, error) {
 		// It has no code: when the operator has granted the access, the job goes on.
 		return "", &sdk.Error{Reason: reasonNoHostCluster, Err: errors.New(
 			"this plugin has no access to the host cluster, on which Pods are run; " +
-				"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the HostConfiguration")}
+				"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the " +
+				"HostConfiguration")}
 	}
 	return cmp.Or(d.settings.Namespace, access.Namespace), nil
 }
@@ -72,11 +73,12 @@ var errElsewhere = errors.New("another cluster")
 
 func (j *podJob) elsewhere(place v1alpha1.Place) error {
 	return &sdk.Error{
-		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, Operation: stepStart, Reason: reasonElsewhere,
+		Codes:     []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
+		Operation: stepStart, Reason: reasonElsewhere,
 		Err: fmt.Errorf(
-			"the last run of the deploy item, or its state, is on %w than Target %q leads to now, in a namespace %s with the UID %s; "+
-				"let the Target lead there "+
-				"again, or delete the deploy item with the annotation %s, which leaves there what is there",
+			"the last run of the deploy item, or its state, is on %w than Target %q leads to now, "+
+				"in a namespace %s with the UID %s; let the Target lead there again, "+
+				"or delete the deploy item with the annotation %s, which leaves there what is there",
 			errElsewhere, j.request.Target.Name, place.Namespace, place.Cluster, forceCleanup),
 	}
 }
@@ -88,7 +90,8 @@ func (j *podJob) leftBehind(place v1alpha1.Place, err error) error {
 		return err
 	}
 	j.request.Warning(reasonLeftBehind, fmt.Sprintf(
-		"Target %q leads to another cluster than before; what the deploy item has in namespace %s there stays; remove what has the label %s=%s",
+		"Target %q leads to another cluster than before; what the deploy item has in namespace %s there stays; "+
+			"remove what has the label %s=%s",
 		j.request.Target.Name, place.Namespace, pod.ItemLabel, j.identity.UID))
 	return nil
 }
@@ -114,7 +117,8 @@ func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*pod.Clust
 	}
 	client, err := d.clusters.Get(access.Kubeconfig)
 	if err != nil {
-		return nil, &sdk.Error{Reason: reasonHostCluster, Err: fmt.Errorf("the access to the host cluster cannot be used: %w", err)}
+		err = fmt.Errorf("the access to the host cluster cannot be used: %w", err)
+		return nil, &sdk.Error{Reason: reasonHostCluster, Err: err}
 	}
 	return &pod.Cluster{Client: client, Namespace: cmp.Or(namespace, fallback)}, nil
 }

@@ -180,28 +180,6 @@ func TestRenewal(t *testing.T) {
 	w.discard(item, false)
 }
 
-// TestEvicted: Kubernetes gives a Pod up, and the job says so.
-func TestEvicted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item("hang")
-	plugintest.NewJob(item)
-	w.Do(plugintest.Reconcile, item)
-	w.awaitRun(1)
-	w.eventually("main to run", func() bool { return w.pods()[0].Status.Phase == corev1.PodRunning })
-	pod := w.pods()[0]
-	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
-	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}
-	if _, err := w.client.CoreV1().Pods(w.Namespace).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	result := w.Finish(plugintest.Reconcile, item)
-	if result.Failed == nil || result.Failed.Errors[0].Reason != "Evicted" || !strings.Contains(result.Failed.Error(), "low on resource: memory") {
-		t.Errorf("found %s", result)
-	}
-	w.mustHave("Secret result")
-}
-
 // TestNotGranted: the job waits for the operator, and goes on then.
 func TestNotGranted(t *testing.T) {
 	t.Parallel()
@@ -304,24 +282,6 @@ func (w *world) create(secret *corev1.Secret) {
 	w.Helper()
 	if _, err := w.client.CoreV1().Secrets(w.Namespace).Create(w.Context(), secret, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
-	}
-}
-
-// TestStateLost: an image that keeps books is not run without them.
-func TestStateLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item("count")
-	w.succeed(item)
-	name := w.status(item).Run.Name + "-state-0"
-	if err := w.client.CoreV1().Secrets(w.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if found := w.failing(item); !strings.Contains(found, name) || !strings.Contains(found, "restore it") {
-		t.Errorf("found %s", found)
-	}
-	if runs := w.node.ranIn(); len(runs) != 1 {
-		t.Errorf("expected one run, but found %s", describe(runs))
 	}
 }
 

@@ -134,7 +134,8 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 			problems = append(problems, field.Required(path.Child("namespace"), ""))
 		}
 	}
-	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
+	schedule := field.NewPath("continuousReconcile")
+	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, schedule)...)
 	return c, append(problems, checkPlace(document, s)...)
 }
 
@@ -166,10 +167,12 @@ func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.Err
 	if t := document.RunOnTarget; t != nil {
 		path := field.NewPath("runOnTarget", "namespace")
 		if wrong := validation.IsDNS1123Label(t.Namespace); len(wrong) > 0 {
-			problems = append(problems, field.Invalid(path, t.Namespace, "expected the name of a namespace: "+strings.Join(wrong, "; ")))
+			problems = append(problems,
+				field.Invalid(path, t.Namespace, "expected the name of a namespace: "+strings.Join(wrong, "; ")))
 		}
 		if account := document.ServiceAccountName; account != "" && len(validation.IsDNS1123Subdomain(account)) > 0 {
-			problems = append(problems, field.Invalid(field.NewPath("serviceAccountName"), account, "expected the name of a ServiceAccount"))
+			problems = append(problems,
+				field.Invalid(field.NewPath("serviceAccountName"), account, "expected the name of a ServiceAccount"))
 		}
 		return problems
 	}
@@ -179,7 +182,8 @@ func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.Err
 		if len(s.ServiceAccounts) > 0 {
 			allowed = fmt.Sprintf("the operator allows %s", strings.Join(s.ServiceAccounts, ", "))
 		}
-		problems = append(problems, field.Invalid(path, account, allowed+" (serviceAccounts in the configuration of the plugin)"))
+		problems = append(problems,
+			field.Invalid(path, account, allowed+" (serviceAccounts in the configuration of the plugin)"))
 	}
 	return problems
 }
@@ -196,7 +200,8 @@ func checkQuantities(item *landscaper.DeployItem) []sdk.Problem {
 	}
 	// By exact names, as the decoder has it.
 	var document, resources map[string]json.RawMessage
-	if json.Unmarshal(item.Spec.Config.Raw, &document) != nil || json.Unmarshal(document["resources"], &resources) != nil {
+	if json.Unmarshal(item.Spec.Config.Raw, &document) != nil ||
+		json.Unmarshal(document["resources"], &resources) != nil {
 		return nil
 	}
 	var problems []sdk.Problem
@@ -213,7 +218,8 @@ func checkQuantities(item *landscaper.DeployItem) []sdk.Problem {
 			}
 			if text != "null" && !quantities.MatchString(text) {
 				problems = append(problems, sdk.Problem{
-					Field: fmt.Sprintf("resources.%s.%s", list, name), Message: "expected an amount such as 500m or 512Mi, without an exponent",
+					Field:   fmt.Sprintf("resources.%s.%s", list, name),
+					Message: "expected an amount such as 500m or 512Mi, without an exponent",
 				})
 			}
 		}

@@ -27,7 +27,8 @@ func readFiles(raw json.RawMessage) (map[string][]byte, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		converted, err := boundedyaml.ToJSON([]byte(text))
 		if err != nil {
-			return nil, fmt.Errorf("expected a file system as an object, or as a text with one in YAML; the text cannot be read: %w", err)
+			return nil, fmt.Errorf("expected a file system as an object, or as a text with one in YAML; "+
+				"the text cannot be read: %w", err)
 		}
 		raw = converted
 	}

@@ -18,7 +18,8 @@ import (
 // redactor returns what hides, in what the container says, what it was given: what the deploy item says now, and, once
 // it has said something, what it said when the Pod was created, which is in the run's input.
 func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
-	var known given
+	hidden := redact.New(nil)
+	known := given{learn: hidden.Learn, publish: hidden.Publish}
 	known.addDocument(string(c.ImportValues), 0)
 	if t := j.request.Target; t != nil {
 		known.addText(string(t.Content), 0)
@@ -36,10 +37,6 @@ func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *co
 			known.addText(string(file), 0)
 		}
 	}
-	hidden, err := known.hide()
-	if err != nil {
-		return nil, err
-	}
 	hidden.Publish(j.identity.Namespace, j.identity.Name, c.Image)
 	return hidden, nil
 }
@@ -48,33 +45,28 @@ func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *co
 // Target.
 const maxTexts = 5
 
-// given is what a container was given: texts, and the values in them if they are JSON or YAML, each once. The names of
-// their fields are kept apart, since they are told although they are values, too.
+// given takes apart what a container was given: texts, and the values in them if they are JSON or YAML. The names of
+// their fields are told although they are values, too.
 type given struct {
-	values []any
-	names  map[string]any
-}
-
-// hide returns what hides all that was added.
-func (g *given) hide() (*redact.Redactor, error) {
-	document, err := json.Marshal([]any{g.names, g.values})
-	if err != nil {
-		return nil, fmt.Errorf("collect what is not to be told: %w", err)
-	}
-	return redact.New(document), nil
+	// learn has a text or a json.Number hidden, and publish has texts told.
+	learn   func(value any)
+	publish func(names ...string)
 }
 
 // addText adds a text, and what stands in it. depth is how many texts it is in itself.
-func (g *given) addText(text string, depth int) {
-	g.values = append(g.values, text)
+func (g given) addText(text string, depth int) {
+	g.addWhole(text)
 	if depth <= maxTexts {
 		g.addDocument(text, depth)
 	}
 }
 
+// addWhole adds a text as it comes in messages, in which each byte that is no text is replaced.
+func (g given) addWhole(text string) { g.learn(string([]rune(text))) }
+
 // addDocument adds what stands in a text, and nothing if it is neither JSON nor YAML. Aliases are not replaced: what
 // they stand for is added where it stands, so that nothing grows.
-func (g *given) addDocument(text string, depth int) {
+func (g given) addDocument(text string, depth int) {
 	if json.Valid([]byte(text)) { // of which some is no YAML for the library
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.UseNumber()
@@ -91,11 +83,11 @@ func (g *given) addDocument(text string, depth int) {
 
 // addValue adds a value of JSON, and what stands in it if it is a text: a kubeconfig in the content of a Target is a
 // text in a document.
-func (g *given) addValue(value any, depth int) {
+func (g given) addValue(value any, depth int) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, v := range value {
-			g.addName(name)
+			g.publish(name)
 			g.addValue(v, depth)
 		}
 	case []any:
@@ -108,26 +100,19 @@ func (g *given) addValue(value any, depth int) {
 			g.addText(value, depth+1)
 			return
 		}
-		g.values = append(g.values, value)
+		g.addWhole(value)
 	case json.Number:
-		g.values = append(g.values, value)
+		g.learn(value)
 	}
-}
-
-func (g *given) addName(name string) {
-	if g.names == nil {
-		g.names = map[string]any{}
-	}
-	g.names[name] = nil
 }
 
 // addNode is addValue for YAML.
-func (g *given) addNode(node *yaml.Node, depth int) {
+func (g given) addNode(node *yaml.Node, depth int) {
 	switch node.Kind {
 	case yaml.MappingNode:
 		for i, child := range node.Content {
 			if isName := i%2 == 0 && child.Kind == yaml.ScalarNode; isName {
-				g.addName(child.Value)
+				g.publish(child.Value)
 			} else {
 				g.addNode(child, depth)
 			}
@@ -142,7 +127,7 @@ func (g *given) addNode(node *yaml.Node, depth int) {
 }
 
 // addScalar adds a text, or a number both as it is written and as it is meant.
-func (g *given) addScalar(node *yaml.Node, depth int) {
+func (g given) addScalar(node *yaml.Node, depth int) {
 	var value any
 	if node.Decode(&value) != nil {
 		value = node.Value
@@ -155,7 +140,7 @@ func (g *given) addScalar(node *yaml.Node, depth int) {
 		meant, _ := json.Marshal(value) //nolint:errchkjson // what is infinite has no digits
 		for _, number := range [][]byte{[]byte(node.Value), meant} {
 			if json.Valid(number) {
-				g.values = append(g.values, json.RawMessage(number))
+				g.learn(json.Number(number))
 			}
 		}
 	default: // a time

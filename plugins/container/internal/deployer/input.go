@@ -100,8 +100,9 @@ func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, err
 func checkNames(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !fs.ValidPath(name) || name == "." {
-			return sdk.ConfigurationError(reasonInput, "spec.config: blueprint.ref: the resolver has found a file %.200q, "+
-				"which is no path below the blueprint, such as %q; correct the blueprint, or the resolver", name, "charts/shop.tgz")
+			return sdk.ConfigurationError(reasonInput, "spec.config: blueprint.ref: "+
+				"the resolver has found a file %.200q, which is no path below the blueprint, such as %q; "+
+				"correct the blueprint, or the resolver", name, "charts/shop.tgz")
 		}
 	}
 	return nil
@@ -114,7 +115,8 @@ func targetFile(namespace string, t *sdk.Target) ([]byte, error) {
 		Content string            `json:"content"`
 	}{Content: string(t.Content)}
 	file.Target.APIVersion, file.Target.Kind = landscaper.GroupVersion.String(), "Target"
-	file.Target.Namespace, file.Target.Name, file.Target.Labels, file.Target.Annotations = namespace, t.Name, t.Labels, t.Annotations
+	file.Target.Namespace, file.Target.Name = namespace, t.Name
+	file.Target.Labels, file.Target.Annotations = t.Labels, t.Annotations
 	file.Target.Spec.Type = t.Type
 	document, err := json.Marshal(file)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
-	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -132,7 +131,8 @@ func (j *podJob) run(ctx context.Context, c *config) (*sdk.Response, error) {
 func (j *podJob) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) {
 	p, err := at.Pod(ctx, j.status.Run.Name)
 	if err == nil && p != nil && p.Labels[pod.ItemLabel] != string(j.identity.UID) {
-		p, err = nil, fmt.Errorf("there is a Pod %s/%s that belongs to somebody else; delete or rename it", p.Namespace, p.Name)
+		p, err = nil, fmt.Errorf("there is a Pod %s/%s that belongs to somebody else; delete or rename it",
+			p.Namespace, p.Name)
 	}
 	return p, j.explain(j.status.Run.Place, stepRun, err)
 }
@@ -154,11 +154,14 @@ func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *core
 	if progress.Over {
 		j.keepState(result)
 		j.result = result
-		return nil, j.note(ctx, outcomeOf(progress.Failure, result, hidden))
+		if failure := reported(progress.Failure, result, hidden); failure != nil {
+			return nil, j.note(ctx, v1alpha1.OutcomeFailed, failure)
+		}
+		return nil, j.note(ctx, v1alpha1.OutcomeSucceeded, &pod.Failure{})
 	}
 	if progress.GiveUp != nil {
-		o := outcomeOf(progress.GiveUp, result, hidden)
-		r.Reason, r.Message, r.Codes = o.Reason, o.Message, o.Codes
+		failure := reported(progress.GiveUp, result, hidden)
+		r.Reason, r.Message, r.Codes = failure.Reason, failure.Message, failure.Codes
 	}
 	if err := j.attend(ctx, at, p); err != nil {
 		return j.end(), err
@@ -170,8 +173,8 @@ func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *core
 func (j *podJob) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
 	facts := pod.Facts{
-		Pod: p, Report: result.Report, Patience: j.deployer.settings.patience, TimedOut: r.TimedOut, GivenUp: givenUp(r),
-		Now: j.now(),
+		Pod: p, Report: result.Report, Patience: j.deployer.settings.patience,
+		TimedOut: r.TimedOut, GivenUp: givenUp(r), Now: j.now(),
 	}
 	if r.HinderedSince != nil {
 		facts.HinderedSince = r.HinderedSince.Time
@@ -247,12 +250,14 @@ func (j *podJob) noteGone(ctx context.Context, at *pod.Cluster) error {
 	if failure == nil {
 		failure = pod.Gone(r.Namespace, r.Name)
 	}
-	return j.note(ctx, outcomeOf(failure, result, redact.New(nil)))
+	return j.note(ctx, v1alpha1.OutcomeFailed, failure)
 }
 
 // wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for
 // never.
-func (j *podJob) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time) *sdk.Response {
+func (j *podJob) wait(
+	at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time,
+) *sdk.Response {
 	j.deployer.watches.Follow(j.name(), at.Follow(p, result))
 	after := pollAfter
 	for _, due := range []time.Time{checkAgain, j.renewAt(), pod.TimeIsUp(p)} {
@@ -268,11 +273,12 @@ func (j *podJob) wait(at *pod.Cluster, p *corev1.Pod, result *pod.Result, what s
 // save saves the status now, and not only with the response.
 func (j *podJob) save(ctx context.Context) error { return j.request.SaveProviderStatus(ctx, j.status) }
 
-// note saves the outcome of the run that was noted last. Nothing of the run may be removed before.
-func (j *podJob) note(ctx context.Context, o outcome) error {
+// note saves the outcome of the run that was noted last, with why it has not succeeded. Nothing of the run may be
+// removed before.
+func (j *podJob) note(ctx context.Context, outcome v1alpha1.Outcome, why *pod.Failure) error {
 	r := j.status.Run
-	r.Outcome, r.Reason, r.Message, r.Codes = o.Outcome, o.Reason, o.Message, o.Codes
-	if o.Outcome == v1alpha1.OutcomeSucceeded && j.status.PodStatus != nil {
+	r.Outcome, r.Reason, r.Message, r.Codes = outcome, why.Reason, why.Message, why.Codes
+	if outcome == v1alpha1.OutcomeSucceeded && j.status.PodStatus != nil {
 		j.status.PodStatus.LastSuccessfulJobID = r.JobID
 	}
 	return j.save(ctx)
@@ -318,7 +324,11 @@ func (j *podJob) stopLast(ctx context.Context) (*sdk.Response, error) {
 			return j.wait(at, p, result, what, pod.LostAt(p)), nil
 		}
 		j.keepState(result)
-		if err := j.note(ctx, aborted()); err != nil {
+		why := &pod.Failure{
+			Reason: reasonAborted, Message: "the Pod was stopped, because its job was ended",
+			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},
+		}
+		if err := j.note(ctx, v1alpha1.OutcomeAborted, why); err != nil {
 			return nil, err
 		}
 	}

@@ -243,7 +243,8 @@ func (w *world) setPodStatus(change func(*corev1.PodStatus)) {
 	})
 }
 
-// TestStateOfOthers: a status that names Secrets which are not this item's state gives them to nobody's image.
+// TestStateOfOthers: a status that names Secrets which are not this item's state gives them to nobody's image, and an
+// image that keeps books is not run without all of them.
 func TestStateOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -253,13 +254,14 @@ func TestStateOfOthers(t *testing.T) {
 	other, item := w.item("count"), w.item("count")
 	w.succeed(other)
 	w.succeed(item)
-	of := w.status(other).Run.Name
+	of, own := w.status(other).Run.Name, w.status(item).Run.Name
 	for reason, c := range map[string]struct {
 		state v1alpha1.State
 		want  string
 	}{
 		"any Secret":                {v1alpha1.State{Secrets: []string{"others"}}, "others"},
 		"the state of another item": {v1alpha1.State{ID: of, Chunks: 1}, of + "-state-0"},
+		"a state that is not whole": {v1alpha1.State{ID: own, Chunks: 2}, own + "-state-1"},
 	} {
 		stray := item.DeepCopy()
 		c.state.Namespace = w.Namespace

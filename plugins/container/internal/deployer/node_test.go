@@ -215,7 +215,7 @@ func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
 	if err := n.apply(ctx, upload.State[0], upload.StateLabels, annotations, map[string][]byte{layout.ChunkKey: []byte(text)}); err != nil {
 		return err
 	}
-	report, err := json.Marshal(layout.Report{Exported: true, StateChunks: 1, StateBytes: int64(len(text))})
+	report, err := json.Marshal(layout.Report{Exported: true, StateChunks: 1})
 	if err != nil {
 		return err
 	}

@@ -83,8 +83,9 @@ func serves(server, registry string) bool {
 	if registry == dockerHub {
 		return host == dockerHub || strings.HasSuffix(host, "."+dockerHub)
 	}
-	return host == registry || slices.EqualFunc(strings.Split(host, "."), strings.Split(registry, "."), func(pattern, part string) bool {
+	matches := func(pattern, part string) bool {
 		ok, err := path.Match(pattern, part)
 		return err == nil && ok
-	})
+	}
+	return host == registry || slices.EqualFunc(strings.Split(host, "."), strings.Split(registry, "."), matches)
 }

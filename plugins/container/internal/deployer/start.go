@@ -46,7 +46,8 @@ func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 	}
 	if j.deployer.settings.InitContainer.Image == "" {
 		return j.end(), &sdk.Error{Operation: stepStart, Reason: reasonNoHelper, Err: errors.New(
-			"this plugin has no image for the containers init and wait; the operator sets initContainer.image in its configuration")}
+			"this plugin has no image for the containers init and wait; " +
+				"the operator sets initContainer.image in its configuration")}
 	}
 	j.request.Progress(stepStart, "creating the Pod")
 	restored, err := j.restored(ctx, at)
@@ -95,8 +96,8 @@ func (j *podJob) startFailed(ctx context.Context, err error) (*sdk.Response, err
 	if !ok || len(final.Codes) == 0 {
 		return j.end(), err
 	}
-	o := outcome{Outcome: v1alpha1.OutcomeFailed, Reason: final.Reason, Message: final.Error(), Codes: final.Codes}
-	if err := j.note(ctx, o); err != nil {
+	failure := &pod.Failure{Reason: final.Reason, Message: final.Error(), Codes: final.Codes}
+	if err := j.note(ctx, v1alpha1.OutcomeFailed, failure); err != nil {
 		return nil, err
 	}
 	return j.conclude(ctx)
@@ -128,12 +129,16 @@ func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error 
 	j.status.Run = &v1alpha1.Run{
 		Place: j.place, Name: name, JobID: j.identity.JobID, Operation: j.identity.Operation, Restored: restored,
 	}
-	j.status.PodStatus = &v1alpha1.PodStatus{PodName: name, LastRun: new(metav1.NewTime(j.now())), LastSuccessfulJobID: succeeded}
+	j.status.PodStatus = &v1alpha1.PodStatus{
+		PodName: name, LastRun: new(metav1.NewTime(j.now())), LastSuccessfulJobID: succeeded,
+	}
 	return j.save(ctx)
 }
 
 // prepare returns the Secrets that the Pod needs, beside those for its uploads, and what the Pod is made of.
-func (j *podJob) prepare(ctx context.Context, c *config, restored *v1alpha1.State) ([]pod.Object, *pod.Template, error) {
+func (j *podJob) prepare(
+	ctx context.Context, c *config, restored *v1alpha1.State,
+) ([]pod.Object, *pod.Template, error) {
 	files, err := j.input(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +151,8 @@ func (j *podJob) prepare(ctx context.Context, c *config, restored *v1alpha1.Stat
 	t := &pod.Template{
 		Image: c.Image, Command: c.Command, Args: c.Args, Resources: c.resources,
 		NodeSelector: c.NodeSelector, Tolerations: c.Tolerations, ServiceAccountName: c.ServiceAccountName,
-		Inputs: len(secrets), Deadline: j.podDeadline(ctx), Init: s.InitContainer, Wait: s.WaitContainer, Overlay: s.PodTemplate,
+		Inputs: len(secrets), Deadline: j.podDeadline(ctx),
+		Init: s.InitContainer, Wait: s.WaitContainer, Overlay: s.PodTemplate,
 	}
 	state, copied, err := j.oldState(ctx, restored)
 	if err != nil {
@@ -207,7 +213,8 @@ func (j *podJob) oldState(ctx context.Context, state *v1alpha1.State) (names []s
 	missing, err := at.MissingSecrets(ctx, names, j.identity.SecretsOf(state))
 	if err == nil && len(missing) > 0 {
 		return nil, nil, stateLost("the state of the last run is not complete: in namespace %s there is no Secret %s "+
-			"with the labels of the state; restore it and start another job, or create the deploy item anew", state.Namespace, strings.Join(missing, ", "))
+			"with the labels of the state; restore it and start another job, or create the deploy item anew",
+			state.Namespace, strings.Join(missing, ", "))
 	}
 	if err != nil || state.Place == j.place {
 		return names, nil, j.explain(state.Place, stepStart, err)

@@ -86,37 +86,23 @@ func lastLines(text string) string {
 	return text
 }
 
-// outcome is how a run has ended, as its status has it.
-type outcome struct {
-	v1alpha1.Outcome
-
-	Reason, Message string
-	Codes           []landscaper.ErrorCode
-}
-
-// outcomeOf is the outcome of a run that is over. failure is why it has failed, nil if it has not.
-func outcomeOf(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor) outcome {
+// reported is a failure as users are told of it; nil for none. A run that has succeeded fails over its exports if they
+// cannot be read.
+func reported(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor) *pod.Failure {
 	if failure == nil {
 		if _, err := readExports(result.Exports); err != nil {
-			return outcome{
-				Outcome: v1alpha1.OutcomeFailed, Reason: reasonExports, Message: err.Error(),
+			return &pod.Failure{
+				Reason: reasonExports, Message: err.Error(),
 				Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
 			}
 		}
-		return outcome{Outcome: v1alpha1.OutcomeSucceeded}
+		return nil
 	}
 	message := hidden.Hide(failure.Message)
 	if words := lastLines(hidden.HideCut(failure.LastWords)); words != "" {
 		message += "; it has said last:\n" + words
 	}
-	return outcome{Outcome: v1alpha1.OutcomeFailed, Reason: failure.Reason, Message: message, Codes: failure.Codes}
-}
-
-func aborted() outcome {
-	return outcome{
-		Outcome: v1alpha1.OutcomeAborted, Reason: reasonAborted, Message: "the Pod was stopped, because its job was ended",
-		Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},
-	}
+	return &pod.Failure{Reason: failure.Reason, Message: message, Codes: failure.Codes}
 }
 
 // errExports does not quote what was found, which may be secret; nor do the errors about YAML that are added to it.
@@ -154,5 +140,6 @@ func withWayOut(err error) error {
 		return err
 	}
 	return &sdk.Error{Codes: known.Codes, Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
-		"%w\nTo delete the deploy item without running its image, annotate it with %s: %q and start another job", err, forceCleanup, "true")}
+		"%w\nTo delete the deploy item without running its image, annotate it with %s: %q and start another job",
+		err, forceCleanup, "true")}
 }

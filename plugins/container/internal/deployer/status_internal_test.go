@@ -74,6 +74,17 @@ func TestContainerStatus(t *testing.T) {
 				},
 			},
 		},
+		"cut": {
+			reason: "the kubelet keeps the last bytes, so that a message may begin within a secret",
+			state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 3, Reason: "Error", Message: password[len("correct-"):] + " is wrong",
+			}},
+			want: v1alpha1.ContainerStatus{
+				Reason: "Error", Message: "*** is wrong", ExitCode: &failed, State: &corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "*** is wrong"},
+				},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,43 +122,43 @@ func TestPodStatus(t *testing.T) {
 	}
 }
 
-func TestOutcomeOf(t *testing.T) {
+func TestReported(t *testing.T) {
 	t.Parallel()
 	codes := []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	for name, c := range map[string]struct {
 		reason  string
 		failure *pod.Failure
 		exports string
-		want    outcome
+		want    *pod.Failure
 	}{
-		"succeeded":    {reason: "exports are not needed", want: outcome{Outcome: v1alpha1.OutcomeSucceeded}},
-		"with exports": {reason: "they can be read", exports: `{"a": 1}`, want: outcome{Outcome: v1alpha1.OutcomeSucceeded}},
-		"with no exports": {reason: "somebody has to correct the image", exports: `["` + password + `"]`, want: outcome{
-			Outcome: v1alpha1.OutcomeFailed, Reason: "ExportsInvalid", Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
+		"succeeded":    {reason: "exports are not needed"},
+		"with exports": {reason: "they can be read", exports: `{"a": 1}`},
+		"with no exports": {reason: "somebody has to correct the image", exports: `["` + password + `"]`, want: &pod.Failure{
+			Reason: "ExportsInvalid", Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
 			Message: "the file that EXPORTS_PATH names holds no object: expected one as JSON or YAML, with the names of exports as fields",
 		}},
 		"failed": {
 			reason: "the exports of a Pod that has failed do not count", exports: "[]", failure: &pod.Failure{Reason: "PodFailed", Message: "no " + password, Codes: codes},
-			want: outcome{Outcome: v1alpha1.OutcomeFailed, Reason: "PodFailed", Message: "no ***", Codes: codes},
+			want: &pod.Failure{Reason: "PodFailed", Message: "no ***", Codes: codes},
 		},
 		"with last words": {
 			reason: "the end of them is told, without what is secret",
 			failure: &pod.Failure{
 				Reason: "ContainerFailed", Message: "exit code 1", Codes: codes, LastWords: strings.Repeat("line\n", 20) + "password: " + password,
 			},
-			want: outcome{
-				Outcome: v1alpha1.OutcomeFailed, Reason: "ContainerFailed", Codes: codes,
+			want: &pod.Failure{
+				Reason: "ContainerFailed", Codes: codes,
 				Message: "exit code 1; it has said last:\n" + strings.Repeat("line\n", 9) + "password: ***",
 			},
 		},
 		"with nothing to say": {
 			reason: "no heading without a text", failure: &pod.Failure{Reason: "ContainerFailed", Message: "exit code 1", LastWords: " \n"},
-			want: outcome{Outcome: v1alpha1.OutcomeFailed, Reason: "ContainerFailed", Message: "exit code 1"},
+			want: &pod.Failure{Reason: "ContainerFailed", Message: "exit code 1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := outcomeOf(c.failure, &pod.Result{Exports: []byte(c.exports)}, hiding())
+			found := reported(c.failure, &pod.Result{Exports: []byte(c.exports)}, hiding())
 			if diff := cmp.Diff(c.want, found); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}

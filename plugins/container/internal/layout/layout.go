@@ -127,8 +127,6 @@ type Report struct {
 	Exported bool `json:"exported"`
 	// StateChunks is how many of the Secrets for the state are in use; 0 if there is no file in the state.
 	StateChunks int `json:"stateChunks"`
-	// StateBytes is the size of the archive, over all chunks.
-	StateBytes int64 `json:"stateBytes"`
 	// Errors are what could not be uploaded and why, for the user; none if all is well. The state of before is to be
 	// kept if StateFailed.
 	Errors      []string `json:"errors,omitempty"`

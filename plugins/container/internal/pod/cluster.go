@@ -80,9 +80,11 @@ func (c *Cluster) Token(
 ) (token string, ends time.Time, err error) {
 	seconds := max(int64(lifetime/time.Second), 600) // the least that the API server takes
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	answer, err := c.Client.Core().ServiceAccounts(c.Namespace).CreateToken(ctx, serviceAccount, request, metav1.CreateOptions{})
+	accounts := c.Client.Core().ServiceAccounts(c.Namespace)
+	answer, err := accounts.CreateToken(ctx, serviceAccount, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("request a token for ServiceAccount %s/%s: %w", c.Namespace, serviceAccount, err)
+		return "", time.Time{},
+			fmt.Errorf("request a token for ServiceAccount %s/%s: %w", c.Namespace, serviceAccount, err)
 	}
 	return answer.Status.Token, answer.Status.ExpirationTimestamp.Time, nil
 }

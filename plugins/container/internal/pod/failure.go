@@ -66,7 +66,8 @@ func (f *Facts) failure() *Failure {
 	case succeeded && f.Report != nil && len(f.Report.Errors) == 0:
 		return nil
 	case succeeded && f.Report != nil:
-		return configurationProblem(ReasonRefused, "container %s of %s has succeeded, but what it has left behind cannot be kept: %s",
+		return configurationProblem(ReasonRefused,
+			"container %s of %s has succeeded, but what it has left behind cannot be kept: %s",
 			layout.MainContainer, name, strings.Join(f.Report.Errors, "; "))
 	case f.GivenUp != nil:
 		return f.GivenUp
@@ -75,9 +76,11 @@ func (f *Facts) failure() *Failure {
 	case succeeded:
 		return resultLost(p)
 	case p.Status.Reason != "":
-		return final(p, p.Status.Reason, "%s was given up by Kubernetes: %s", name, cmp.Or(p.Status.Message, p.Status.Reason))
+		return final(p, p.Status.Reason, "%s was given up by Kubernetes: %s", name,
+			cmp.Or(p.Status.Message, p.Status.Reason))
 	case p.DeletionTimestamp != nil:
-		return final(p, ReasonDeleted, "%s was deleted while it ran%s; start a new job to run it again", name, disruption(p))
+		return final(p, ReasonDeleted, "%s was deleted while it ran%s; start a new job to run it again", name,
+			disruption(p))
 	case main != nil && main.Reason == startError:
 		return notStarted(p, layout.MainContainer, main)
 	case main != nil:
@@ -85,9 +88,11 @@ func (f *Facts) failure() *Failure {
 	case initial != nil && initial.Reason == startError:
 		return notStarted(p, layout.InitContainer, initial)
 	case initial != nil && initial.ExitCode != 0:
-		return final(p, ReasonInitFailed, "container %s of %s has failed: %s", layout.InitContainer, name, endOf(initial))
+		return final(p, ReasonInitFailed, "container %s of %s has failed: %s", layout.InitContainer, name,
+			endOf(initial))
 	default:
-		return final(p, ReasonPodFailed, "%s has failed: %s", name, cmp.Or(p.Status.Message, "Kubernetes does not say why"))
+		return final(p, ReasonPodFailed, "%s has failed: %s", name,
+			cmp.Or(p.Status.Message, "Kubernetes does not say why"))
 	}
 }
 
@@ -112,8 +117,8 @@ func deadlineExceeded(p *corev1.Pod) *Failure {
 		if c.Image != "" {
 			container += fmt.Sprintf(", whose image is %q,", c.Image)
 		}
-		message = fmt.Sprintf("%s was stopped, because container %s has not started within the timeout of the deploy item",
-			nameOf(p), container)
+		message = fmt.Sprintf("%s was stopped, because container %s has not started "+
+			"within the timeout of the deploy item", nameOf(p), container)
 		if why := hindrance(p); why != "" {
 			message += "; it has waited for " + why
 		}
@@ -146,7 +151,8 @@ func containerFailed(p *corev1.Pod, main *corev1.ContainerStateTerminated) *Fail
 	// Kubernetes does not always see that it was memory.
 	if main.Reason == "OOMKilled" || main.ExitCode == killed {
 		return final(p, ReasonOutOfMemory, "container %s of %s was killed (exit code %d, %s), "+
-			"by all accounts because it has taken more memory than it may; give it more in resources.limits.memory", layout.MainContainer, nameOf(p), main.ExitCode, reason)
+			"by all accounts because it has taken more memory than it may; give it more in resources.limits.memory",
+			layout.MainContainer, nameOf(p), main.ExitCode, reason)
 	}
 	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)",
 		layout.MainContainer, nameOf(p), main.ExitCode, reason)
@@ -158,7 +164,8 @@ func resultLost(p *corev1.Pod) *Failure {
 	if wait := statusOf(p, layout.WaitContainer).State.Terminated; wait != nil && wait.ExitCode != 0 {
 		why = endOf(wait)
 	}
-	failure := final(p, ReasonResultLost, "container %s of %s has succeeded, but container %s has not uploaded exports and state: %s",
+	failure := final(p, ReasonResultLost,
+		"container %s of %s has succeeded, but container %s has not uploaded exports and state: %s",
 		layout.MainContainer, nameOf(p), layout.WaitContainer, why)
 	failure.LastWords = ""
 	return failure
@@ -166,7 +173,8 @@ func resultLost(p *corev1.Pod) *Failure {
 
 // endOf is what a container of Pergola's own says at its end.
 func endOf(t *corev1.ContainerStateTerminated) string {
-	return cmp.Or(strings.TrimSpace(t.Message), fmt.Sprintf("exit code %d (%s)", t.ExitCode, cmp.Or(t.Reason, "no reason")))
+	code := fmt.Sprintf("exit code %d (%s)", t.ExitCode, cmp.Or(t.Reason, "no reason"))
+	return cmp.Or(strings.TrimSpace(t.Message), code)
 }
 
 // LastWords are what main of a Pod has said at its end; empty if it has not ended, or not run.
@@ -204,7 +212,8 @@ func final(p *corev1.Pod, reason, format string, args ...any) *Failure {
 
 func configurationProblem(reason, format string, args ...any) *Failure {
 	return &Failure{
-		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
+		Reason: reason, Message: fmt.Sprintf(format, args...),
+		Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
 	}
 }
 

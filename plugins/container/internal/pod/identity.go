@@ -62,10 +62,8 @@ const (
 	UpstreamItemNamespace   = upstreamItem + "namespace"
 	UpstreamItemGeneration  = upstreamItem + "generation"
 	StateIDAnnotation       = upstream + "uuid"
-	StateNumberAnnotation   = upstream + "num"
 	ForceCleanupAnnotation  = upstream + "force-cleanup"
 	Finalizer               = upstream + "finalizer"
-	stateChunksAnnotation   = "container.pergola.dev/chunks"
 	hashLength              = 10
 	maxName                 = 63 // it is also the host name of the Pod
 	maxReadable             = maxName - hashLength - 1

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
@@ -86,7 +87,8 @@ func (c *Cluster) list(
 func (c *Cluster) remove(ctx context.Context, selector Selector, kinds ...schema.GroupVersionResource) error {
 	for _, kind := range kinds {
 		objects := c.Client.Metadata(target.Mapping{Resource: kind, Namespaced: true}, c.Namespace)
-		err := objects.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: string(selector)})
+		selected := metav1.ListOptions{LabelSelector: string(selector)}
+		err := objects.DeleteCollection(ctx, metav1.DeleteOptions{}, selected)
 		if err != nil {
 			return fmt.Errorf("delete %s in namespace %s: %w", kind.Resource, c.Namespace, err)
 		}
@@ -123,10 +125,11 @@ func newestState(all []metav1.PartialObjectMetadata) ([]string, error) {
 		if o.Annotations[StateIDAnnotation] != id {
 			continue
 		}
-		number, err := strconv.Atoi(o.Annotations[StateNumberAnnotation])
+		number, err := strconv.Atoi(o.Annotations[layout.NumberAnnotation])
 		if err != nil || chunks[number] != "" {
-			return nil, fmt.Errorf("%w: Secret %s/%s has the number %q in the annotation %s, expected one of its own from 0",
-				ErrStateIncomplete, o.Namespace, o.Name, o.Annotations[StateNumberAnnotation], StateNumberAnnotation)
+			return nil, fmt.Errorf("%w: Secret %s/%s has the number %q in the annotation %s, "+
+				"expected one of its own from 0", ErrStateIncomplete, o.Namespace, o.Name,
+				o.Annotations[layout.NumberAnnotation], layout.NumberAnnotation)
 		}
 		chunks[number] = o.Name
 	}

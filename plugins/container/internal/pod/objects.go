@@ -84,7 +84,8 @@ func (i Identity) Result() *corev1.Secret { return i.secret(ResultName(i.RunName
 func (i Identity) Inputs(chunks [][]byte) []Object {
 	secrets := make([]Object, 0, len(chunks))
 	for number, chunk := range chunks {
-		secrets = append(secrets, i.secret(inputName(i.RunName(), number), PartInput, map[string][]byte{inputKey: chunk}))
+		data := map[string][]byte{inputKey: chunk}
+		secrets = append(secrets, i.secret(inputName(i.RunName(), number), PartInput, data))
 	}
 	return secrets
 }
@@ -93,7 +94,8 @@ func (i Identity) Inputs(chunks [][]byte) []Object {
 func (i Identity) OldState(chunks [][]byte) []Object {
 	secrets := make([]Object, 0, len(chunks))
 	for number, chunk := range chunks {
-		secrets = append(secrets, i.secret(oldStateName(i.RunName(), number), PartInput, map[string][]byte{layout.ChunkKey: chunk}))
+		data := map[string][]byte{layout.ChunkKey: chunk}
+		secrets = append(secrets, i.secret(oldStateName(i.RunName(), number), PartInput, data))
 	}
 	return secrets
 }
@@ -125,5 +127,7 @@ func (i Identity) secret(name, part string, data map[string][]byte) *corev1.Secr
 }
 
 func (i Identity) meta(name, part string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: i.PodNamespace, Name: name, Labels: i.Labels(part), Annotations: i.Annotations()}
+	return metav1.ObjectMeta{
+		Namespace: i.PodNamespace, Name: name, Labels: i.Labels(part), Annotations: i.Annotations(),
+	}
 }

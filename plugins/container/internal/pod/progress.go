@@ -31,8 +31,8 @@ var hindrances = map[string]string{
 	"ErrImagePull": ReasonImage, "ImagePullBackOff": ReasonImage, "ErrImageNeverPull": ReasonImage,
 	"InvalidImageName":    ReasonImage,
 	"RegistryUnavailable": ReasonImage, "ImageInspectError": ReasonImage, "SignatureValidationFailed": ReasonImage,
-	"CreateContainerConfigError": ReasonCannotStart, "CreateContainerError": ReasonCannotStart, "RunContainerError": ReasonCannotStart,
-	crashLoop: ReasonCannotStart,
+	"CreateContainerConfigError": ReasonCannotStart, "CreateContainerError": ReasonCannotStart,
+	"RunContainerError": ReasonCannotStart, crashLoop: ReasonCannotStart,
 }
 
 // hopeless are those that no patience helps against.
@@ -199,7 +199,8 @@ func (f *Facts) waitingFor() string {
 // says nothing.
 func hindrance(p *corev1.Pod) string {
 	if c := hindered(p); c != nil {
-		return fmt.Sprintf("container %s of %s to start: %s: %s", c.Name, nameOf(p), c.State.Waiting.Reason, c.State.Waiting.Message)
+		w := c.State.Waiting
+		return fmt.Sprintf("container %s of %s to start: %s: %s", c.Name, nameOf(p), w.Reason, w.Message)
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && p.Spec.NodeName == "" {

@@ -136,13 +136,15 @@ func (i Identity) mainContainer(t *Template) corev1.Container {
 	main := corev1.Container{
 		Name: layout.MainContainer, Image: t.Image, Command: t.Command, Args: t.Args, Resources: t.Resources,
 		ImagePullPolicy: corev1.PullIfNotPresent,
-		Env:             append(environment(), corev1.EnvVar{Name: layout.OperationVariable, Value: string(i.Operation)}),
-		VolumeMounts:    []corev1.VolumeMount{{Name: sharedVolume, MountPath: path.Join(layout.Base, layout.Shared)}},
+		Env: append(environment(),
+			corev1.EnvVar{Name: layout.OperationVariable, Value: string(i.Operation)}),
+		VolumeMounts: []corev1.VolumeMount{{Name: sharedVolume, MountPath: path.Join(layout.Base, layout.Shared)}},
 		// What it says last is its message, unless it writes one.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	if t.ServiceAccountName != "" {
-		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: tokenVolume, MountPath: tokenPath, ReadOnly: true})
+		token := corev1.VolumeMount{Name: tokenVolume, MountPath: tokenPath, ReadOnly: true}
+		main.VolumeMounts = append(main.VolumeMounts, token)
 	}
 	return main
 }
@@ -229,7 +231,9 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 	}
 	if t.ServiceAccountName != "" {
 		volumes = append(volumes, projected(tokenVolume, []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(tokenSeconds)}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+				Path: "token", ExpirationSeconds: new(tokenSeconds),
+			}},
 			authoritiesFile(),
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
 				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"},
@@ -248,7 +252,8 @@ func projected(name string, sources []corev1.VolumeProjection) corev1.Volume {
 
 func secretFile(name, key, file string) corev1.VolumeProjection {
 	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: []corev1.KeyToPath{{Key: key, Path: file}},
+		LocalObjectReference: corev1.LocalObjectReference{Name: name},
+		Items:                []corev1.KeyToPath{{Key: key, Path: file}},
 	}}
 }
 

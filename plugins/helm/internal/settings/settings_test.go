@@ -1,10 +1,13 @@
 package settings_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
-	"net/http/httptest"
+	"math/big"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/schematest"
 )
 
 const head = "apiVersion: helm.pergola.dev/v1alpha1\nkind: HelmConfiguration\n"
@@ -35,22 +39,27 @@ func defaults(changes ...func(*settings.Settings)) settings.Settings {
 // certificate returns one in PEM.
 func certificate(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	authority := certificate(t)
-	for name, tc := range map[string]struct {
-		reason, document string
-		want             settings.Settings
-	}{
-		"Nothing": {reason: "an operator who says nothing gets the defaults", want: defaults()},
+	schematest.MustAccept(t, schema, map[string]schematest.Accepted[settings.Settings]{
+		"Nothing": {Reason: "an operator who says nothing gets the defaults", Want: defaults()},
+		"Head":    {Reason: "a document may leave everything out", Document: head, Want: defaults()},
 		"Everything": {
-			reason: "what is said counts",
-			document: head + `
+			Reason: "what is said counts",
+			Document: head + `
 strict: false
 workers: 1
 maxHistory: 2
@@ -61,7 +70,7 @@ registries:
 - {host: "localhost:5000", plainHTTP: true}
 - {host: "[::1]:5000", caData: ` + strconv.Quote(authority) + `}
 `,
-			want: settings.Settings{
+			Want: settings.Settings{
 				Workers: 1, MaxHistory: 2,
 				ChartCache: settings.ChartCache{Bytes: 1_610_612_736, MaxAge: 90 * time.Minute},
 				Limits: settings.Limits{
@@ -76,29 +85,14 @@ registries:
 			},
 		},
 		"Least": {
-			reason: "the bounds themselves are allowed", document: head + "chartCache: {size: 20Mi, maxAge: 1s}\nlimits: {renderTime: 100ms, memory: 128Mi}\n",
-			want: defaults(func(s *settings.Settings) {
+			Reason: "the bounds themselves are allowed", Document: head + "chartCache: {size: 20Mi, maxAge: 1s}\nlimits: {renderTime: 100ms, memory: 128Mi}\n",
+			Want: defaults(func(s *settings.Settings) {
 				s.ChartCache = settings.ChartCache{Bytes: 20_971_520, MaxAge: time.Second}
 				s.Limits.RenderTime, s.Limits.MemoryBytes = 100*time.Millisecond, 134_217_728
 			}),
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, problems := settings.Load([]byte(tc.document))
-			if tc.document != "" {
-				if err := schema.Validate(t, []byte(tc.document)); err != nil {
-					t.Errorf("%s: the schema refuses it: %v", tc.reason, err)
-				}
-			}
-			if len(problems) > 0 {
-				t.Errorf("%s: %v", tc.reason, problems)
-			}
-			if diff := cmp.Diff(tc.want, got, cmp.Transformer("text", func(b []byte) string { return string(b) })); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
-	}
+	}, settings.Load,
+		cmp.Transformer("text", func(b []byte) string { return string(b) }))
 	if diff := cmp.Diff(defaults(), settings.Default()); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
@@ -109,15 +103,10 @@ func TestLoadReports(t *testing.T) {
 	pemText := func(kind string) string {
 		return strconv.Quote(string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte("nonsense")})))
 	}
-	for name, tc := range map[string]struct {
-		reason, document string
-		want             []string
-		// beyond says that a JSON schema cannot tell.
-		beyond bool
-	}{
+	schematest.MustRefuse(t, schema, map[string]schematest.Refused{
 		"AllAtOnce": {
-			reason: "nobody wants to find one mistake after the other",
-			document: `
+			Reason: "nobody wants to find one mistake after the other",
+			Document: `
 kind: Configuration
 identity: x
 targets: {burst: 0}
@@ -127,7 +116,7 @@ chartCache: {size: 1Ki, maxAge: 0s, dir: /}
 limits: {archive: "-1", unpacked: "1e9", files: 0, subchartDepth: 101, rendered: big, renderTime: 2h, memory: 127Mi}
 registries: [{host: "https://a"}]
 `,
-			want: []string{
+			Want: []string{
 				`: unknown field "chartCache.dir"`, `: unknown field "identity"`, `: unknown field "targets"`,
 				`apiVersion: expected helm.pergola.dev/v1alpha1, but found ""`, `kind: expected HelmConfiguration, but found "Configuration"`,
 				"workers: expected a number from 1 to 100, but found 0", "maxHistory: expected a number from 1 to 1000, but found 0",
@@ -142,62 +131,37 @@ registries: [{host: "https://a"}]
 				`registries[0].host: expected a host in lower case, such as registry.example.org or registry.example.org:5000, but found "https://a"`,
 			},
 		},
-		"Amounts": {
-			reason: "a quantity of the library that takes minutes to read, or is read as zero, is none", document: head + "limits: {archive: '1e-9999999', rendered: 1024Gi, memory: 999999999999999Ti}\n",
-			want: []string{"limits.archive: expected an amount", "limits.rendered: expected an amount", "limits.memory: expected an amount"},
-		},
 		"Cache": {
-			reason: "a chart that is allowed has to find room", document: head + "limits: {archive: 600Mi}\n", beyond: true,
-			want: []string{"chartCache.size: expected at least 600Mi, which limits.archive lets a single chart have, but found 500Mi"},
+			Reason: "a chart that is allowed has to find room", Document: head + "limits: {archive: 600Mi}\n", Beyond: true,
+			Want: []string{"chartCache.size: expected at least 600Mi, which limits.archive lets a single chart have, but found 500Mi"},
 		},
 		"Hosts": {
-			reason:   "an entry that never fits is a mistake",
-			document: head + "registries: [{host: ''}, {host: A.example.org}, {host: a/b}, {host: 'u:p@a'}, {host: 'a:'}, {host: '*.a'}, {host: 'a b'}]\n",
-			want: []string{
+			Reason:   "an entry that never fits is a mistake",
+			Document: head + "registries: [{host: ''}, {host: A.example.org}, {host: a/b}, {host: 'u:p@a'}, {host: 'a:'}, {host: '*.a'}, {host: 'a b'}]\n",
+			Want: []string{
 				"registries[0].host", "registries[1].host", "registries[2].host", "registries[3].host", "registries[4].host", "registries[5].host", "registries[6].host",
 			},
 		},
 		"HostTwice": {
-			reason: "one of the two would be lost", document: head + "registries: [{host: a}, {host: b}, {host: a}]\n", beyond: true,
-			want: []string{"registries[2].host: a is there twice"},
+			Reason: "one of the two would be lost", Document: head + "registries: [{host: a}, {host: b}, {host: a}]\n", Beyond: true,
+			Want: []string{"registries[2].host: a is there twice"},
 		},
 		"Contradictions": {
-			reason: "an operator who trusts an authority does not trust everybody", beyond: true,
-			document: head + "registries: [{host: a, plainHTTP: true, insecureSkipTLSVerify: true}, {host: b, plainHTTP: true, caData: x}, {host: c, insecureSkipTLSVerify: true, caData: x}]\n",
-			want: []string{
+			Reason: "an operator who trusts an authority does not trust everybody", Beyond: true,
+			Document: head + "registries: [{host: a, plainHTTP: true, insecureSkipTLSVerify: true}, {host: b, plainHTTP: true, caData: x}, {host: c, insecureSkipTLSVerify: true, caData: x}]\n",
+			Want: []string{
 				"registries[0].insecureSkipTLSVerify: has no meaning with plainHTTP", "registries[1].caData: has no meaning with plainHTTP",
 				"registries[1].caData: expected certificates in PEM: found none", "registries[2].caData: has no meaning with insecureSkipTLSVerify",
 				"registries[2].caData: expected certificates in PEM: found none",
 			},
 		},
 		"Certificates": {
-			reason: "a key in the place of a certificate is told, and so is nonsense", beyond: true,
-			document: head + "registries: [{host: a, caData: " + pemText("PRIVATE KEY") + "}, {host: b, caData: " + pemText("CERTIFICATE") + "}]\n",
-			want: []string{
+			Reason: "a key in the place of a certificate is told, and so is nonsense", Beyond: true,
+			Document: head + "registries: [{host: a, caData: " + pemText("PRIVATE KEY") + "}, {host: b, caData: " + pemText("CERTIFICATE") + "}]\n",
+			Want: []string{
 				`registries[0].caData: expected certificates in PEM: found "PRIVATE KEY" as number 1`, "registries[1].caData: expected certificates in PEM: read number 1: ",
 			},
 		},
-		"WrongType": {reason: "the field is named", document: head + "limits: {archive: 20}\n", want: []string{"limits.archive: expected string, but found number"}},
-		"Twice":     {reason: "one of the two would be lost", document: "workers: 1\nworkers: 2\n", want: []string{": expected YAML or JSON"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, problems := settings.Load([]byte(tc.document))
-			if !tc.beyond && schema.Validate(t, []byte(tc.document)) == nil {
-				t.Errorf("%s: the schema accepts it", tc.reason)
-			}
-			var found []string
-			for _, p := range problems {
-				found = append(found, p.Field+": "+p.Message)
-			}
-			if len(found) != len(tc.want) {
-				t.Fatalf("%s: expected %d problems, but found:\n%s", tc.reason, len(tc.want), strings.Join(found, "\n"))
-			}
-			for i, want := range tc.want {
-				if !strings.HasPrefix(found[i], want) {
-					t.Errorf("%s: expected %q, but found %q", tc.reason, want, found[i])
-				}
-			}
-		})
-	}
+		"WrongType": {Reason: "the field is named", Document: head + "limits: {archive: 20}\n", Want: []string{"limits.archive: expected string, but found number"}},
+	}, settings.Load)
 }
