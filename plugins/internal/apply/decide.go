@@ -63,7 +63,8 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case deleting && p.countsAsDone(i, entry): // although it has failed
 		return leaveWith(entry.Applied)
 	case rule.OursOnly && i.relation(live) != owner.Ours:
-		return outcome{verdict: skip, why: fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))}
+		why := fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))
+		return outcome{verdict: skip, why: why}
 	case deleting && isFirstSeenDone(i, entry, live):
 		return leaveWith(entry.Applied)
 	case deleting:
@@ -96,7 +97,8 @@ func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus
 // isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it
 // is.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) && readiness.IsComplete(live)
+	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) &&
+		readiness.IsComplete(live)
 }
 
 // ownerOf says to whom an object belongs that is not ours.

@@ -17,11 +17,13 @@ import (
 
 // Notes on changes.
 const (
-	noteNoKind      = "the kind is not served yet: the state after is the manifest, without the defaults of the API server"
-	noteNoNamespace = "the namespace does not exist yet: the state after is the manifest, without the defaults of the API server"
-	noteRecreate    = "it cannot be changed as it is and is deleted first: the state after is the manifest, without the defaults of the API server"
-	noteDeleted     = "it is being deleted and is created anew when it is gone: the state after is the manifest, without the defaults of the API server"
-	noteFields      = "it was written before without server-side apply: fields that are no longer in the manifest are removed, too, and fields of others may conflict"
+	noteNoKind      = "the kind is not served yet" + noteUndefaulted
+	noteNoNamespace = "the namespace does not exist yet" + noteUndefaulted
+	noteRecreate    = "it cannot be changed as it is and is deleted first" + noteUndefaulted
+	noteDeleted     = "it is being deleted and is created anew when it is gone" + noteUndefaulted
+	noteUndefaulted = ": the state after is the manifest, without the defaults of the API server"
+	noteFields      = "it was written before without server-side apply: fields that are no longer in the manifest " +
+		"are removed, too, and fields of others may conflict"
 )
 
 // Diff tells what Run and Patch would change, by dry runs of the same requests; nothing is changed on the target. What
@@ -130,11 +132,14 @@ func (d differ) failure(i *Item, live *unstructured.Unstructured, err error) (*s
 	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) {
 		return nil, err
 	}
-	return newChange(i, sdk.ActionFail, live, nil, fmt.Sprintf("a dry run fails: %v", target.Explain(d.client.Host, err))), nil
+	note := fmt.Sprintf("a dry run fails: %v", target.Explain(d.client.Host, err))
+	return newChange(i, sdk.ActionFail, live, nil, note), nil
 }
 
 func newChange(i *Item, action sdk.Action, before, after *unstructured.Unstructured, note string) *sdk.Change {
-	return &sdk.Change{Object: i.Key.String(), Action: action, Before: Document(before), After: Document(after), Note: note}
+	return &sdk.Change{
+		Object: i.Key.String(), Action: action, Before: Document(before), After: Document(after), Note: note,
+	}
 }
 
 // Document returns an object as JSON for people, without what the API server sets in its metadata; nil for nil.

@@ -78,10 +78,10 @@ func keepConversionCA(out, live *unstructured.Unstructured) {
 
 func keepServiceCA(out, live *unstructured.Unstructured) {
 	spec := child(out.Object, "spec")
-	if spec["insecureSkipTLSVerify"] == true || !sameServer(child(spec, "service"), child(live.Object, "spec", "service")) {
-		return
+	sameService := sameServer(child(spec, "service"), child(live.Object, "spec", "service"))
+	if sameService && spec["insecureSkipTLSVerify"] != true {
+		carryOver(out, live, "spec", "caBundle")
 	}
-	carryOver(out, live, "spec", "caBundle")
 }
 
 // keepCA keeps the CA bundle of a webhook's clientConfig.
@@ -98,7 +98,8 @@ func keepCA(out, live map[string]any) {
 
 // sameServer compares references to Services. Ports and paths are no matter of certificates.
 func sameServer(a, b map[string]any) bool {
-	return a != nil && b != nil && reflect.DeepEqual(a["namespace"], b["namespace"]) && reflect.DeepEqual(a["name"], b["name"])
+	return a != nil && b != nil &&
+		reflect.DeepEqual(a["namespace"], b["namespace"]) && reflect.DeepEqual(a["name"], b["name"])
 }
 
 // child returns the map in a path of fields, itself and not a copy; nil if there is none.

@@ -127,7 +127,9 @@ func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unst
 
 // overwrite sets the fields of an object that the manifest names, and leaves all others as they are. A kind that the
 // API server has no types for has no lists whose elements it can tell apart.
-func (w writer) overwrite(ctx context.Context, i *Item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w writer) overwrite(
+	ctx context.Context, i *Item, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	patch := namedIn(i.Desired.DeepCopy())
 	if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
 		return nil, fmt.Errorf("make the patch: %w", err)

@@ -101,7 +101,9 @@ func (i *Item) Reference() managedresource.ObjectReference {
 
 // Entry returns what the inventory notes before the object is applied.
 func (i *Item) Entry() managedresource.ManagedResourceStatus {
-	entry := managedresource.ManagedResourceStatus{Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete}
+	entry := managedresource.ManagedResourceStatus{
+		Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete,
+	}
 	if len(i.AnnotateBeforeDelete) > 0 { // as it is when it is read again
 		entry.AnnotateBeforeDelete = i.AnnotateBeforeDelete
 	}
@@ -130,7 +132,9 @@ type Plan struct {
 // without one, which is its zero value, they stay as they are, for Observe, and for Diff with objects that somebody
 // else writes. The error names all objects that occur twice; those of a kind that neither the target nor a
 // CustomResourceDefinition among the objects defines are errors of Run. asOf is for Client.Mapping.
-func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time) (*Plan, error) {
+func NewPlan(
+	ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time,
+) (*Plan, error) {
 	defined := map[schema.GroupVersionKind]target.Mapping{}
 	for _, m := range manifests {
 		addDefined(defined, m.Object)
@@ -157,7 +161,8 @@ func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, b
 		first, duplicate := plan.keys[item.Key]
 		switch {
 		case duplicate:
-			duplicates = append(duplicates, sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
+			duplicates = append(duplicates,
+				sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
 			continue
 		case ignored:
 			plan.skipped = append(plan.skipped, Skipped{Key: item.Key, Why: "its policy is ignore"})

@@ -109,7 +109,8 @@ func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 // attempt does what is decided about an object. retry says why the object is not what it was taken for; then the
 // outcome has nothing but from whom an object was taken that was deleted to be created anew.
 func (r runner) attempt(
-	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+	ctx context.Context, w writer,
+	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	o = r.plan.decide(i, entry, live)
 	switch o.verdict {
@@ -149,7 +150,8 @@ func (r runner) create(
 }
 
 func (r runner) change(
-	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+	ctx context.Context, w writer,
+	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	takenFrom := ""
 	if i.relation(live) == owner.Others {

@@ -147,7 +147,8 @@ func belongsToCluster(key object.Key) bool {
 		return key.Name == "kube-root-ca.crt"
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		return key.Name == "default"
-	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"}, schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
+		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
 		return key.Namespace == metav1.NamespaceDefault && key.Name == "kubernetes"
 	default:
 		return false

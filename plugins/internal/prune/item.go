@@ -84,7 +84,8 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	case labelled && relation == owner.Others:
 		return actionLeave, "taken over by the deploy item " + owner.Of(live, d.Owner.UpstreamLabel)
 	case apply.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
-		return actionLeave, fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
+		return actionLeave,
+			fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
 	}
 	switch {
 	case deleting && it.force && len(live.GetFinalizers()) > 0:
@@ -111,7 +112,9 @@ func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
 // remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the
 // metadata of the object as they were just listed, if they were. Where the answer to a request does not tell, the
 // object is read again; so a call that was cut off anywhere is continued by the next one.
-func (it item) remove(ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured) outcome {
+func (it item) remove(
+	ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured,
+) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		return outcome{err: err}
@@ -128,7 +131,8 @@ func (it item) remove(ctx context.Context, client *target.Client, d Deletion, li
 				return outcome{err: ignoreGone(err)}
 			}
 		} else {
-			missing = nil // This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
+			// This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
+			missing = nil
 		}
 		seen := watch.SeenOf(client, it.mapping, it.key, live)
 		next, why := it.next(live, d, missing)
@@ -165,7 +169,8 @@ func (it item) remove(ctx context.Context, client *target.Client, d Deletion, li
 
 // needsWhole tells whether more of the object than its metadata decides on what is done or said.
 func (it item) needsWhole() bool {
-	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 || hasObstacles(it.key.Group, it.key.Kind)
+	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 ||
+		hasObstacles(it.key.Group, it.key.Kind)
 }
 
 // ignoreGone returns nil for the error about an object that does not exist.

@@ -27,12 +27,14 @@ func (w writer) delete(ctx context.Context, o metav1.Object, unchanged bool) err
 		preconditions.ResourceVersion = &resourceVersion
 	}
 	background := metav1.DeletePropagationBackground
-	return w.objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: preconditions, PropagationPolicy: &background})
+	options := metav1.DeleteOptions{Preconditions: preconditions, PropagationPolicy: &background}
+	return w.objects.Delete(ctx, o.GetName(), options)
 }
 
 // patch changes an object by a JSON merge patch, whose metadata, if it has any, is a map.
 func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]any) (*unstructured.Unstructured, error) {
-	document, err := json.Marshal(compose(change, map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}))
+	ofThis := map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}
+	document, err := json.Marshal(compose(change, ofThis))
 	if err != nil {
 		return nil, fmt.Errorf("write the patch: %w", err)
 	}
