@@ -10,14 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -249,27 +246,6 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestIrregularPlural: a group may name a kind by a plural that only the API server knows.
-func TestIrregularPlural(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	definition, children := w.CRD("Child")
-	children.Resource = "children"
-	spec := definition["spec"].(map[string]any)
-	spec["names"].(map[string]any)["plural"] = children.Resource
-	w.create(crds, "", children.Resource+"."+children.Group, map[string]any{"spec": spec})
-	w.DeleteAfter(crds, children.Resource+"."+children.Group)
-	w.Eventually("the kind to be served", func() bool {
-		_, err := w.in(children, w.Namespace).List(t.Context(), metav1.ListOptions{})
-		return err == nil
-	})
-	e := w.create(children, w.Namespace, "a", map[string]any{"kind": "Child"})
-	group := fmt.Sprintf(`[{"customResourceGroup":{"resources":[{"apiVersion":%q,"kind":"children"}]}}]`, children.GroupVersion())
-	if result := w.mustFinish(w.deletion(group, e)); len(result.Gone) != 1 {
-		t.Errorf("expected the object to be gone, but found %q", left(result))
-	}
-}
-
 // TestOrder: of random groups, each is begun when all that the one before has taken was seen gone, and what no group
 // takes is not touched.
 func TestOrder(t *testing.T) {
@@ -348,40 +324,4 @@ func TestPreparedBeforeDeletion(t *testing.T) {
 	if live.GetAnnotations()["confirm"] != "true" || data["mode"] != "down" {
 		t.Errorf("expected the object to be prepared, but found %v and %v", live.GetAnnotations(), data)
 	}
-}
-
-// TestConfirmationOfADeletion: the API server does not delete objects without an annotation, which is what
-// annotateBeforeDelete is for.
-func TestConfirmationOfADeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	policy := w.create(policies, "", w.Namespace, map[string]any{"spec": map[string]any{
-		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"DELETE"},
-		}}},
-		"validations": []any{map[string]any{
-			"expression": "has(oldObject.metadata.annotations) && 'confirm' in oldObject.metadata.annotations",
-			"message":    "annotate it with confirm", "reason": "Forbidden",
-		}},
-	}})
-	w.create(policyBindings, "", w.Namespace, map[string]any{"spec": map[string]any{
-		"policyName": policy.Resource.Name, "validationActions": []any{"Deny"},
-		"matchResources": map[string]any{"namespaceSelector": map[string]any{
-			"matchLabels": map[string]any{"kubernetes.io/metadata.name": w.Namespace},
-		}},
-	}})
-	e := w.configMap("a", hold)
-	w.Eventually("the policy to be in force", func() bool {
-		err := w.in(configMaps, w.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsForbidden(err)
-	})
-	_, err := w.run(w.deletion("", e))
-	if err == nil || len(sdk.Codes(err)) > 0 || !strings.Contains(err.Error(), "delete ConfigMap "+w.Namespace+"/a: ") ||
-		!strings.Contains(err.Error(), "annotate it with confirm") {
-		t.Errorf("expected an error that can be retried and says what the policy says, but found %v", err)
-	}
-	w.mustBe("there", e)
-	e.AnnotateBeforeDelete = map[string]string{"confirm": "true"}
-	w.mustRun(w.deletion("", e))
-	w.mustBe("deleted", e)
 }

@@ -207,19 +207,6 @@ func TestPreparationWithoutEffect(t *testing.T) {
 	}
 }
 
-func TestVersionOfAnEntryDoesNotMatter(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	_, things := w.crd("Thing")
-	kinds := map[string]any{"kind": "Thing"}
-	e := w.create(things, w.Namespace, "a", kinds)
-	e.Resource.APIVersion = things.Group + "/v1alpha1"
-	result := w.mustFinish(w.deletion("", e))
-	if len(result.Gone) != 1 || len(w.remaining(things)) > 0 {
-		t.Errorf("expected the object to be deleted in another version, but found %+v and %q", result, w.remaining(things))
-	}
-}
-
 // TestVersionIsNotServedAnyMore: that the API server does not know a path must not be taken for a missing object.
 func TestVersionIsNotServedAnyMore(t *testing.T) {
 	t.Parallel()
