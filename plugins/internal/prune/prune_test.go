@@ -195,16 +195,6 @@ func TestGroups(t *testing.T) {
 		states         [3]string // of a ConfigMap, a Secret and a ClusterRole
 		left           int
 	}{
-		"empty": {"nothing is deleted", `[{"predefinedResourceGroup":{"type":"empty"}}]`, [3]string{"there", "there", "there"}, 3},
-		"only cluster-scoped": {
-			"what no group takes stays", `[{"predefinedResourceGroup":{"type":"cluster-scoped-resources","forceDelete":true}}]`,
-			[3]string{"there", "there", "gone"}, 2,
-		},
-		"another order": {
-			"groups are in the order of the list",
-			`[{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}},{"predefinedResourceGroup":{"type":"namespaced-resources"}}]`,
-			[3]string{"there", "there", "deleted"}, 0,
-		},
 		"force": {
 			"finalizers are removed, but only in the group that says so",
 			`[{"predefinedResourceGroup":{"type":"namespaced-resources","forceDelete":true}},{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}]`,
