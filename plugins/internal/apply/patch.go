@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Unpatched returns those of applied that Patch would change. Their hashes are to be struck off the inventory before,
+// Unpatched returns those of applied that Patch would change. Their hashes are to be removed from the inventory before,
 // like those of objects whose manifests have changed: after a crash in between nobody could tell the patch from a
 // change that somebody else has made.
 func Unpatched(applied []Applied) []Applied {

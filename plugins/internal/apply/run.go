@@ -113,13 +113,13 @@ func (r runner) attempt(
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	o = r.plan.decide(i, entry, live)
-	switch o.verdict {
+	switch o.action {
 	case create:
 		return r.create(ctx, w, i, entry)
 	case compare:
 		// The dry run of a dry run is the same.
 		if !r.dry && changesNothing(ctx, w, i, live) {
-			return outcome{verdict: leave, live: live, hash: hashOf(i, live)}, nil
+			return outcome{action: leave, live: live, hash: hashOf(i, live)}, nil
 		}
 		return r.change(ctx, w, i, entry, live)
 	case write:
@@ -139,7 +139,7 @@ func (r runner) create(
 	created, err := w.create(ctx, i)
 	switch {
 	case err == nil:
-		return outcome{verdict: create, live: created, hash: hashOf(i, created), drift: missing(i, entry)}, nil
+		return outcome{action: create, live: created, hash: hashOf(i, created), drift: missing(i, entry)}, nil
 	case apierrors.IsAlreadyExists(err):
 		return outcome{}, err
 	case apierrors.IsNotFound(err) && !isNamespaceMissing(err):
@@ -160,7 +160,7 @@ func (r runner) change(
 	written, err := w.change(ctx, i, live)
 	if err == nil {
 		o = outcome{
-			verdict: write, before: live, live: written, hash: hashOf(i, written),
+			action: write, before: live, live: written, hash: hashOf(i, written),
 			drift: repaired(i, entry, live, written), takenFrom: takenFrom,
 		}
 		if i.Strategy == managedresource.UpdateStrategyPatch &&
@@ -174,11 +174,11 @@ func (r runner) change(
 		case !i.mayRecreate():
 			return outcome{before: live, err: immutableField(i, err)}, nil
 		case r.dry:
-			return outcome{verdict: recreate, before: live}, nil
+			return outcome{action: recreate, before: live}, nil
 		}
 		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it
 		// missing.
-		if err = w.delete(ctx, live); err == nil {
+		if err = Delete(ctx, w.objects, live, true); err == nil {
 			return outcome{takenFrom: takenFrom}, errReplaced
 		}
 	}
@@ -213,7 +213,7 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 func (r runner) notServed(i *Item, err error) outcome {
 	r.client.Forget()
 	if i.definedHere {
-		return outcome{verdict: wait, why: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}
+		return outcome{action: wait, why: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}
 	}
 	return outcome{err: err}
 }

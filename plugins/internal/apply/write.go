@@ -188,17 +188,20 @@ func writtenOtherwise(live *unstructured.Unstructured) bool {
 	return false
 }
 
-// delete deletes the object if it is still what live is.
+// Delete deletes an object if it still has its uid and, if unchanged is true, its resourceVersion.
 //
 // What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It
 // need not go before the object: a StatefulSet cannot have a pod under a name that is still in use, and others can live
 // with pods of two generations, as they do during an update. Waiting for dependents would let the job hang on any of
 // them, whoever has made it one.
-func (w writer) delete(ctx context.Context, live *unstructured.Unstructured) error {
-	uid, version := live.GetUID(), live.GetResourceVersion()
+func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Object, unchanged bool) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	preconditions := &metav1.Preconditions{UID: &uid}
+	if unchanged {
+		preconditions.ResourceVersion = &version
+	}
 	background := metav1.DeletePropagationBackground
-	return w.objects.Delete(ctx, live.GetName(), metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-		PropagationPolicy: &background,
+	return objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{
+		Preconditions: preconditions, PropagationPolicy: &background,
 	})
 }

@@ -149,7 +149,7 @@ func (it item) remove(
 		case actionStrip:
 			live, err = nil, w.strip(ctx, live)
 		case actionDelete:
-			live, err = nil, w.delete(ctx, live, conflicts < maxConflicts)
+			live, err = nil, apply.Delete(ctx, w.objects, live, conflicts < maxConflicts)
 		}
 		switch {
 		case apierrors.IsConflict(err):

@@ -19,18 +19,6 @@ type writer struct {
 	objects dynamic.ResourceInterface
 }
 
-// delete deletes an object, and if unchanged is true, only as it was read.
-func (w writer) delete(ctx context.Context, o metav1.Object, unchanged bool) error {
-	uid, resourceVersion := o.GetUID(), o.GetResourceVersion()
-	preconditions := &metav1.Preconditions{UID: &uid}
-	if unchanged {
-		preconditions.ResourceVersion = &resourceVersion
-	}
-	background := metav1.DeletePropagationBackground
-	options := metav1.DeleteOptions{Preconditions: preconditions, PropagationPolicy: &background}
-	return w.objects.Delete(ctx, o.GetName(), options)
-}
-
 // patch changes an object by a JSON merge patch, whose metadata, if it has any, is a map.
 func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]any) (*unstructured.Unstructured, error) {
 	ofThis := map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}
