@@ -44,11 +44,6 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 		err     string
 		waiting []string
 	}{
-		"final": {
-			reason:  "the API server will never accept the patch",
-			prepare: func(_ *world, bad *entry) { bad.PatchBeforeDelete = invalid },
-			codes:   1, err: "delete ConfigMap NAMESPACE/bad: ",
-		},
 		"final, while others are on their way": {
 			reason:  "there is nothing to wait for",
 			prepare: func(_ *world, bad *entry) { bad.PatchBeforeDelete = invalid },
