@@ -70,8 +70,8 @@ func (r runner) list(ctx context.Context, stage []*Item) *Listed {
 	return List(ctx, Whole(r.client), expected, selector)
 }
 
-// apply makes one object what its manifest says. It goes from what is believed about the object to what is true of it:
-// each round ends the matter or corrects the belief, which somebody else may have made wrong in the meantime.
+// apply makes one object what its manifest says. It begins with what the inventory has about the object. An attempt
+// that fails because somebody else has changed the object is followed by one that reads it again.
 func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 	w := newWriter(r.client, i, r.dry)
 	entry, noted := r.recorded(i.Key)

@@ -74,7 +74,7 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 		return change
 	case actionPrepare:
 		change.Note = "after it was changed by annotateBeforeDelete and patchBeforeDelete"
-	case actionStrip:
+	case actionRemoveFinalizers:
 		change.Note = "its finalizers are removed, since it is being deleted already: " +
 			strings.Join(live.GetFinalizers(), ", ")
 	case actionWait:

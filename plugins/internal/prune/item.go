@@ -32,8 +32,8 @@ type item struct {
 	entry   managedresource.ManagedResourceStatus
 	// force removes its finalizers.
 	force bool
-	// anybodys says that it is deleted whoever it belongs to.
-	anybodys bool
+	// ofAnyOwner: it is deleted, whatever deploy item it belongs to.
+	ofAnyOwner bool
 }
 
 // outcome is what came of one object: at most one of left, waiting and err is set; if none is, the object is gone.
@@ -56,8 +56,8 @@ const (
 	// actionPrepare: it is changed before it is deleted.
 	actionPrepare
 	actionDelete
-	// actionStrip: its finalizers are removed.
-	actionStrip
+	// actionRemoveFinalizers: its finalizers are removed.
+	actionRemoveFinalizers
 	actionWait
 )
 
@@ -78,7 +78,7 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 		return actionForget, ""
 	case why != "" && !deleting:
 		return actionLeave, why
-	case it.anybodys: // It goes.
+	case it.ofAnyOwner: // it goes
 	case known == "" && relation != owner.Ours:
 		return actionForget, ""
 	case labelled && relation == owner.Others:
@@ -89,7 +89,7 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	}
 	switch {
 	case deleting && it.force && len(live.GetFinalizers()) > 0:
-		return actionStrip, ""
+		return actionRemoveFinalizers, ""
 	case deleting:
 		return actionWait, ""
 	case apply.Changes(live.Object, preparation):
@@ -146,8 +146,8 @@ func (it item) remove(
 		case actionPrepare:
 			live, err = w.patch(ctx, live, preparation)
 			err = withoutObject(err)
-		case actionStrip:
-			live, err = nil, w.strip(ctx, live)
+		case actionRemoveFinalizers:
+			live, err = nil, w.removeFinalizers(ctx, live)
 		case actionDelete:
 			live, err = nil, apply.Delete(ctx, w.objects, live, conflicts < maxConflicts)
 		}

@@ -22,7 +22,7 @@ type sorted struct {
 	left []Left
 }
 
-// sort sorts the entries without a look at their objects. The error is about the target as a whole.
+// sort sorts the entries without reading their objects. The error is about the target as a whole.
 func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, error) {
 	groups, err := nameKinds(ctx, client, d)
 	if err != nil {
@@ -58,7 +58,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 			result.steps[i].failures = append(result.steps[i].failures, failed)
 		default:
 			result.steps[i].items = append(result.steps[i].items, item{
-				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all,
+				key: key, mapping: mapping, entry: entry, force: groups[i].force, ofAnyOwner: groups[i].all,
 			})
 		}
 	}

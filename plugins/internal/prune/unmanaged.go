@@ -125,7 +125,7 @@ func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool,
 	case o.GetDeletionTimestamp() == nil:
 		err = apply.Delete(ctx, w.objects, o, false)
 	case r.finder.group.force && len(o.GetFinalizers()) > 0:
-		err = w.strip(ctx, o)
+		err = w.removeFinalizers(ctx, o)
 	default:
 		return false, nil
 	}
