@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -233,6 +234,27 @@ func TestGroups(t *testing.T) {
 				t.Errorf("%s: expected %d objects to be left, but found %q", c.reason, want, left(result))
 			}
 		})
+	}
+}
+
+// TestIrregularPlural: a group may name a kind by a plural that only the API server knows.
+func TestIrregularPlural(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	definition, children := w.CRD("Child")
+	children.Resource = "children"
+	spec := definition["spec"].(map[string]any)
+	spec["names"].(map[string]any)["plural"] = children.Resource
+	w.create(crds, "", children.Resource+"."+children.Group, map[string]any{"spec": spec})
+	w.DeleteAfter(crds, children.Resource+"."+children.Group)
+	w.Eventually("the kind to be served", func() bool {
+		_, err := w.in(children, w.Namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil
+	})
+	e := w.create(children, w.Namespace, "a", map[string]any{"kind": "Child"})
+	group := fmt.Sprintf(`[{"customResourceGroup":{"resources":[{"apiVersion":%q,"kind":"children"}]}}]`, children.GroupVersion())
+	if result := w.mustFinish(w.deletion(group, e)); len(result.Gone) != 1 {
+		t.Errorf("expected the object to be gone, but found %q", left(result))
 	}
 }
 
