@@ -10,12 +10,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// verdict is what is to be done with an object, or was.
-type verdict int
+// action is what is to be done with an object, or was.
+type action int
 
 const (
 	// create: it is missing.
-	create verdict = iota
+	create action = iota
 	// write: it has to be written.
 	write
 	// compare: only a dry run of the write can tell whether it has to be written.
@@ -34,7 +34,7 @@ const (
 
 // outcome is what is to be done with an object and, later on, what came of it.
 type outcome struct {
-	verdict verdict
+	action action
 	// why is for skip and wait.
 	why string
 	// before is the object that was found; nil if there was none.
@@ -54,21 +54,22 @@ type outcome struct {
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {
 	rule := RuleOf(i.Policy)
 	deleting := live != nil && live.GetDeletionTimestamp() != nil
-	leaveWith := func(hash string) outcome { return outcome{verdict: leave, before: live, live: live, hash: hash} }
+	leaveWith := func(hash string) outcome { return outcome{action: leave, before: live, live: live, hash: hash} }
 	switch {
 	case p.isDone(i, entry, live):
-		return outcome{verdict: done}
+		return outcome{action: done}
 	case live == nil:
-		return outcome{verdict: create}
+		return outcome{action: create}
 	case deleting && p.countsAsDone(i, entry): // although it has failed
 		return leaveWith(entry.Applied)
 	case rule.OursOnly && i.relation(live) != owner.Ours:
-		return outcome{verdict: skip, why: fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))}
+		why := fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))
+		return outcome{action: skip, why: why}
 	case deleting && isFirstSeenDone(i, entry, live):
 		return leaveWith(entry.Applied)
 	case deleting:
 		why := fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)
-		return outcome{verdict: wait, why: why, before: live}
+		return outcome{action: wait, why: why, before: live}
 	case fits(entry.Applied, i, live):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
@@ -77,9 +78,9 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case i.Strategy != managedresource.UpdateStrategyApply && same(wanted(i, live), live):
 		return leaveWith(hashOf(i, live))
 	case entry.Applied == "":
-		return outcome{verdict: compare}
+		return outcome{action: compare}
 	default:
-		return outcome{verdict: write}
+		return outcome{action: write}
 	}
 }
 
@@ -96,7 +97,8 @@ func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus
 // isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it
 // is.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) && readiness.IsComplete(live)
+	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) &&
+		readiness.IsComplete(live)
 }
 
 // ownerOf says to whom an object belongs that is not ours.

@@ -33,7 +33,7 @@
 // that say how it is written, and those fields of the object, as the API server returned it, that the manifest names.
 // As long as both are the same, the manifest has not changed since (so there are no leftovers) and what it names looks
 // as it looked when it was written (so there is no drift). Otherwise the object is written, unless it already is
-// exactly what would be sent. The hash is struck off the inventory before a changed manifest is written, so that a
+// exactly what would be sent. The hash is removed from the inventory before a changed manifest is written, so that a
 // crash between the write and the note of it cannot leave one that is wrong. Where there is no hash, such as in a
 // status that Landscaper wrote, a dry run of the write tells whether it would change anything.
 //

@@ -8,11 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// keepers carry over what the manifest of a kind lacks under conditions, or in more than one place.
+// keepers take over what the API server or a controller fills in once and what must not be missing or different in an
+// update. It comes from the live object where the manifest does not have it.
+//
+// Fields that the API server itself keeps are not here, such as the node ports of a Service and the finalizers of a
+// Namespace, nor are those that a controller fills in again with the same value.
 var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
-	{Group: "batch", Kind: "Job"}: keepTemplateLabels,
+	{Group: "batch", Kind: "Job"}: keepPodSelector,
 	{Kind: "Service"}:             keepClusterIP,
 	{Kind: "Secret"}:              keepToken,
+	{Kind: "ServiceAccount"}:      keepFields([]string{"secrets"}),
+	{Kind: "PersistentVolume"}:    keepFields([]string{"spec", "claimRef"}),
+	{Kind: "PersistentVolumeClaim"}: keepFields(
+		[]string{"spec", "volumeName"}, []string{"spec", "storageClassName"}),
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       keepAggregatedRules,
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: keepWebhookCAs,
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   keepWebhookCAs,
@@ -20,8 +28,18 @@ var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:                           keepServiceCA,
 }
 
-// keepTemplateLabels keeps the labels by which a Job finds its pods.
-func keepTemplateLabels(out, live *unstructured.Unstructured) {
+// keepFields keeps the fields at the paths.
+func keepFields(paths ...[]string) func(out, live *unstructured.Unstructured) {
+	return func(out, live *unstructured.Unstructured) {
+		for _, path := range paths {
+			carryOver(out, live, path...)
+		}
+	}
+}
+
+// keepPodSelector keeps the selector and the labels by which a Job finds its pods.
+func keepPodSelector(out, live *unstructured.Unstructured) {
+	carryOver(out, live, "spec", "selector")
 	path := []string{"spec", "template", "metadata", "labels"}
 	set, _, _ := unstructured.NestedStringMap(live.Object, path...)
 	for key := range set {
@@ -78,10 +96,10 @@ func keepConversionCA(out, live *unstructured.Unstructured) {
 
 func keepServiceCA(out, live *unstructured.Unstructured) {
 	spec := child(out.Object, "spec")
-	if spec["insecureSkipTLSVerify"] == true || !sameServer(child(spec, "service"), child(live.Object, "spec", "service")) {
-		return
+	sameService := sameServer(child(spec, "service"), child(live.Object, "spec", "service"))
+	if sameService && spec["insecureSkipTLSVerify"] != true {
+		carryOver(out, live, "spec", "caBundle")
 	}
-	carryOver(out, live, "spec", "caBundle")
 }
 
 // keepCA keeps the CA bundle of a webhook's clientConfig.
@@ -98,7 +116,8 @@ func keepCA(out, live map[string]any) {
 
 // sameServer compares references to Services. Ports and paths are no matter of certificates.
 func sameServer(a, b map[string]any) bool {
-	return a != nil && b != nil && reflect.DeepEqual(a["namespace"], b["namespace"]) && reflect.DeepEqual(a["name"], b["name"])
+	return a != nil && b != nil &&
+		reflect.DeepEqual(a["namespace"], b["namespace"]) && reflect.DeepEqual(a["name"], b["name"])
 }
 
 // child returns the map in a path of fields, itself and not a copy; nil if there is none.

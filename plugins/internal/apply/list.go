@@ -54,7 +54,8 @@ func MetadataOnly(client *target.Client) Lister {
 		}
 		objects := make([]unstructured.Unstructured, len(page.Items))
 		for i := range page.Items {
-			if objects[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&page.Items[i]); err != nil {
+			objects[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&page.Items[i])
+			if err != nil {
 				return nil, "", err
 			}
 		}

@@ -96,7 +96,7 @@ func expected(p managedresource.Policy, s managedresource.UpdateStrategy, found 
 }
 
 // TestPoliciesAndStrategies applies one manifest with every policy and every strategy over every state of its object.
-// Before it does, it asks for the difference; afterwards it looks for writes that would change nothing.
+// Before it does, it asks for the difference.
 func TestPoliciesAndStrategies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,7 +170,6 @@ func (w *world) checkAgainst(m apply.Manifest, name string, found state, want ex
 		w.Errorf("expected the annotation of the creation: %t, but found %t", want.annotated, got)
 	}
 	w.checkForeseen(changes, found, live, want)
-	w.checkAtRest(m, name)
 }
 
 // TestBecomingManaged: what immutable has left alone is written when the policy changes, although the manifest does
@@ -242,33 +241,5 @@ func (w *world) checkForeseen(changes []sdk.Change, found state, live *unstructu
 	}
 	if diff := cmp.Diff(after.Object, mustJSON(w.TB, changes[0].After)); diff != "" {
 		w.Errorf("-happened +foreseen:\n%s", diff)
-	}
-}
-
-// checkAtRest runs the same job again: with what is known, without the hash, and with nothing in the inventory. Nothing
-// is written.
-func (w *world) checkAtRest(m apply.Manifest, name string) {
-	w.Helper()
-	before := w.MustGet(configMaps, name).GetResourceVersion()
-	w.mustRun(m)
-	if got := w.verbs(); len(got) > 0 && !slices.Equal(got, []string{"GET"}) {
-		w.Errorf("expected to find nothing to do by looking, but found the requests %v", got)
-	}
-	for key, e := range w.inventory {
-		e.Applied = ""
-		w.inventory[key] = e
-	}
-	w.mustRun(m)
-	if got := w.verbs(); slices.Contains(got, "dry PUT") {
-		w.Errorf("whether a ConfigMap is what would be sent needs no request, but found %v", got)
-	}
-	w.beItem(w.by.Name)
-	w.mustRun(m)
-	w.mustBeDry("POST")
-	if changes := w.diff(m); len(changes) > 0 {
-		w.Errorf("expected nothing to change, but found %+v", changes)
-	}
-	if after := w.MustGet(configMaps, name).GetResourceVersion(); after != before {
-		w.Errorf("the object was written: %s became %s", before, after)
 	}
 }

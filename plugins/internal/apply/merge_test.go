@@ -70,8 +70,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeProperties: merging again changes nothing, arguments stay as they are, and whatever is in the result comes
-// from one of them.
+// TestMergeProperties: merging again changes nothing, and arguments stay as they are.
 func TestMergeProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,22 +86,7 @@ func TestMergeProperties(t *testing.T) {
 				t.Fatalf("%s has changed its arguments, or its result shares something with them", name)
 			}
 		}
-		for key, value := range fill(base, more) {
-			if !empty(base[key]) && !isMap(base[key]) && !reflect.DeepEqual(value, base[key]) {
-				t.Fatalf("fill has changed %s from %v to %v", key, base[key], value)
-			}
-		}
-		for key, value := range overlay(base, more) {
-			if !empty(more[key]) && !isMap(more[key]) && !reflect.DeepEqual(value, more[key]) {
-				t.Fatalf("overlay has not changed %s from %v to %v, but left %v", key, base[key], more[key], value)
-			}
-		}
 	})
-}
-
-func isMap(value any) bool {
-	_, ok := value.(map[string]any)
-	return ok
 }
 
 // scribble changes everything in a value.

@@ -22,7 +22,7 @@ import (
 //
 // The inventory gets a hash of each object that is seen for the first time, or for the first time with its manifest, on
 // trust: it has to be called when the objects were just written. Before they are written again their hashes are to be
-// struck off the inventory. In between, an object that is missing or in which a field differs that the manifest names
+// removed from the inventory. In between, an object that is missing or in which a field differs that the manifest names
 // has drifted, and keeps its hash, so that the drift is found again until it is repaired. One that only somebody spells
 // differently has not: a dry run of a patch with the manifest, which costs a request for each object that differs,
 // tells which fields a write would change. In lists whose elements have names, as far as the API server knows of them,
@@ -48,8 +48,8 @@ func Observe(
 		}
 		result.add(items[i], o)
 	}
-	for _, u := range plan.unknown {
-		result.add(r.unserved(u.Item))
+	for _, i := range plan.unknown {
+		result.add(r.unserved(i))
 	}
 	return result, target.Collect(errs)
 }
@@ -72,22 +72,22 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	entry, _ := r.recorded(i.Key)
 	switch {
 	case r.plan.isDone(i, entry, live):
-		return outcome{verdict: done}
+		return outcome{action: done}
 	case live == nil:
 		return outcome{drift: missing(i, entry)}
 	case i.Stale(entry.Applied):
-		return outcome{verdict: leave, live: live, hash: hashOf(i, live)}
+		return outcome{action: leave, live: live, hash: hashOf(i, live)}
 	case fits(entry.Applied, i, live):
-		return outcome{verdict: leave, live: live, hash: entry.Applied}
+		return outcome{action: leave, live: live, hash: entry.Applied}
 	}
 	fields, err := r.deviations(ctx, i, live)
 	switch {
 	case err != nil:
 		return outcome{err: err}
 	case len(fields) == 0:
-		return outcome{verdict: leave, live: live, hash: hashOf(i, live)}
+		return outcome{action: leave, live: live, hash: hashOf(i, live)}
 	default:
-		return outcome{verdict: leave, live: live, hash: entry.Applied, drift: &Drift{Key: i.Key, Fields: fields}}
+		return outcome{action: leave, live: live, hash: entry.Applied, drift: &Drift{Key: i.Key, Fields: fields}}
 	}
 }
 
@@ -100,7 +100,7 @@ func (r runner) unserved(unknown *Item) (*Item, outcome) {
 		switch {
 		case !ok:
 		case r.plan.isDone(i, entry, nil):
-			return i, outcome{verdict: done}
+			return i, outcome{action: done}
 		default:
 			return i, outcome{drift: missing(i, entry)}
 		}
@@ -127,7 +127,9 @@ func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unst
 
 // overwrite sets the fields of an object that the manifest names, and leaves all others as they are. A kind that the
 // API server has no types for has no lists whose elements it can tell apart.
-func (w writer) overwrite(ctx context.Context, i *Item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w writer) overwrite(
+	ctx context.Context, i *Item, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	patch := namedIn(i.Desired.DeepCopy())
 	if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
 		return nil, fmt.Errorf("make the patch: %w", err)

@@ -238,44 +238,35 @@ func TestObserveAmongMany(t *testing.T) {
 	}
 }
 
-// TestObserveFailure: an object that cannot be read does not keep the others from being read.
+// TestObserveFailure: an object that cannot be read does not keep the others from being read, and that the target does
+// not answer a dry run is no drift.
 func TestObserveFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	all := []fields{w.configMap("a", nil), w.configMap("b", nil)}
-	w.write(configMaps, all[0])
-	w.write(configMaps, all[1])
-	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
-		if strings.HasSuffix(r.URL.Path, "/a") {
-			return forbidden(r), nil
-		}
-		return nil, nil
-	})
-	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), nothingRecorded, byOthers)
-	w.mustFail(err, "TargetError", false, "read ConfigMap "+w.Namespace+"/a")
-	if len(result.Applied) != 1 || result.Applied[0].Key.Name != "b" || len(result.Missing) > 0 {
-		t.Errorf("expected the other object, but found %+v", result)
+	all := []fields{w.configMap("a", nil), w.configMap("b", nil), w.configMap("c", fields{"key": "value"})}
+	for _, o := range all {
+		w.write(configMaps, o)
 	}
-}
-
-// TestObserveLostTarget: that the target does not answer a dry run is no drift.
-func TestObserveLostTarget(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	o := w.configMap("a", fields{"key": "value"})
-	w.write(configMaps, o)
-	w.observe(o)
-	w.Patch(configMaps, "a", `{"data":{"key":"other"}}`)
+	w.observe(all...)
+	w.Patch(configMaps, "c", `{"data":{"key":"other"}}`)
 	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPatch {
+		switch {
+		case r.Method == http.MethodPatch:
 			return nil, errors.New("lost")
+		case strings.HasSuffix(r.URL.Path, "/a"):
+			return forbidden(r), nil
+		default:
+			return nil, nil
 		}
-		return nil, nil
 	})
-	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(o), w.recorded, byOthers)
-	w.mustFail(err, "TargetUnreachable", false, "read ConfigMap "+w.Namespace+"/a")
-	if len(result.Applied)+len(result.Missing)+len(result.Drift) != 0 {
-		t.Errorf("expected nothing, but found %+v", result)
+	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), w.recorded, byOthers)
+	for _, part := range []string{"/a: ", "/c: cannot reach target cluster"} {
+		if part = "read ConfigMap " + w.Namespace + part; err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("expected an error with %q, but found %v", part, err)
+		}
+	}
+	if len(result.Applied) != 1 || result.Applied[0].Key.Name != "b" || len(result.Missing)+len(result.Drift) > 0 {
+		t.Errorf("expected the other object alone, but found %+v", result)
 	}
 }
 

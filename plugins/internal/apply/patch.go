@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Unpatched returns those of applied that Patch would change. Their hashes are to be struck off the inventory before,
+// Unpatched returns those of applied that Patch would change. Their hashes are to be removed from the inventory before,
 // like those of objects whose manifests have changed: after a crash in between nobody could tell the patch from a
 // change that somebody else has made.
 func Unpatched(applied []Applied) []Applied {
@@ -73,7 +73,8 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 // lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way
 // than the patch is no change, as long as it looks as it looked after the patch.
 func (a Applied) lacksPatch() bool {
-	return a.PatchAfterDeployment != nil && a.LastAppliedHash != hashOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
+	return a.PatchAfterDeployment != nil && a.LastAppliedHash != hashOfPatched(a.Item, a.Live) &&
+		Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
 // finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API
@@ -82,5 +83,6 @@ func (i *Item) finally(o *unstructured.Unstructured) *unstructured.Unstructured 
 	if i.PatchAfterDeployment == nil {
 		return o
 	}
-	return &unstructured.Unstructured{Object: withoutEmptied(patched(o.Object, i.PatchAfterDeployment), i.PatchAfterDeployment)}
+	after := patched(o.Object, i.PatchAfterDeployment)
+	return &unstructured.Unstructured{Object: withoutEmptied(after, i.PatchAfterDeployment)}
 }

@@ -80,8 +80,7 @@ func (i *Item) labels() map[string]string {
 	return i.owner.Labels()
 }
 
-// relation tells to whom an object belongs, as the item's owner sees it. Who is nobody has no claim on it, nor anybody
-// to fear.
+// relation tells to whom an object belongs, as the item's owner sees it. Without an owner every object is nobody's.
 func (i *Item) relation(live *unstructured.Unstructured) owner.Relation {
 	if i.owner == (owner.Owner{}) {
 		return owner.Nobodys
@@ -101,7 +100,9 @@ func (i *Item) Reference() managedresource.ObjectReference {
 
 // Entry returns what the inventory notes before the object is applied.
 func (i *Item) Entry() managedresource.ManagedResourceStatus {
-	entry := managedresource.ManagedResourceStatus{Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete}
+	entry := managedresource.ManagedResourceStatus{
+		Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete,
+	}
 	if len(i.AnnotateBeforeDelete) > 0 { // as it is when it is read again
 		entry.AnnotateBeforeDelete = i.AnnotateBeforeDelete
 	}
@@ -119,8 +120,10 @@ type Plan struct {
 	Done func(managedresource.ManagedResourceStatus) bool
 
 	stages [][]*Item
-	// unknown are the objects of unknown kinds.
-	unknown []unknownKind
+	// unknown are the objects of kinds that the target does not serve yet.
+	unknown []*Item
+	// host is that of the target, for messages.
+	host    string
 	skipped []Skipped
 	// keys are those of all objects, also of those that are not in the stages.
 	keys map[object.Key]*field.Path
@@ -130,7 +133,9 @@ type Plan struct {
 // without one, which is its zero value, they stay as they are, for Observe, and for Diff with objects that somebody
 // else writes. The error names all objects that occur twice; those of a kind that neither the target nor a
 // CustomResourceDefinition among the objects defines are errors of Run. asOf is for Client.Mapping.
-func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time) (*Plan, error) {
+func NewPlan(
+	ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time,
+) (*Plan, error) {
 	defined := map[schema.GroupVersionKind]target.Mapping{}
 	for _, m := range manifests {
 		addDefined(defined, m.Object)
@@ -142,7 +147,7 @@ func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, b
 		mapping, err = client.Mapping(ctx, gvk, asOf)
 		return mapping, false, err
 	}
-	plan := &Plan{stages: make([][]*Item, 3), keys: map[object.Key]*field.Path{}}
+	plan := &Plan{stages: make([][]*Item, 3), keys: map[object.Key]*field.Path{}, host: client.Host}
 	var duplicates []error
 	for _, m := range manifests {
 		mapping, definedHere, err := find(m.Object.GroupVersionKind())
@@ -157,12 +162,13 @@ func NewPlan(ctx context.Context, client *target.Client, manifests []Manifest, b
 		first, duplicate := plan.keys[item.Key]
 		switch {
 		case duplicate:
-			duplicates = append(duplicates, sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
+			duplicates = append(duplicates,
+				sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
 			continue
 		case ignored:
 			plan.skipped = append(plan.skipped, Skipped{Key: item.Key, Why: "its policy is ignore"})
 		case err != nil:
-			plan.unknown = append(plan.unknown, unknownKind{Item: item, host: client.Host})
+			plan.unknown = append(plan.unknown, item)
 		default:
 			stage := stageOf(item)
 			plan.stages[stage] = append(plan.stages[stage], item)
@@ -187,26 +193,20 @@ func keyOfUnknown(ctx context.Context, client *target.Client, m Manifest, asOf t
 	return key
 }
 
-// unknownKind is an object that cannot be applied yet.
-type unknownKind struct {
-	*Item
-
-	host string
-}
-
-// problem has no code: another deploy item or an operator may define the kind while the job has time.
-func (u unknownKind) problem() error {
-	gvk := u.Object.GroupVersionKind()
+// unknownKind returns the error about an object of an unknown kind. It has no code: another deploy item or an operator
+// may define the kind while the job has time.
+func (p *Plan) unknownKind(i *Item) error {
+	gvk := i.Object.GroupVersionKind()
 	return &sdk.Error{Reason: target.ReasonUnknownKind, Err: fmt.Errorf(
 		"target cluster %s serves no kind %s in %s, and no CustomResourceDefinition of the deploy item defines it",
-		u.host, gvk.Kind, gvk.GroupVersion())}
+		p.host, gvk.Kind, gvk.GroupVersion())}
 }
 
 // problems returns the errors about all objects of unknown kinds.
 func (p *Plan) problems() []error {
 	errs := make([]error, 0, len(p.unknown))
-	for _, u := range p.unknown {
-		errs = append(errs, about("apply", u.Item, u.problem()))
+	for _, i := range p.unknown {
+		errs = append(errs, about("apply", i, p.unknownKind(i)))
 	}
 	return errs
 }

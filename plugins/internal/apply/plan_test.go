@@ -8,41 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
-
-func TestNewItem(t *testing.T) {
-	t.Parallel()
-	by := owner.Owner{Namespace: "ns", Name: "x", UpstreamLabel: "item"}
-	named := func(namespace string) *unstructured.Unstructured {
-		return of("v1", "A", fields{"metadata": fields{"name": "a", "namespace": namespace}})
-	}
-	for name, c := range map[string]struct {
-		reason     string
-		namespace  string
-		namespaced bool
-		want       string
-	}{
-		"given":          {reason: "a namespace counts", namespace: "shop", namespaced: true, want: "A shop/a"},
-		"none":           {reason: "the default is kubectl's", namespaced: true, want: "A default/a"},
-		"cluster-scoped": {reason: "a namespace is dropped where none belongs, as the API server does", namespace: "shop", want: "A a"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := Manifest{Manifest: object.Manifest{Object: named(c.namespace)}}
-			item := newItem(m, target.Mapping{Namespaced: c.namespaced}, false, by)
-			if got := item.Key.String(); got != c.want {
-				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
-			}
-			if diff := cmp.Diff(by.Labels(), item.Desired.GetLabels()); diff != "" {
-				t.Errorf("labels: -want +got:\n%s", diff)
-			}
-		})
-	}
-}
 
 // TestEstablished: what is of a kind is applied when its definition is usable, and not at all if its names are taken.
 func TestEstablished(t *testing.T) {

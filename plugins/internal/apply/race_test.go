@@ -106,60 +106,6 @@ func TestCreationIsForbidden(t *testing.T) {
 	}
 }
 
-// TestOthersReplace: an object that has taken the place of ours right before the write is not ours.
-func TestOthersReplace(t *testing.T) {
-	t.Parallel()
-	for _, s := range managedresource.UpdateStrategies() {
-		t.Run(lower(s), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			build := func(data fields) apply.Manifest {
-				return manifest(w.configMap("a", data), strategy(s), force, policy(managedresource.PolicyFallback))
-			}
-			w.mustRun(build(fields{"a": "1"}))
-			once := true
-			w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
-				if isWrite(r) && once {
-					once = false
-					w.Delete(configMaps, "a")
-					w.prepare("a", others)
-				}
-				return nil, nil
-			})
-			result := w.mustRun(build(fields{"a": "1", "b": "1"}))
-			if len(result.Skipped) != 1 || dataOf(w.MustGet(configMaps, "a"))["a"] != "live" {
-				t.Errorf("expected it to be left to the other item, but found %+v and %v", result, w.MustGet(configMaps, "a").Object)
-			}
-		})
-	}
-}
-
-// TestTwoItems: the same object in two items goes back and forth, and each says from whom it has it.
-func TestTwoItems(t *testing.T) {
-	t.Parallel()
-	for _, s := range managedresource.UpdateStrategies() {
-		t.Run(lower(s), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
-			first, inventory := w.by, w.inventory
-			w.beItem("second")
-			result := w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
-			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.Namespace+".item" || result.TakenOver[0].Key.Name != "a" {
-				t.Errorf("expected it to be taken over, but found %+v", result.TakenOver)
-			}
-			w.by, w.inventory = first, inventory
-			result = w.mustRun(manifest(w.configMap("a", fields{"a": "1"}), strategy(s)))
-			if len(result.TakenOver) != 1 || result.TakenOver[0].From != w.Namespace+".second" {
-				t.Errorf("expected it to be taken back, but found %+v", result.TakenOver)
-			}
-			if len(result.Drift) != 1 || !strings.Contains(fmt.Sprint(result.Drift[0].Fields), "pergola.dev/deployitem") {
-				t.Errorf("expected the label to be repaired, but found %+v", result.Drift)
-			}
-		})
-	}
-}
-
 func isWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.URL.Query().Get("dryRun") == ""
 }

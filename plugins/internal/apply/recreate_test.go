@@ -1,7 +1,6 @@
 package apply_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,73 +119,6 @@ func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 	w.verbs()
 	w.mustRun(manifest(w.selecting("web", "new"), recreate))
 	w.mustRequest("GET", "PUT", "dry POST", "DELETE", "GET", "PUT", "dry POST", "DELETE", "GET", "POST")
-}
-
-// TestCutOffAnywhere lets the answers to each request in turn get lost, so that nobody knows what was done, and tries
-// again. The end is the same as without.
-func TestCutOffAnywhere(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, s := range managedresource.UpdateStrategies() {
-		for name, m := range map[string]struct{ first, second fields }{
-			"create":   {second: w.deployment("create-"+lower(s), 2)},
-			"change":   {first: w.deployment("change-"+lower(s), 1), second: w.deployment("change-"+lower(s), 2)},
-			"recreate": {first: w.selecting("recreate-"+lower(s), "old"), second: w.selecting("recreate-"+lower(s), "new")},
-		} {
-			t.Run(name+"-"+lower(s), func(t *testing.T) {
-				t.Parallel()
-				for n := range 10 {
-					w := newWorld(t)
-					if !w.cutOff(n, s, moved(m.first, w.Namespace), moved(m.second, w.Namespace)) {
-						return
-					}
-				}
-				t.Error("expected fewer requests")
-			})
-		}
-	}
-}
-
-// moved returns a copy of an object in another namespace; nil for nil.
-func moved(o fields, namespace string) fields {
-	if o == nil {
-		return nil
-	}
-	out := copyOf(o)
-	out["metadata"].(fields)["namespace"] = namespace
-	return out
-}
-
-// cutOff loses the answer to the n-th request of the second manifest. It tells whether there was one.
-func (w *world) cutOff(n int, s managedresource.UpdateStrategy, first, second fields) bool {
-	w.Helper()
-	if first != nil {
-		w.mustRun(manifest(copyOf(first), strategy(s)))
-	}
-	lost := false
-	w.Requests.Lose(func(*http.Request) error {
-		n--
-		if n == -1 {
-			lost = true
-			return errors.New("cut off")
-		}
-		return nil
-	})
-	m := manifest(second, strategy(s), recreate, force)
-	// Not every answer is missed: one to a dry run only makes sure.
-	if _, err := w.run(m); err != nil && !lost {
-		w.Fatalf("nothing was lost, but found the error %v", err)
-	}
-	w.Requests.Undisturbed()
-	w.mustRun(m)
-	w.mustRun(m) // makes sure of a patch
-	w.verbs()
-	w.mustRun(m)
-	w.mustRequest("GET")
-	if changes := w.diff(m); len(changes) > 0 {
-		w.Errorf("expected the end to be reached, but found %s to become %s", changes[0].Before, changes[0].After)
-	}
-	return lost
 }
 
 // TestRecreateJob: the API server would keep the pods of a Job, and the Job until somebody has made them orphans, if it

@@ -38,10 +38,12 @@ func refusedCreation(host string, i *Item, err error) error {
 	switch {
 	case isNamespaceMissing(err):
 		return &sdk.Error{Reason: ReasonNamespaceMissing, Err: fmt.Errorf(
-			"namespace %s does not exist on target cluster %s; create it, or add it to the manifests: %w", i.Key.Namespace, host, err)}
+			"namespace %s does not exist on target cluster %s; create it, or add it to the manifests: %w",
+			i.Key.Namespace, host, err)}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return &sdk.Error{Reason: ReasonNamespaceTerminating, Err: fmt.Errorf(
-			"namespace %s of target cluster %s is being deleted; wait until it is gone, and create it again or add it to the manifests: %w",
+			"namespace %s of target cluster %s is being deleted; "+
+				"wait until it is gone, and create it again or add it to the manifests: %w",
 			i.Key.Namespace, host, err)}
 	default:
 		return refusedChange(i, err)
@@ -78,7 +80,8 @@ func (e *conflictError) Error() string {
 			conflicts = append(conflicts, cause.Field+": "+cause.Message)
 		}
 	}
-	return fmt.Sprintf("others have applied fields with other values: %s; %s", object.Enumerate(conflicts, "; ", maxConflicts), e.remedy)
+	return fmt.Sprintf("others have applied fields with other values: %s; %s",
+		object.Enumerate(conflicts, "; ", maxConflicts), e.remedy)
 }
 
 func (e *conflictError) Unwrap() error { return e.cause }

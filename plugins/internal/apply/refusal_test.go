@@ -1,15 +1,8 @@
 package apply_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"encoding/pem"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -179,38 +172,6 @@ func TestAdoptionTakesNothingFromOthers(t *testing.T) {
 	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both")
 }
 
-// TestAdoptedFields changes from another strategy to server-side apply: fields that are not in the manifest any more
-// go, those of others stay.
-func TestAdoptedFields(t *testing.T) {
-	t.Parallel()
-	for _, s := range managedresource.UpdateStrategies() {
-		t.Run(lower(s), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.mustRun(manifest(w.configMap("a", fields{"old": "1", "kept": "1"}), strategy(s)))
-			w.Patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
-			m := manifest(w.configMap("a", fields{"kept": "2", "new": "2"}), strategy(managedresource.UpdateStrategyApply))
-			version := w.MustGet(configMaps, "a").GetResourceVersion()
-			changes := w.diff(m)
-			if got := w.MustGet(configMaps, "a").GetResourceVersion(); got != version {
-				t.Error("a difference has written to the object")
-			}
-			adopts := s != managedresource.UpdateStrategyApply
-			if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || strings.Contains(changes[0].Note, "without server-side apply") != adopts {
-				t.Errorf("expected an update to be foreseen, but found %+v", changes)
-			}
-			w.mustRun(m)
-			data := dataOf(w.MustGet(configMaps, "a"))
-			if len(data) != 3 || data["kept"] != "2" || data["new"] != "2" || data["theirs"] != "2" {
-				t.Errorf("expected the old field to be gone and that of others to stay, but found %v", data)
-			}
-			w.verbs()
-			w.mustRun(m)
-			w.mustRequest("GET")
-		})
-	}
-}
-
 // TestSecretsStaySecret: what the API server says about a Secret with a mistake in it does not repeat its values.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
@@ -269,72 +230,6 @@ func TestSecretsThatAreInvalid(t *testing.T) {
 	broken["data"] = fields{"password": int64(1)}
 	_, err = w.run(manifest(broken))
 	w.mustFail(err, target.ReasonRejected, true, "numbers and booleans need quotes")
-}
-
-// TestWebhooks: what a webhook says reaches the user, and what it has denied may be allowed the next time.
-func TestWebhooks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		var review struct {
-			Request struct {
-				UID    string `json:"uid"`
-				Object struct {
-					Meta struct {
-						Annotations map[string]string `json:"annotations"`
-					} `json:"metadata"`
-				} `json:"object"`
-			} `json:"request"`
-		}
-		_ = json.NewDecoder(r.Body).Decode(&review)
-		status := fields{"message": "no cats on Fridays", "code": 403}
-		if review.Request.Object.Meta.Annotations["wrong"] != "" {
-			status = fields{"message": "cats have no wings", "code": 422, "reason": "Invalid"}
-		}
-		_ = json.NewEncoder(rw).Encode(fields{
-			"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-			"response": fields{"uid": review.Request.UID, "allowed": false, "status": status},
-		})
-	}))
-	t.Cleanup(server.Close)
-	name := "deny-" + w.Namespace
-	w.Create(webhooks, fields{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": fields{"name": name},
-		"webhooks": []any{fields{
-			"name": "cats.example.org", "sideEffects": "None", "admissionReviewVersions": []any{"v1"},
-			"clientConfig": fields{"url": server.URL, "caBundle": pem.EncodeToMemory(
-				&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
-			"namespaceSelector": fields{"matchLabels": fields{"kubernetes.io/metadata.name": w.Namespace}},
-			"rules": []any{fields{
-				"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"CREATE", "UPDATE"},
-			}},
-		}},
-	})
-	w.Eventually("the webhook to be asked", func() bool {
-		_, err := w.run(manifest(w.configMap("probe", fields{"n": time.Now().String()})))
-		return err != nil
-	})
-	_, err := w.run(manifest(w.configMap("cat", nil)))
-	w.mustFail(err, target.ReasonTarget, false, "manifests[0].manifest: apply ConfigMap "+w.Namespace+"/cat", "no cats on Fridays")
-	wrong := w.configMap("winged", nil)
-	wrong["metadata"].(fields)["annotations"] = fields{"wrong": "yes"}
-	_, err = w.run(manifest(wrong))
-	w.mustFail(err, target.ReasonRejected, true, "cats have no wings")
-}
-
-// TestBusyTarget: a target that has no time is asked again later.
-func TestBusyTarget(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Requests.Answer(func(*http.Request) (*http.Response, error) {
-		body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","message":"too busy","code":429}`
-		return &http.Response{
-			StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {"application/json"}},
-			Body: io.NopCloser(bytes.NewBufferString(body)),
-		}, nil
-	})
-	_, err := w.run(manifest(w.configMap("a", nil)))
-	w.mustFail(err, target.ReasonTarget, false, "too busy")
 }
 
 // TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It

@@ -4,20 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// carried are fields that the API server or a controller fills in once and that must not be missing or different in an
-// update. They are taken from the live object where the manifest does not have them.
-//
-// Not among them are fields that the API server itself carries over, such as the node ports of a Service and the
-// finalizers of a Namespace, and those that a controller fills in again with the same value.
-var carried = map[schema.GroupKind][][]string{
-	{Group: "batch", Kind: "Job"}:   {{"spec", "selector"}},
-	{Kind: "ServiceAccount"}:        {{"secrets"}},
-	{Kind: "PersistentVolumeClaim"}: {{"spec", "volumeName"}, {"spec", "storageClassName"}},
-	{Kind: "PersistentVolume"}:      {{"spec", "claimRef"}},
-}
 
 // replacement returns the object to write over live so that it becomes what the manifest says. It holds the live
 // object's resourceVersion, so that a change in between is noticed. Kept from the live object are its status,
@@ -30,11 +17,7 @@ func replacement(manifest, live *unstructured.Unstructured) *unstructured.Unstru
 	keepFinalizers(out, live)
 	keepOwners(out, live)
 
-	kind := out.GroupVersionKind().GroupKind()
-	for _, path := range carried[kind] {
-		carryOver(out, live, path...)
-	}
-	if keep, ok := keepers[kind]; ok {
+	if keep, ok := keepers[out.GroupVersionKind().GroupKind()]; ok {
 		keep(out, live)
 	}
 	return out

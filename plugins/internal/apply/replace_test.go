@@ -27,11 +27,11 @@ func TestReplacement(t *testing.T) {
 			reason:   "what the manifest does not have goes, except the status; the resourceVersion guards the write",
 			manifest: of("v1", "A", fields{"metadata": fields{"name": "a"}, "spec": fields{"x": "1"}, "status": fields{"pasted": true}}),
 			live: of("v1", "A", fields{
-				"metadata": fields{"name": "a", "resourceVersion": "7", "uid": "u", "labels": fields{"old": "yes"}},
+				"metadata": fields{"name": "a", "labels": fields{"old": "yes"}},
 				"spec":     fields{"x": "0", "y": "2"}, "status": fields{"ready": true},
 			}),
 			want: of("v1", "A", fields{
-				"metadata": fields{"name": "a", "resourceVersion": "7", "uid": "u"},
+				"metadata": fields{"name": "a"},
 				"spec":     fields{"x": "1"}, "status": fields{"ready": true},
 			}),
 		},
@@ -41,12 +41,12 @@ func TestReplacement(t *testing.T) {
 				"finalizers": []any{"mine"}, "ownerReferences": []any{fields{"apiVersion": "v1", "kind": "B", "name": "b", "uid": "1"}},
 			}}),
 			live: of("v1", "A", fields{"metadata": fields{
-				"resourceVersion": "7", "uid": "u", "finalizers": []any{"mine", "theirs"}, "ownerReferences": []any{
+				"finalizers": []any{"mine", "theirs"}, "ownerReferences": []any{
 					fields{"apiVersion": "v1", "kind": "B", "name": "renamed", "uid": "1"}, fields{"apiVersion": "v1", "kind": "C", "name": "c", "uid": "2"},
 				},
 			}}),
 			want: of("v1", "A", fields{"metadata": fields{
-				"resourceVersion": "7", "uid": "u", "finalizers": []any{"mine", "theirs"}, "ownerReferences": []any{
+				"finalizers": []any{"mine", "theirs"}, "ownerReferences": []any{
 					fields{"apiVersion": "v1", "kind": "B", "name": "b", "uid": "1"}, fields{"apiVersion": "v1", "kind": "C", "name": "c", "uid": "2"},
 				},
 			}}),
@@ -54,11 +54,11 @@ func TestReplacement(t *testing.T) {
 		"job": {
 			reason:   "a Job keeps what ties it to its pods",
 			manifest: of("batch/v1", "Job", fields{"spec": fields{"template": fields{"metadata": fields{"labels": fields{"app": "a"}}}}}),
-			live: of("batch/v1", "Job", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{
+			live: of("batch/v1", "Job", fields{"spec": fields{
 				"selector": fields{"matchLabels": fields{"controller-uid": "1"}},
 				"template": fields{"metadata": fields{"labels": fields{"app": "old", "controller-uid": "1"}}},
 			}}),
-			want: of("batch/v1", "Job", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{
+			want: of("batch/v1", "Job", fields{"spec": fields{
 				"selector": fields{"matchLabels": fields{"controller-uid": "1"}},
 				"template": fields{"metadata": fields{"labels": fields{"app": "a", "controller-uid": "1"}}},
 			}}),
@@ -66,65 +66,58 @@ func TestReplacement(t *testing.T) {
 		"service": {
 			reason:   "a Service keeps its addresses",
 			manifest: of("v1", "Service", fields{"spec": fields{"type": "ClusterIP"}}),
-			live: of("v1", "Service", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}},
-			}),
+			live:     of("v1", "Service", fields{"spec": fields{"clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}}}),
 			want: of("v1", "Service", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"},
-				"spec":     fields{"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}},
+				"spec": fields{"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": []any{"10.0.0.1"}},
 			}),
 		},
 		"external service": {
 			reason:   "a Service that becomes a mere name has no address",
 			manifest: of("v1", "Service", fields{"spec": fields{"type": "ExternalName"}}),
-			live: of("v1", "Service", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"clusterIP": "10.0.0.1"},
-			}),
-			want: of("v1", "Service", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"type": "ExternalName"},
-			}),
+			live:     of("v1", "Service", fields{"spec": fields{"clusterIP": "10.0.0.1"}}),
+			want:     of("v1", "Service", fields{"spec": fields{"type": "ExternalName"}}),
 		},
 		"service account": {
 			reason:   "secrets of the manifest count, even if there are none",
 			manifest: of("v1", "ServiceAccount", fields{"secrets": []any{}}),
-			live:     of("v1", "ServiceAccount", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "secrets": []any{fields{"name": "s"}}}),
-			want:     of("v1", "ServiceAccount", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "secrets": []any{}}),
+			live:     of("v1", "ServiceAccount", fields{"secrets": []any{fields{"name": "s"}}}),
+			want:     of("v1", "ServiceAccount", fields{"secrets": []any{}}),
 		},
 		"cluster role": {
 			reason:   "a role without rules grants nothing any more",
 			manifest: of("rbac.authorization.k8s.io/v1", "ClusterRole", nil),
 			live: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "rules": []any{fields{"verbs": []any{"get"}}},
+				"rules": []any{fields{"verbs": []any{"get"}}},
 			}),
-			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}}),
+			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{}),
 		},
 		"aggregated role": {
 			reason:   "the rules of an aggregated role belong to its controller",
 			manifest: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{"aggregationRule": fields{}}),
 			live: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "rules": []any{fields{"verbs": []any{"get"}}},
+				"rules": []any{fields{"verbs": []any{"get"}}},
 			}),
 			want: of("rbac.authorization.k8s.io/v1", "ClusterRole", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "aggregationRule": fields{}, "rules": []any{fields{"verbs": []any{"get"}}},
+				"aggregationRule": fields{}, "rules": []any{fields{"verbs": []any{"get"}}},
 			}),
 		},
 		"token": {
 			reason:   "a service account keeps its token",
 			manifest: of("v1", "Secret", fields{"type": "kubernetes.io/service-account-token"}),
 			live: of("v1", "Secret", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u", "annotations": fields{"kubernetes.io/service-account.uid": "s", "a": "b"}},
+				"metadata": fields{"annotations": fields{"kubernetes.io/service-account.uid": "s", "a": "b"}},
 				"type":     "kubernetes.io/service-account-token", "data": fields{"token": "t"},
 			}),
 			want: of("v1", "Secret", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u", "annotations": fields{"kubernetes.io/service-account.uid": "s"}},
+				"metadata": fields{"annotations": fields{"kubernetes.io/service-account.uid": "s"}},
 				"type":     "kubernetes.io/service-account-token", "data": fields{"token": "t"},
 			}),
 		},
 		"secret": {
 			reason:   "data that is no longer in the manifest goes",
 			manifest: of("v1", "Secret", nil),
-			live:     of("v1", "Secret", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}, "data": fields{"token": "t"}}),
-			want:     of("v1", "Secret", fields{"metadata": fields{"resourceVersion": "7", "uid": "u"}}),
+			live:     of("v1", "Secret", fields{"data": fields{"token": "t"}}),
+			want:     of("v1", "Secret", fields{}),
 		},
 		"webhooks": {
 			reason: "a CA bundle that was put in by others stays with the server that it was made for",
@@ -136,7 +129,7 @@ func TestReplacement(t *testing.T) {
 				fields{"name": "new", "clientConfig": fields{"url": "https://u"}}, fields{"name": "nonsense", "clientConfig": "x"}, "nonsense",
 			}}),
 			live: of("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "webhooks": []any{
+				"webhooks": []any{
 					fields{"name": "same", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"}},
 					fields{"name": "moved", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"}},
 					fields{"name": "given", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"}},
@@ -144,7 +137,7 @@ func TestReplacement(t *testing.T) {
 				},
 			}),
 			want: of("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "webhooks": []any{
+				"webhooks": []any{
 					fields{"name": "same", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s", "port": "2"}, "caBundle": "a"}},
 					fields{"name": "moved", "clientConfig": fields{"service": fields{"namespace": "n", "name": "other"}}},
 					fields{"name": "given", "clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "mine"}},
@@ -159,12 +152,12 @@ func TestReplacement(t *testing.T) {
 				"clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}},
 			}}}}),
 			live: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"conversion": fields{"webhook": fields{
+				"spec": fields{"conversion": fields{"webhook": fields{
 					"clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
 				}}},
 			}),
 			want: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"conversion": fields{"webhook": fields{
+				"spec": fields{"conversion": fields{"webhook": fields{
 					"clientConfig": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
 				}}},
 			}),
@@ -173,24 +166,20 @@ func TestReplacement(t *testing.T) {
 			reason:   "a definition without conversion gets none",
 			manifest: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{}}),
 			live: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"conversion": fields{"webhook": fields{
+				"spec": fields{"conversion": fields{"webhook": fields{
 					"clientConfig": fields{"url": "https://u", "caBundle": "a"},
 				}}},
 			}),
-			want: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{},
-			}),
+			want: of("apiextensions.k8s.io/v1", "CustomResourceDefinition", fields{"spec": fields{}}),
 		},
 		"api service": {
 			reason:   "and that of an API service",
 			manifest: of("apiregistration.k8s.io/v1", "APIService", fields{"spec": fields{"service": fields{"namespace": "n", "name": "s"}}}),
 			live: of("apiregistration.k8s.io/v1", "APIService", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"},
-				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
 			}),
 			want: of("apiregistration.k8s.io/v1", "APIService", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"},
-				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
 			}),
 		},
 		"insecure api service": {
@@ -199,27 +188,29 @@ func TestReplacement(t *testing.T) {
 				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": true},
 			}),
 			live: of("apiregistration.k8s.io/v1", "APIService", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"},
-				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
+				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "caBundle": "a"},
 			}),
 			want: of("apiregistration.k8s.io/v1", "APIService", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"},
-				"spec":     fields{"service": fields{"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": true},
+				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": true},
 			}),
 		},
 		"volume claim": {
 			reason:   "a claim stays bound",
 			manifest: of("v1", "PersistentVolumeClaim", fields{"spec": fields{"storageClassName": "fast"}}),
 			live: of("v1", "PersistentVolumeClaim", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"storageClassName": "slow", "volumeName": "v"},
+				"spec": fields{"storageClassName": "slow", "volumeName": "v"},
 			}),
 			want: of("v1", "PersistentVolumeClaim", fields{
-				"metadata": fields{"resourceVersion": "7", "uid": "u"}, "spec": fields{"storageClassName": "fast", "volumeName": "v"},
+				"spec": fields{"storageClassName": "fast", "volumeName": "v"},
 			}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			for _, o := range []*unstructured.Unstructured{c.live, c.want} { // only what exists has these
+				o.SetResourceVersion("7")
+				o.SetUID("u")
+			}
 			before := c.manifest.DeepCopy()
 			if diff := cmp.Diff(c.want.Object, replacement(c.manifest, c.live).Object); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)

@@ -3,6 +3,8 @@ package apply_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -49,14 +51,16 @@ func TestDiffOfFirstApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustRun(manifest(w.configMap("a", fields{"a": "x", "b": "w"})))
+	w.Patch(configMaps, "a", `{"data":{"theirs":"2"}}`)
 	after := manifest(w.configMap("a", fields{"a": "x"}), strategy(managedresource.UpdateStrategyApply))
 	changes := w.diff(after)
 	if len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || changes[0].Note == "" {
 		t.Errorf("expected an update with a note, but found %+v", changes)
 	}
 	w.mustRun(after)
-	if data := dataOf(w.MustGet(configMaps, "a")); len(data) != 1 {
-		t.Errorf("expected the field to be gone, but found %v", data)
+	want := fields{"a": "x", "theirs": "2"}
+	if diff := cmp.Diff(want, dataOf(w.MustGet(configMaps, "a"))); diff != "" {
+		t.Errorf("fields of others stay, ours go: -want +got:\n%s", diff)
 	}
 	if changes := w.diff(after); len(changes) != 0 {
 		t.Errorf("expected no difference any more, but found %+v", changes)

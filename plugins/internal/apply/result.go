@@ -54,11 +54,11 @@ type Result struct {
 // add adds what came of an object, unless that is an error.
 func (r *Result) add(item *Item, o outcome) {
 	switch {
-	case o.verdict == done:
+	case o.action == done:
 		r.Done = append(r.Done, item)
-	case o.verdict == skip:
+	case o.action == skip:
 		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.why})
-	case o.verdict == wait:
+	case o.action == wait:
 		r.Waiting = append(r.Waiting, o.why)
 	case o.live == nil:
 		r.Missing = append(r.Missing, item)

@@ -70,8 +70,8 @@ func (r runner) list(ctx context.Context, stage []*Item) *Listed {
 	return List(ctx, Whole(r.client), expected, selector)
 }
 
-// apply makes one object what its manifest says. It goes from what is believed about the object to what is true of it:
-// each round ends the matter or corrects the belief, which somebody else may have made wrong in the meantime.
+// apply makes one object what its manifest says. It begins with what the inventory has about the object. An attempt
+// that fails because somebody else has changed the object is followed by one that reads it again.
 func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 	w := newWriter(r.client, i, r.dry)
 	entry, noted := r.recorded(i.Key)
@@ -109,16 +109,17 @@ func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 // attempt does what is decided about an object. retry says why the object is not what it was taken for; then the
 // outcome has nothing but from whom an object was taken that was deleted to be created anew.
 func (r runner) attempt(
-	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+	ctx context.Context, w writer,
+	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	o = r.plan.decide(i, entry, live)
-	switch o.verdict {
+	switch o.action {
 	case create:
 		return r.create(ctx, w, i, entry)
 	case compare:
 		// The dry run of a dry run is the same.
 		if !r.dry && changesNothing(ctx, w, i, live) {
-			return outcome{verdict: leave, live: live, hash: hashOf(i, live)}, nil
+			return outcome{action: leave, live: live, hash: hashOf(i, live)}, nil
 		}
 		return r.change(ctx, w, i, entry, live)
 	case write:
@@ -138,7 +139,7 @@ func (r runner) create(
 	created, err := w.create(ctx, i)
 	switch {
 	case err == nil:
-		return outcome{verdict: create, live: created, hash: hashOf(i, created), drift: missing(i, entry)}, nil
+		return outcome{action: create, live: created, hash: hashOf(i, created), drift: missing(i, entry)}, nil
 	case apierrors.IsAlreadyExists(err):
 		return outcome{}, err
 	case apierrors.IsNotFound(err) && !isNamespaceMissing(err):
@@ -149,7 +150,8 @@ func (r runner) create(
 }
 
 func (r runner) change(
-	ctx context.Context, w writer, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+	ctx context.Context, w writer,
+	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	takenFrom := ""
 	if i.relation(live) == owner.Others {
@@ -158,7 +160,7 @@ func (r runner) change(
 	written, err := w.change(ctx, i, live)
 	if err == nil {
 		o = outcome{
-			verdict: write, before: live, live: written, hash: hashOf(i, written),
+			action: write, before: live, live: written, hash: hashOf(i, written),
 			drift: repaired(i, entry, live, written), takenFrom: takenFrom,
 		}
 		if i.Strategy == managedresource.UpdateStrategyPatch &&
@@ -172,11 +174,11 @@ func (r runner) change(
 		case !i.mayRecreate():
 			return outcome{before: live, err: immutableField(i, err)}, nil
 		case r.dry:
-			return outcome{verdict: recreate, before: live}, nil
+			return outcome{action: recreate, before: live}, nil
 		}
 		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it
 		// missing.
-		if err = w.delete(ctx, live); err == nil {
+		if err = Delete(ctx, w.objects, live, true); err == nil {
 			return outcome{takenFrom: takenFrom}, errReplaced
 		}
 	}
@@ -211,7 +213,7 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 func (r runner) notServed(i *Item, err error) outcome {
 	r.client.Forget()
 	if i.definedHere {
-		return outcome{verdict: wait, why: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}
+		return outcome{action: wait, why: fmt.Sprintf("the API server to serve the kind of %s", i.Key)}
 	}
 	return outcome{err: err}
 }

@@ -19,7 +19,8 @@ func withoutValues(key object.Key, err error) error {
 		return err
 	}
 	s := status.Status()
-	s.Message = fmt.Sprintf("the API server cannot accept the Secret%s; what it says is left out, because it may quote values: "+
+	s.Message = fmt.Sprintf("the API server cannot accept the Secret%s; "+
+		"what it says is left out, because it may quote values: "+
 		"all of data must be base64 and all of stringData text, so that numbers and booleans need quotes", fieldsOf(s))
 	s.Details = nil
 	return &apierrors.StatusError{ErrStatus: s}
@@ -29,8 +30,9 @@ func withoutValues(key object.Key, err error) error {
 // neither do the findings of a validation: they have the kind, while an error about reading the request has not.
 func mayQuote(s metav1.Status) bool {
 	switch s.Reason {
-	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists,
-		metav1.StatusReasonConflict, metav1.StatusReasonGone, metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout,
+	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden, metav1.StatusReasonNotFound,
+		metav1.StatusReasonAlreadyExists, metav1.StatusReasonConflict, metav1.StatusReasonGone,
+		metav1.StatusReasonServerTimeout, metav1.StatusReasonTimeout,
 		metav1.StatusReasonTooManyRequests, metav1.StatusReasonServiceUnavailable:
 		return false
 	case metav1.StatusReasonInvalid:

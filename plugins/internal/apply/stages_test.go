@@ -21,50 +21,45 @@ func (w *world) gadgets() (definition, gadget fields) {
 	return definition, gadget
 }
 
-// TestStages applies a resource, its namespace and its definition, in the wrong order, with every strategy.
+// TestStages applies a resource, its namespace and its definition, in the wrong order.
 func TestStages(t *testing.T) {
 	t.Parallel()
-	for _, s := range managedresource.UpdateStrategies() {
-		t.Run(lower(s), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			definition, gadget := w.gadgets()
-			namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.Namespace + "-new"}}
-			inside := w.configMap("inside", nil)
-			inside["metadata"].(fields)["namespace"] = w.Namespace + "-new"
-			all := []apply.Manifest{
-				manifest(gadget, strategy(s)), manifest(inside, strategy(s)), manifest(namespace, strategy(s)), manifest(definition, strategy(s)),
-			}
-			changes := w.diff(all...)
-			notes := map[string]string{}
-			for _, c := range changes {
-				if c.Action != sdk.ActionCreate || c.After == nil {
-					t.Errorf("expected a creation, but found %+v", c)
-				}
-				notes[strings.Fields(c.Object)[0]] = c.Note
-			}
-			if len(changes) != 4 || !strings.HasPrefix(changes[0].Object, "CustomResourceDefinition") ||
-				!strings.Contains(notes["Gadget"], "kind is not served yet") || !strings.Contains(notes["ConfigMap"], "namespace does not exist yet") {
-				t.Errorf("expected four creations in order, two with notes, but found %v", notes)
-			}
-			ignored := manifest(namespace, policy(managedresource.PolicyIgnore))
-			if changes := w.diff(manifest(inside, strategy(s)), ignored); len(changes) != 1 || changes[0].Action != sdk.ActionFail {
-				t.Errorf("a namespace that is ignored is not created, but found %+v", changes)
-			}
-			w.Eventually("everything to be applied", func() bool {
-				result, err := w.run(all...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return len(result.Waiting) == 0 && len(result.Applied) == 4
-			})
-			w.verbs()
-			w.mustRun(all...)
-			w.mustRequest("GET", "GET", "GET", "GET")
-			if changes := w.diff(all...); len(changes) > 0 {
-				t.Errorf("expected no change, but found %+v", changes)
-			}
-		})
+	w := newWorld(t)
+	definition, gadget := w.gadgets()
+	namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.Namespace + "-new"}}
+	inside := w.configMap("inside", nil)
+	inside["metadata"].(fields)["namespace"] = w.Namespace + "-new"
+	all := []apply.Manifest{
+		manifest(gadget), manifest(inside), manifest(namespace), manifest(definition),
+	}
+	changes := w.diff(all...)
+	notes := map[string]string{}
+	for _, c := range changes {
+		if c.Action != sdk.ActionCreate || c.After == nil {
+			t.Errorf("expected a creation, but found %+v", c)
+		}
+		notes[strings.Fields(c.Object)[0]] = c.Note
+	}
+	if len(changes) != 4 || !strings.HasPrefix(changes[0].Object, "CustomResourceDefinition") ||
+		!strings.Contains(notes["Gadget"], "kind is not served yet") || !strings.Contains(notes["ConfigMap"], "namespace does not exist yet") {
+		t.Errorf("expected four creations in order, two with notes, but found %v", notes)
+	}
+	ignored := manifest(namespace, policy(managedresource.PolicyIgnore))
+	if changes := w.diff(manifest(inside), ignored); len(changes) != 1 || changes[0].Action != sdk.ActionFail {
+		t.Errorf("a namespace that is ignored is not created, but found %+v", changes)
+	}
+	w.Eventually("everything to be applied", func() bool {
+		result, err := w.run(all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(result.Waiting) == 0 && len(result.Applied) == 4
+	})
+	w.verbs()
+	w.mustRun(all...)
+	w.mustRequest("GET", "GET", "GET", "GET")
+	if changes := w.diff(all...); len(changes) > 0 {
+		t.Errorf("expected no change, but found %+v", changes)
 	}
 }
 

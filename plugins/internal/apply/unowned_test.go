@@ -10,7 +10,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // TestDefaultNamespace: it is for what has a namespace and names none.
@@ -44,34 +43,29 @@ func TestDefaultNamespace(t *testing.T) {
 // TestDiffWithoutOwner: what somebody else has written is no change as long as it is as its manifest says.
 func TestDiffWithoutOwner(t *testing.T) {
 	t.Parallel()
-	for _, s := range managedresource.UpdateStrategies() {
-		t.Run(lower(s), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			o := w.configMap("a", fields{"key": "value"})
-			// As the other deploy item has left it.
-			labelled := &unstructured.Unstructured{Object: copyOf(o)}
-			labelled.SetLabels(owner.Owner{Namespace: "another", Name: "item"}.Labels())
-			w.Create(configMaps, labelled.Object)
-			diff := func() []sdk.Change {
-				m := manifest(labelled.Object, strategy(s), force)
-				plan, err := apply.NewPlan(t.Context(), w.client, []apply.Manifest{m}, owner.Owner{}, time.Now())
-				if err != nil {
-					t.Fatal(err)
-				}
-				changes, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return changes
-			}
-			if changes := diff(); len(changes) > 0 {
-				t.Errorf("expected no change, but found %+v", changes)
-			}
-			labelled.Object["data"].(fields)["more"] = "value"
-			if changes := diff(); len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || changes[0].Note != "" {
-				t.Errorf("expected that nobody takes the object over, but found %+v", changes)
-			}
-		})
+	w := newWorld(t)
+	o := w.configMap("a", fields{"key": "value"})
+	// As the other deploy item has left it.
+	labelled := &unstructured.Unstructured{Object: copyOf(o)}
+	labelled.SetLabels(owner.Owner{Namespace: "another", Name: "item"}.Labels())
+	w.Create(configMaps, labelled.Object)
+	diff := func() []sdk.Change {
+		m := manifest(labelled.Object)
+		plan, err := apply.NewPlan(t.Context(), w.client, []apply.Manifest{m}, owner.Owner{}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changes
+	}
+	if changes := diff(); len(changes) > 0 {
+		t.Errorf("expected no change, but found %+v", changes)
+	}
+	labelled.Object["data"].(fields)["more"] = "value"
+	if changes := diff(); len(changes) != 1 || changes[0].Action != sdk.ActionUpdate || changes[0].Note != "" {
+		t.Errorf("expected that nobody takes the object over, but found %+v", changes)
 	}
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 var (
 	configMaps, secrets, services = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Services
 	deployments, jobs             = plugintest.Deployments, plugintest.Jobs
-	namespaces, webhooks          = plugintest.Namespaces, plugintest.Webhooks
+	namespaces                    = plugintest.Namespaces
 )
 
 const upstreamLabel = "manifest.deployer.landscaper.gardener.cloud/deployitem"

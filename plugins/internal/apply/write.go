@@ -59,12 +59,15 @@ func (w writer) create(ctx context.Context, i *Item) (*unstructured.Unstructured
 }
 
 func (w writer) createOnly(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
-	created, err := w.objects.Create(ctx, initial(i), metav1.CreateOptions{FieldManager: FieldManager, DryRun: w.dryRun})
+	options := metav1.CreateOptions{FieldManager: FieldManager, DryRun: w.dryRun}
+	created, err := w.objects.Create(ctx, initial(i), options)
 	return created, withoutValues(i.Key, err)
 }
 
 // change brings an object that exists to its manifest.
-func (w writer) change(ctx context.Context, i *Item, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (w writer) change(
+	ctx context.Context, i *Item, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	out := wanted(i, live)
 	switch i.Strategy {
 	case managedresource.UpdateStrategyPatch:
@@ -97,7 +100,9 @@ func (w writer) patch(ctx context.Context, i *Item, patch map[string]any) (*unst
 	return live, withoutValues(i.Key, err)
 }
 
-func (w writer) apply(ctx context.Context, i *Item, o *unstructured.Unstructured, force bool) (*unstructured.Unstructured, error) {
+func (w writer) apply(
+	ctx context.Context, i *Item, o *unstructured.Unstructured, force bool,
+) (*unstructured.Unstructured, error) {
 	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: force, DryRun: w.dryRun}
 	applied, err := w.objects.Apply(ctx, i.Key.Name, o, options)
 	if i.conflictsOnlyOverLabels(err) {
@@ -114,7 +119,8 @@ func (w writer) apply(ctx context.Context, i *Item, o *unstructured.Unstructured
 // Server-side apply answers so to an object that does not fit the schema of its kind.
 func lacksReason(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError && status.Status().Reason == metav1.StatusReasonUnknown
+	return errors.As(err, &status) &&
+		status.Status().Code == http.StatusInternalServerError && status.Status().Reason == metav1.StatusReasonUnknown
 }
 
 // readable asks the API server in another way whether it can read an object, and returns its answer if it cannot; else
@@ -157,7 +163,8 @@ func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Uns
 	if err != nil {
 		return fmt.Errorf("read managedFields: %w", err)
 	}
-	_, err = w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	options := metav1.PatchOptions{FieldManager: FieldManager}
+	_, err = w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, options)
 	return withoutValues(i.Key, err)
 }
 
@@ -173,24 +180,28 @@ func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
 // writtenOtherwise tells whether we have written an object by other requests than server-side apply.
 func writtenOtherwise(live *unstructured.Unstructured) bool {
 	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == "" {
+		if entry.Manager == FieldManager && entry.Subresource == "" &&
+			entry.Operation == metav1.ManagedFieldsOperationUpdate {
 			return true
 		}
 	}
 	return false
 }
 
-// delete deletes the object if it is still what live is.
+// Delete deletes an object if it still has its uid and, if unchanged is true, its resourceVersion.
 //
 // What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It
 // need not go before the object: a StatefulSet cannot have a pod under a name that is still in use, and others can live
 // with pods of two generations, as they do during an update. Waiting for dependents would let the job hang on any of
 // them, whoever has made it one.
-func (w writer) delete(ctx context.Context, live *unstructured.Unstructured) error {
-	uid, version := live.GetUID(), live.GetResourceVersion()
+func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Object, unchanged bool) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	preconditions := &metav1.Preconditions{UID: &uid}
+	if unchanged {
+		preconditions.ResourceVersion = &version
+	}
 	background := metav1.DeletePropagationBackground
-	return w.objects.Delete(ctx, live.GetName(), metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-		PropagationPolicy: &background,
+	return objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{
+		Preconditions: preconditions, PropagationPolicy: &background,
 	})
 }

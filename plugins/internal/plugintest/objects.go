@@ -14,8 +14,6 @@ import (
 // Resource names a kind of objects as the API server does.
 type Resource = schema.GroupVersionResource
 
-const admission = "admissionregistration.k8s.io"
-
 // The resources that most tests work with.
 var (
 	ConfigMaps      = Resource{Version: "v1", Resource: "configmaps"}
@@ -28,12 +26,9 @@ var (
 	ClusterRoles    = Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	CRDs            = Resource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	APIServices     = Resource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-	Webhooks        = Resource{Group: admission, Version: "v1", Resource: "validatingwebhookconfigurations"}
-	Policies        = Resource{Group: admission, Version: "v1", Resource: "validatingadmissionpolicies"}
-	PolicyBindings  = Resource{Group: admission, Version: "v1", Resource: "validatingadmissionpolicybindings"}
 )
 
-var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices, Webhooks, Policies, PolicyBindings}
+var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices}
 
 // somebody is the field manager of what a test does behind the deployer's back.
 const somebody = "somebody"

@@ -39,7 +39,8 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 			}
 		}
 		if s.group.all {
-			changes = append(changes, s.diffUnmanaged(ctx, &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown})...)
+			f := &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown}
+			changes = append(changes, s.diffUnmanaged(ctx, f)...)
 		}
 	}
 	for _, l := range sorted.left {
@@ -73,8 +74,9 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 		return change
 	case actionPrepare:
 		change.Note = "after it was changed by annotateBeforeDelete and patchBeforeDelete"
-	case actionStrip:
-		change.Note = "its finalizers are removed, since it is being deleted already: " + strings.Join(live.GetFinalizers(), ", ")
+	case actionRemoveFinalizers:
+		change.Note = "its finalizers are removed, since it is being deleted already: " +
+			strings.Join(live.GetFinalizers(), ", ")
 	case actionWait:
 		change.Note = strings.Join(append(circumstances(live), obstacles(live)...), "; ")
 	case actionDelete:
@@ -100,14 +102,16 @@ func (s step) diffUnmanaged(ctx context.Context, f *finder) []sdk.Change {
 	var changes []sdk.Change
 	for page := range f.all(ctx) {
 		for i := range page.objects {
-			changes = append(changes, sdk.Change{Object: page.key(&page.objects[i]).String(), Action: sdk.ActionDelete, Note: unmanaged})
+			key := page.key(&page.objects[i])
+			changes = append(changes, sdk.Change{Object: key.String(), Action: sdk.ActionDelete, Note: unmanaged})
 		}
 		if len(changes) >= pageSize {
 			break
 		}
 	}
 	if len(changes) >= pageSize {
-		changes = append(changes, sdk.Change{Object: "more objects of " + s.group.path.String(), Action: sdk.ActionDelete, Note: unmanaged})
+		more := "more objects of " + s.group.path.String()
+		changes = append(changes, sdk.Change{Object: more, Action: sdk.ActionDelete, Note: unmanaged})
 	}
 	for _, failed := range f.failures {
 		changes = append(changes, sdk.Change{Object: failed.what, Action: sdk.ActionFail, Note: failed.err.Error()})

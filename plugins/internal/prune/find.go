@@ -20,7 +20,7 @@ import (
 // pageSize is how many objects are listed at once, and so how many are in memory.
 const pageSize = 500
 
-// finder finds all objects of the kinds of a group, whoever they belong to. It sees nothing but their metadata.
+// finder lists all objects of the kinds of a group, whatever they belong to. It reads nothing but their metadata.
 type finder struct {
 	client *target.Client
 	group  group
@@ -147,7 +147,8 @@ func belongsToCluster(key object.Key) bool {
 		return key.Name == "kube-root-ca.crt"
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		return key.Name == "default"
-	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"}, schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
+		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
 		return key.Namespace == metav1.NamespaceDefault && key.Name == "kubernetes"
 	default:
 		return false

@@ -83,7 +83,8 @@ func parseCustom(g managedresource.CustomResourceGroup, path *field.Path) (group
 	parsed := group{path: path, force: g.ForceDelete, all: g.DeleteAllResources}
 	var problems field.ErrorList
 	if len(g.Resources) == 0 {
-		problems = append(problems, field.Required(path.Child("resources"), "expected the kinds of the objects to delete"))
+		problems = append(problems,
+			field.Required(path.Child("resources"), "expected the kinds of the objects to delete"))
 	}
 	for i, r := range g.Resources {
 		resource, p := parseResource(r, path.Child("resources").Index(i))
@@ -110,7 +111,8 @@ func parseResource(r managedresource.ResourceType, path *field.Path) (resource, 
 	case r.APIVersion == "":
 		problems = append(problems, field.Required(path.Child("apiVersion"), ""))
 	case err != nil:
-		problems = append(problems, field.Invalid(path.Child("apiVersion"), r.APIVersion, `expected a form like "v1" or "apps/v1"`))
+		problems = append(problems,
+			field.Invalid(path.Child("apiVersion"), r.APIVersion, `expected a form like "v1" or "apps/v1"`))
 	}
 	if r.Kind == "" {
 		problems = append(problems, field.Required(path.Child("kind"), ""))

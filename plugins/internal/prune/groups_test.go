@@ -2,13 +2,10 @@ package prune
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -168,54 +165,4 @@ func parse(t interface{ Fatal(args ...any) }, document string) Groups {
 		t.Fatal(problems.ToAggregate())
 	}
 	return groups
-}
-
-// TestEachObjectIsTakenOnce: an object is taken by the first group that names it, by exactly one group, or by none if
-// none names it; that is decided for each object by itself, and another group at the end never takes away what an
-// earlier one has taken.
-func TestEachObjectIsTakenOnce(t *testing.T) {
-	t.Parallel()
-	kinds := []string{"Pod", "Ingress", "Proxy"}
-	plurals := map[string]string{"Pod": "pods", "Ingress": "ingresses", "Proxy": "proxies"}
-	values := rapid.SampledFrom([]string{"a", "b", "c"})
-	rapid.Check(t, func(t *rapid.T) {
-		var list []managedresource.DeletionGroup
-		for range rapid.IntRange(1, 5).Draw(t, "groups") {
-			if rapid.Bool().Draw(t, "predefined") {
-				list = append(list, managedresource.DeletionGroup{PredefinedResourceGroup: &managedresource.PredefinedResourceGroup{
-					Type: rapid.SampledFrom(predefinedTypes).Draw(t, "type"),
-				}})
-				continue
-			}
-			kind := rapid.SampledFrom(kinds).Draw(t, "kind")
-			list = append(list, managedresource.DeletionGroup{CustomResourceGroup: &managedresource.CustomResourceGroup{
-				Resources: []managedresource.ResourceType{{
-					APIVersion: "v1",
-					Kind:       rapid.SampledFrom([]string{kind, strings.ToLower(kind), plurals[kind]}).Draw(t, "written"),
-					Names:      rapid.SliceOfN(values, 0, 2).Draw(t, "names"),
-					Namespaces: rapid.SliceOfN(values, 0, 2).Draw(t, "namespaces"),
-				}},
-			}})
-		}
-		groups, problems := ParseGroups(list, field.NewPath("groups"))
-		if len(problems) > 0 {
-			t.Fatal(problems.ToAggregate())
-		}
-		s := object.Key{
-			Kind: rapid.SampledFrom(kinds).Draw(t, "object"), Namespace: values.Draw(t, "namespace"), Name: values.Draw(t, "name"),
-		}
-
-		want := slices.IndexFunc(list, func(g managedresource.DeletionGroup) bool {
-			if p := g.PredefinedResourceGroup; p != nil {
-				return p.Type == managedresource.PredefinedNamespaced
-			}
-			r := g.CustomResourceGroup.Resources[0]
-			return slices.Contains([]string{s.Kind, strings.ToLower(s.Kind), plurals[s.Kind]}, r.Kind) &&
-				(len(r.Names) == 0 || slices.Contains(r.Names, s.Name)) &&
-				(len(r.Namespaces) == 0 || slices.Contains(r.Namespaces, s.Namespace))
-		})
-		if got := place(groups.orDefault(), s, true); got != want {
-			t.Errorf("expected %s in group %d, but found %d of %+v", s, want, got, list)
-		}
-	})
 }

@@ -32,8 +32,8 @@ type item struct {
 	entry   managedresource.ManagedResourceStatus
 	// force removes its finalizers.
 	force bool
-	// anybodys says that it is deleted whoever it belongs to.
-	anybodys bool
+	// ofAnyOwner: it is deleted, whatever deploy item it belongs to.
+	ofAnyOwner bool
 }
 
 // outcome is what came of one object: at most one of left, waiting and err is set; if none is, the object is gone.
@@ -56,8 +56,8 @@ const (
 	// actionPrepare: it is changed before it is deleted.
 	actionPrepare
 	actionDelete
-	// actionStrip: its finalizers are removed.
-	actionStrip
+	// actionRemoveFinalizers: its finalizers are removed.
+	actionRemoveFinalizers
 	actionWait
 )
 
@@ -78,17 +78,18 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 		return actionForget, ""
 	case why != "" && !deleting:
 		return actionLeave, why
-	case it.anybodys: // It goes.
+	case it.ofAnyOwner: // it goes
 	case known == "" && relation != owner.Ours:
 		return actionForget, ""
 	case labelled && relation == owner.Others:
 		return actionLeave, "taken over by the deploy item " + owner.Of(live, d.Owner.UpstreamLabel)
 	case apply.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
-		return actionLeave, fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
+		return actionLeave,
+			fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
 	}
 	switch {
 	case deleting && it.force && len(live.GetFinalizers()) > 0:
-		return actionStrip, ""
+		return actionRemoveFinalizers, ""
 	case deleting:
 		return actionWait, ""
 	case apply.Changes(live.Object, preparation):
@@ -111,7 +112,9 @@ func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
 // remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the
 // metadata of the object as they were just listed, if they were. Where the answer to a request does not tell, the
 // object is read again; so a call that was cut off anywhere is continued by the next one.
-func (it item) remove(ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured) outcome {
+func (it item) remove(
+	ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured,
+) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		return outcome{err: err}
@@ -128,7 +131,8 @@ func (it item) remove(ctx context.Context, client *target.Client, d Deletion, li
 				return outcome{err: ignoreGone(err)}
 			}
 		} else {
-			missing = nil // This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
+			// This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
+			missing = nil
 		}
 		seen := watch.SeenOf(client, it.mapping, it.key, live)
 		next, why := it.next(live, d, missing)
@@ -142,10 +146,10 @@ func (it item) remove(ctx context.Context, client *target.Client, d Deletion, li
 		case actionPrepare:
 			live, err = w.patch(ctx, live, preparation)
 			err = withoutObject(err)
-		case actionStrip:
-			live, err = nil, w.strip(ctx, live)
+		case actionRemoveFinalizers:
+			live, err = nil, w.removeFinalizers(ctx, live)
 		case actionDelete:
-			live, err = nil, w.delete(ctx, live, conflicts < maxConflicts)
+			live, err = nil, apply.Delete(ctx, w.objects, live, conflicts < maxConflicts)
 		}
 		switch {
 		case apierrors.IsConflict(err):
@@ -165,7 +169,8 @@ func (it item) remove(ctx context.Context, client *target.Client, d Deletion, li
 
 // needsWhole tells whether more of the object than its metadata decides on what is done or said.
 func (it item) needsWhole() bool {
-	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 || hasObstacles(it.key.Group, it.key.Kind)
+	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 ||
+		hasObstacles(it.key.Group, it.key.Kind)
 }
 
 // ignoreGone returns nil for the error about an object that does not exist.

@@ -140,18 +140,3 @@ func TestDefinitionIsDeletedWithItsObjects(t *testing.T) {
 		t.Errorf("expected both to be gone, but found %q and %q", gone(result), left(result))
 	}
 }
-
-// TestKindIsGone: the client has known the kind.
-func TestKindIsGone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	definition, things := w.crd("Thing")
-	object := w.create(things, w.Namespace, "a", map[string]any{"kind": "Thing"})
-	if result := w.mustRun(w.deletion(`[{"predefinedResourceGroup":{"type":"empty"}}]`, object)); len(result.Left) != 1 {
-		t.Fatalf("expected the object to be left, but found %+v", result)
-	}
-	w.delete(crds, "", definition.Resource.Name)
-	w.Eventually("the object to be gone", func() bool {
-		return len(w.mustRun(w.deletion("", object, definition)).Waiting) == 0
-	})
-}

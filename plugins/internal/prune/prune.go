@@ -94,7 +94,7 @@ type Left struct {
 // The error of one object stops neither the others of its group nor those that were decided on already, only the groups
 // that come later. The errors of all are returned together, each with its object, if nothing is on its way or trying
 // again would not help (one of them has a code); then the job cannot do better than to fail, or to be retried as errors
-// are. Otherwise the caller will look again soon anyway, and Run will try those objects again, too: they are in
+// are. Otherwise the caller calls again soon anyway, and Run tries those objects again, too: they are in
 // Result.Waiting with their errors, and there is no error. What is in the result is true in any case.
 func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error) {
 	if len(d.Entries) == 0 {

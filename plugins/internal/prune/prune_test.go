@@ -10,14 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -198,16 +196,6 @@ func TestGroups(t *testing.T) {
 		states         [3]string // of a ConfigMap, a Secret and a ClusterRole
 		left           int
 	}{
-		"empty": {"nothing is deleted", `[{"predefinedResourceGroup":{"type":"empty"}}]`, [3]string{"there", "there", "there"}, 3},
-		"only cluster-scoped": {
-			"what no group takes stays", `[{"predefinedResourceGroup":{"type":"cluster-scoped-resources","forceDelete":true}}]`,
-			[3]string{"there", "there", "gone"}, 2,
-		},
-		"another order": {
-			"groups are in the order of the list",
-			`[{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}},{"predefinedResourceGroup":{"type":"namespaced-resources"}}]`,
-			[3]string{"there", "there", "deleted"}, 0,
-		},
 		"force": {
 			"finalizers are removed, but only in the group that says so",
 			`[{"predefinedResourceGroup":{"type":"namespaced-resources","forceDelete":true}},{"predefinedResourceGroup":{"type":"cluster-scoped-resources"}}]`,
@@ -348,40 +336,4 @@ func TestPreparedBeforeDeletion(t *testing.T) {
 	if live.GetAnnotations()["confirm"] != "true" || data["mode"] != "down" {
 		t.Errorf("expected the object to be prepared, but found %v and %v", live.GetAnnotations(), data)
 	}
-}
-
-// TestConfirmationOfADeletion: the API server does not delete objects without an annotation, which is what
-// annotateBeforeDelete is for.
-func TestConfirmationOfADeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	policy := w.create(policies, "", w.Namespace, map[string]any{"spec": map[string]any{
-		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"DELETE"},
-		}}},
-		"validations": []any{map[string]any{
-			"expression": "has(oldObject.metadata.annotations) && 'confirm' in oldObject.metadata.annotations",
-			"message":    "annotate it with confirm", "reason": "Forbidden",
-		}},
-	}})
-	w.create(policyBindings, "", w.Namespace, map[string]any{"spec": map[string]any{
-		"policyName": policy.Resource.Name, "validationActions": []any{"Deny"},
-		"matchResources": map[string]any{"namespaceSelector": map[string]any{
-			"matchLabels": map[string]any{"kubernetes.io/metadata.name": w.Namespace},
-		}},
-	}})
-	e := w.configMap("a", hold)
-	w.Eventually("the policy to be in force", func() bool {
-		err := w.in(configMaps, w.Namespace).Delete(t.Context(), "a", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsForbidden(err)
-	})
-	_, err := w.run(w.deletion("", e))
-	if err == nil || len(sdk.Codes(err)) > 0 || !strings.Contains(err.Error(), "delete ConfigMap "+w.Namespace+"/a: ") ||
-		!strings.Contains(err.Error(), "annotate it with confirm") {
-		t.Errorf("expected an error that can be retried and says what the policy says, but found %v", err)
-	}
-	w.mustBe("there", e)
-	e.AnnotateBeforeDelete = map[string]string{"confirm": "true"}
-	w.mustRun(w.deletion("", e))
-	w.mustBe("deleted", e)
 }

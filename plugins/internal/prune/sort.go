@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -23,7 +22,7 @@ type sorted struct {
 	left []Left
 }
 
-// sort sorts the entries without a look at their objects. The error is about the target as a whole.
+// sort sorts the entries without reading their objects. The error is about the target as a whole.
 func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, error) {
 	groups, err := nameKinds(ctx, client, d)
 	if err != nil {
@@ -39,7 +38,8 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 			result.left = append(result.left, Left{key, "policy " + string(entry.Policy)})
 			continue
 		}
-		mapping, err := client.MappingInAnyVersion(ctx, object.GVK(entry.Resource.APIVersion, entry.Resource.Kind), d.AsOf)
+		gvk := object.GVK(entry.Resource.APIVersion, entry.Resource.Kind)
+		mapping, err := client.MappingInAnyVersion(ctx, gvk, d.AsOf)
 		if meta.IsNoMatchError(err) {
 			result.gone = append(result.gone, key)
 			continue
@@ -54,10 +54,11 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		case i < 0:
 			result.left = append(result.left, Left{key, "no deletion group takes it"})
 		case err != nil:
-			result.steps[i].failures = append(result.steps[i].failures, failure{key.String(), target.Explain(client.Host, err)})
+			failed := failure{key.String(), target.Explain(client.Host, err)}
+			result.steps[i].failures = append(result.steps[i].failures, failed)
 		default:
 			result.steps[i].items = append(result.steps[i].items, item{
-				key: key, mapping: mapping, entry: entry, force: groups[i].force, anybodys: groups[i].all,
+				key: key, mapping: mapping, entry: entry, force: groups[i].force, ofAnyOwner: groups[i].all,
 			})
 		}
 	}
@@ -79,7 +80,7 @@ func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group,
 				return nil, target.Explain(client.Host, err)
 			}
 			if err == nil {
-				groups[i].resources[j].gvk = schema.GroupVersionKind{Group: r.gvk.Group, Version: r.gvk.Version, Kind: gvk.Kind}
+				groups[i].resources[j].gvk.Kind = gvk.Kind
 			}
 		}
 	}

@@ -59,9 +59,9 @@ func (s step) run(ctx context.Context, client *target.Client, d Deletion, result
 		}
 	}
 	if s.group.all {
-		failures = append(failures, s.sweep(ctx, client, d, unfinished, result)...)
+		failures = append(failures, s.deleteUnmanaged(ctx, client, d, unfinished, result)...)
 	}
-	return settle(ctx, failures, result)
+	return errorOf(ctx, failures, result)
 }
 
 func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion) []outcome {
@@ -99,8 +99,8 @@ func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion
 	return outcomes
 }
 
-// settle returns the failures as one error, or adds them to what is waited for; see Run.
-func settle(ctx context.Context, failures []failure, result *Result) error {
+// errorOf returns the failures as one error, or adds them to what is waited for; see Run.
+func errorOf(ctx context.Context, failures []failure, result *Result) error {
 	errs := make([]error, 0, len(failures))
 	for _, f := range failures {
 		errs = append(errs, fmt.Errorf("delete %s: %w", f.what, f.err))

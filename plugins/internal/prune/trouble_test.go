@@ -44,11 +44,6 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 		err     string
 		waiting []string
 	}{
-		"final": {
-			reason:  "the API server will never accept the patch",
-			prepare: func(_ *world, bad *entry) { bad.PatchBeforeDelete = invalid },
-			codes:   1, err: "delete ConfigMap NAMESPACE/bad: ",
-		},
 		"final, while others are on their way": {
 			reason:  "there is nothing to wait for",
 			prepare: func(_ *world, bad *entry) { bad.PatchBeforeDelete = invalid },
@@ -204,19 +199,6 @@ func TestPreparationWithoutEffect(t *testing.T) {
 	w.mustFinish(w.deletion("", e))
 	if diff := cmp.Diff([]string{"GET a", "PATCH a", "DELETE a", "GET a"}, w.requested()); diff != "" {
 		t.Errorf("requests: -want +got:\n%s", diff)
-	}
-}
-
-func TestVersionOfAnEntryDoesNotMatter(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	_, things := w.crd("Thing")
-	kinds := map[string]any{"kind": "Thing"}
-	e := w.create(things, w.Namespace, "a", kinds)
-	e.Resource.APIVersion = things.Group + "/v1alpha1"
-	result := w.mustFinish(w.deletion("", e))
-	if len(result.Gone) != 1 || len(w.remaining(things)) > 0 {
-		t.Errorf("expected the object to be deleted in another version, but found %+v and %q", result, w.remaining(things))
 	}
 }
 

@@ -26,11 +26,10 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 var (
 	configMaps, secrets, namespaces = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Namespaces
 	roles, crds, apiServices        = plugintest.ClusterRoles, plugintest.CRDs, plugintest.APIServices
-	policies, policyBindings        = plugintest.Policies, plugintest.PolicyBindings
 
 	kinds = map[schema.GroupVersionResource]string{
 		configMaps: "ConfigMap", secrets: "Secret", namespaces: "Namespace", roles: "ClusterRole", crds: "CustomResourceDefinition",
-		apiServices: "APIService", policies: "ValidatingAdmissionPolicy", policyBindings: "ValidatingAdmissionPolicyBinding",
+		apiServices: "APIService",
 	}
 )
 

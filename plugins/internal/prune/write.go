@@ -19,20 +19,10 @@ type writer struct {
 	objects dynamic.ResourceInterface
 }
 
-// delete deletes an object, and if unchanged is true, only as it was read.
-func (w writer) delete(ctx context.Context, o metav1.Object, unchanged bool) error {
-	uid, resourceVersion := o.GetUID(), o.GetResourceVersion()
-	preconditions := &metav1.Preconditions{UID: &uid}
-	if unchanged {
-		preconditions.ResourceVersion = &resourceVersion
-	}
-	background := metav1.DeletePropagationBackground
-	return w.objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: preconditions, PropagationPolicy: &background})
-}
-
 // patch changes an object by a JSON merge patch, whose metadata, if it has any, is a map.
 func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]any) (*unstructured.Unstructured, error) {
-	document, err := json.Marshal(compose(change, map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}))
+	ofThis := map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}
+	document, err := json.Marshal(compose(change, ofThis))
 	if err != nil {
 		return nil, fmt.Errorf("write the patch: %w", err)
 	}
@@ -40,8 +30,8 @@ func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]an
 	return w.objects.Patch(ctx, o.GetName(), types.MergePatchType, document, options)
 }
 
-// strip removes the finalizers of an object.
-func (w writer) strip(ctx context.Context, o metav1.Object) error {
+// removeFinalizers removes the finalizers of an object.
+func (w writer) removeFinalizers(ctx context.Context, o metav1.Object) error {
 	_, err := w.patch(ctx, o, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 	return err
 }

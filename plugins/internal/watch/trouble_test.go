@@ -65,23 +65,6 @@ func mayWatch(resource string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"list", "watch"}}
 }
 
-func TestBrokenConnection(t *testing.T) {
-	t.Parallel()
-	p := newProxy(t)
-	w := newWorldOn(t, p.config())
-	w.create(configMaps, "o", labels)
-	w.run()
-	w.follow("item", w.seen(configMaps, "o"))
-	w.waitForSync(1)
-	for range 3 {
-		p.breakAll()
-		w.mustNotHaveWoken()
-		w.touch(configMaps, "o")
-		w.mustWake("item")
-		w.follow("item", w.seen(configMaps, "o"))
-	}
-}
-
 // TestServerAway has the API server restart while objects change and go.
 func TestServerAway(t *testing.T) {
 	t.Parallel()

@@ -95,18 +95,6 @@ func prepare(w *world, created bool, labels map[string]string) Seen {
 	return w.seen(configMaps, "o")
 }
 
-// TestDeletionWakesAtOnce: no time has to pass.
-func TestDeletionWakesAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, WithClock(clocktesting.NewFakeClock(time.Now())))
-	w.create(configMaps, "o", labels)
-	w.run()
-	w.follow("item", w.seen(configMaps, "o"))
-	w.waitForSync(1)
-	w.Delete(configMaps.Resource, "o")
-	w.mustWake("item")
-}
-
 func TestClusterScopedObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -47,7 +47,8 @@ func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 		return c, nil
 	}
 	if c.manifests, problems = job.Replace(c.manifests, req.Children); len(problems) > 0 {
-		return nil, sdk.ConfigurationError(job.ReasonChildren, "changed objects do not fit spec.config: %s", job.Describe(problems))
+		return nil, sdk.ConfigurationError(job.ReasonChildren,
+			"changed objects do not fit spec.config: %s", job.Describe(problems))
 	}
 	return c, nil
 }

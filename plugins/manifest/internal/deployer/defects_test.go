@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
@@ -25,17 +24,6 @@ func TestWaysOutOfADeletion(t *testing.T) {
 		"unreachable": {
 			reason: "the cluster is gone", want: "cannot reach target cluster 127.0.0.1:1",
 			call: sdktest.Call{DeployItem: item, Target: w.Target("cluster", nowhere())},
-		},
-		"unauthorized": {
-			reason: "the credentials are", want: "does not accept the credentials",
-			call: sdktest.Call{DeployItem: item, Target: w.Target("cluster", anonymous())},
-		},
-		"unusable": {
-			reason: "its kubeconfig is none", want: `"broken"`,
-			call: sdktest.Call{DeployItem: item, Target: &sdk.Target{Name: "broken", Content: []byte(`{"kubeconfig":"hunter2: ["}`)}},
-		},
-		"empty": {
-			reason: "it has none", want: `"empty"`, call: sdktest.Call{DeployItem: item, Target: &sdk.Target{Name: "empty", Content: []byte(`{}`)}},
 		},
 		"none": {reason: "the Target is", want: "spec.target", call: sdktest.Call{DeployItem: item}},
 	} {

@@ -3,34 +3,9 @@ package deployer_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
-
-func TestOrphansAreDeleted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("stays", nil), w.configMap("goes", nil), w.configMap("sticks", nil)))
-	w.mustSucceed(item)
-	w.hold("sticks")
-
-	w.SetConfig(item, config(w.configMap("stays", nil)))
-	result := w.Do(plugintest.Reconcile, item)
-	w.mustWait(result, "ConfigMap "+w.Namespace+"/sticks", "being deleted since", "example.org/hold")
-	if diff := cmp.Diff([]string{"ConfigMap stays", "ConfigMap sticks"}, w.managed(item)); diff != "" {
-		t.Errorf("managed while waiting: -want +got:\n%s", diff)
-	}
-	w.release("sticks")
-	w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"ConfigMap stays"}, w.managed(item)); diff != "" {
-		t.Errorf("managed: -want +got:\n%s", diff)
-	}
-	if w.Get(configMaps, "goes") != nil || w.Get(configMaps, "sticks") != nil || w.Get(configMaps, "stays") == nil {
-		t.Error("expected the orphans, and only them, to be gone")
-	}
-}
 
 func TestDeleteWithoutProviderStatus(t *testing.T) {
 	t.Parallel()

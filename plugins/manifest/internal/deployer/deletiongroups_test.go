@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -31,51 +30,9 @@ func deleteAll(group object) object {
 
 func groups(all ...any) []any { return all }
 
-// hold keeps a ConfigMap from going away.
-func (w *world) hold(name string) {
-	w.Helper()
-	w.Patch(configMaps, name, `{"metadata":{"finalizers":["example.org/hold"]}}`)
-}
-
 func (w *world) release(name string) {
 	w.Helper()
 	w.Patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
-}
-
-// TestGroupsInOrder: nothing of a group is touched before those before it are gone, call after call.
-func TestGroupsInOrder(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	role := object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": object{"name": w.Namespace}}
-	item := w.item(with(config(w.configMap("last", nil), w.configMap("second", nil), w.configMap("first", nil), role), "deletionGroups", groups(
-		customGroup("ConfigMap", object{"names": []any{"first"}}),
-		customGroup("ConfigMap", object{"names": []any{"second"}, "namespaces": []any{w.Namespace}}),
-		predefined("cluster-scoped-resources"), predefined("namespaced-resources"),
-	)))
-	w.mustSucceed(item)
-	for _, name := range []string{"first", "second", "last"} {
-		w.hold(name)
-	}
-	w.Requests.Take()
-	configMap := func(name string) string { return "DELETE /api/v1/namespaces/" + w.Namespace + "/configmaps/" + name }
-	for _, c := range []struct {
-		waitFor string
-		sent    []string
-	}{
-		{"first", []string{configMap("first")}},
-		{"second", []string{configMap("second")}},
-		{"last", []string{"DELETE /apis/rbac.authorization.k8s.io/v1/clusterroles/" + w.Namespace, configMap("last")}},
-	} {
-		for range 2 { // another call in between changes nothing
-			w.mustWait(w.Do(plugintest.Delete, item), "the deletion of ConfigMap "+w.Namespace+"/"+c.waitFor, "being deleted since", "example.org/hold")
-		}
-		if diff := cmp.Diff(c.sent, w.Requests.Writes()); diff != "" {
-			t.Errorf("%s: writes: -want +got:\n%s", c.waitFor, diff)
-		}
-		w.release(c.waitFor)
-		w.Requests.Take()
-	}
-	w.mustTell(w.mustDelete(item))
 }
 
 // TestVersionsWithGroups: both versions of the configuration have deletion groups, for updates and for deletions.

@@ -38,7 +38,9 @@ var (
 
 // New returns a deployer. userAgent is how it introduces itself to API servers; options are for its clients.
 func New(userAgent string, options ...target.Option) *Deployer {
-	return &Deployer{settings: settings.Default(), targets: target.NewCache(userAgent, options...), watches: watch.New()}
+	return &Deployer{
+		settings: settings.Default(), targets: target.NewCache(userAgent, options...), watches: watch.New(),
+	}
 }
 
 // Configure implements sdk.Configurer.
@@ -76,7 +78,8 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: config.deletionDuringUpdate}); res != nil || err != nil {
+	res, err = j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: config.deletionDuringUpdate})
+	if res != nil || err != nil {
 		return res, err
 	}
 	if res, err := j.CheckReadiness(ctx, config.checks, applied); res != nil || err != nil {
@@ -155,7 +158,8 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*job.Job, error
 		return nil, err
 	}
 	j := &job.Job{
-		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Status: status, Owner: ownerOf(req.DeployItem), Began: time.Now(),
+		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Status: status,
+		Owner: ownerOf(req.DeployItem), Began: time.Now(),
 	}
 	return j, j.Begin(ctx, "")
 }

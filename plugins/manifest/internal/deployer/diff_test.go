@@ -70,77 +70,68 @@ func dataOf(t *testing.T, document json.RawMessage) any {
 // TestDiff has one object for each action, and then compares with what the job does.
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range []string{"update", "patch", "merge", "mergeOverwrite", "apply"} {
-		t.Run(strategy, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			fixed := func(colour string) object {
-				return with(w.configMap("recreated", object{"colour": colour}), "immutable", true)
-			}
-			kept := object{"policy": "keep"}
-			item := w.item(with(configOf(
-				entry(w.configMap("same", object{"a": "1"}), nil), entry(w.configMap("updated", object{"a": "1"}), nil),
-				entry(w.configMap("deleted", object{"a": "1"}), nil), entry(w.configMap("kept", nil), kept),
-				entry(fixed("red"), object{"recreate": true}),
-			), "updateStrategy", strategy))
-			w.mustSucceed(item)
-			if got := w.diff(item); len(got) > 0 {
-				t.Errorf("a job without a change: expected no changes, but found %v", got)
-			}
+	w := newWorld(t)
+	fixed := func(colour string) object {
+		return with(w.configMap("recreated", object{"colour": colour}), "immutable", true)
+	}
+	kept := object{"policy": "keep"}
+	item := w.item(configOf(
+		entry(w.configMap("same", object{"a": "1"}), nil), entry(w.configMap("updated", object{"a": "1"}), nil),
+		entry(w.configMap("deleted", object{"a": "1"}), nil), entry(w.configMap("kept", nil), kept),
+		entry(fixed("red"), object{"recreate": true}),
+	))
+	w.mustSucceed(item)
+	if got := w.diff(item); len(got) > 0 {
+		t.Errorf("a job without a change: expected no changes, but found %v", got)
+	}
 
-			good := []object{
-				entry(w.configMap("same", object{"a": "1"}), nil), entry(w.configMap("updated", object{"a": "1", "b": "2"}), nil),
-				entry(w.configMap("created", object{"a": "1"}), nil), entry(fixed("green"), object{"recreate": true}),
-			}
-			bad := entry(w.configMap("Bad_Name", nil), nil)
-			w.SetConfig(item, with(configOf(append(slices.Clone(good), bad)...), "updateStrategy", strategy))
-			changes := w.diff(item)
-			configMap := func(name string) string { return "ConfigMap " + w.Namespace + "/" + name }
-			want := map[string]struct {
-				action        sdk.Action
-				before, after any
-			}{
-				configMap("updated"):   {sdk.ActionUpdate, object{"a": "1"}, object{"a": "1", "b": "2"}},
-				configMap("created"):   {sdk.ActionCreate, nil, object{"a": "1"}},
-				configMap("deleted"):   {sdk.ActionDelete, object{"a": "1"}, nil},
-				configMap("kept"):      {sdk.ActionKeep, nil, nil},
-				configMap("recreated"): {sdk.ActionRecreate, object{"colour": "red"}, object{"colour": "green"}},
-				configMap("Bad_Name"):  {sdk.ActionFail, nil, nil},
-			}
-			// What is only merged in does not change what an immutable object has.
-			if strategy == "merge" {
-				delete(want, configMap("recreated"))
-			}
-			if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(changes))); diff != "" {
-				t.Fatalf("objects: -want +got:\n%s", diff)
-			}
-			for name, w := range want {
-				c := changes[name]
-				if c.Action != w.action {
-					t.Errorf("%s: expected %s, but found %s (%s)", name, w.action, c.Action, c.Note)
-				}
-				if diff := cmp.Diff([]any{w.before, w.after}, []any{dataOf(t, c.Before), dataOf(t, c.After)}); diff != "" {
-					t.Errorf("%s: data before and after: -want +got:\n%s", name, diff)
-				}
-			}
-			if note := changes[configMap("Bad_Name")].Note; !strings.Contains(note, "metadata.name") {
-				t.Errorf("expected the note to say why the job would fail, but found %q", note)
-			}
+	good := []object{
+		entry(w.configMap("same", object{"a": "1"}), nil), entry(w.configMap("updated", object{"a": "1", "b": "2"}), nil),
+		entry(w.configMap("created", object{"a": "1"}), nil), entry(fixed("green"), object{"recreate": true}),
+	}
+	bad := entry(w.configMap("Bad_Name", nil), nil)
+	w.SetConfig(item, configOf(append(slices.Clone(good), bad)...))
+	changes := w.diff(item)
+	configMap := func(name string) string { return "ConfigMap " + w.Namespace + "/" + name }
+	want := map[string]struct {
+		action        sdk.Action
+		before, after any
+	}{
+		configMap("updated"):   {sdk.ActionUpdate, object{"a": "1"}, object{"a": "1", "b": "2"}},
+		configMap("created"):   {sdk.ActionCreate, nil, object{"a": "1"}},
+		configMap("deleted"):   {sdk.ActionDelete, object{"a": "1"}, nil},
+		configMap("kept"):      {sdk.ActionKeep, nil, nil},
+		configMap("recreated"): {sdk.ActionRecreate, object{"colour": "red"}, object{"colour": "green"}},
+		configMap("Bad_Name"):  {sdk.ActionFail, nil, nil},
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(changes))); diff != "" {
+		t.Fatalf("objects: -want +got:\n%s", diff)
+	}
+	for name, w := range want {
+		c := changes[name]
+		if c.Action != w.action {
+			t.Errorf("%s: expected %s, but found %s (%s)", name, w.action, c.Action, c.Note)
+		}
+		if diff := cmp.Diff([]any{w.before, w.after}, []any{dataOf(t, c.Before), dataOf(t, c.After)}); diff != "" {
+			t.Errorf("%s: data before and after: -want +got:\n%s", name, diff)
+		}
+	}
+	if note := changes[configMap("Bad_Name")].Note; !strings.Contains(note, "metadata.name") {
+		t.Errorf("expected the note to say why the job would fail, but found %q", note)
+	}
 
-			w.SetConfig(item, with(configOf(good...), "updateStrategy", strategy))
-			w.mustSucceed(item)
-			for name, c := range want {
-				_, short, _ := strings.Cut(name, "/")
-				if c.after != nil {
-					if diff := cmp.Diff(c.after, w.data(short)); diff != "" {
-						t.Errorf("%s: the job has not done what the diff told: -want +got:\n%s", name, diff)
-					}
-				}
+	w.SetConfig(item, configOf(good...))
+	w.mustSucceed(item)
+	for name, c := range want {
+		_, short, _ := strings.Cut(name, "/")
+		if c.after != nil {
+			if diff := cmp.Diff(c.after, w.data(short)); diff != "" {
+				t.Errorf("%s: the job has not done what the diff told: -want +got:\n%s", name, diff)
 			}
-			if got := w.diff(item); len(got) > 0 {
-				t.Errorf("after the job: expected no changes, but found %v", got)
-			}
-		})
+		}
+	}
+	if got := w.diff(item); len(got) > 0 {
+		t.Errorf("after the job: expected no changes, but found %v", got)
 	}
 }
 

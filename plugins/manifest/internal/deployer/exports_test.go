@@ -4,7 +4,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -22,53 +21,6 @@ func anonymous() *rest.Config {
 		Host:            plugintest.Config().Host,
 		BearerToken:     "no-such-token",
 		TLSClientConfig: rest.TLSClientConfig{CAData: plugintest.Config().CAData},
-	}
-}
-
-func TestExports(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, c := range map[string]struct {
-		reason  string
-		exports any
-		want    object
-	}{
-		"map": {
-			reason:  "the form of Landscaper, as in its documentation",
-			exports: object{"defaultTimeout": "5m", "exports": []any{export("test", ".data", w.Namespace, "a")}},
-			want:    object{"test": object{"foo": "bar", "num": "7"}},
-		},
-		"list": {
-			reason:  "the direct list, with braces and without, and with nested keys",
-			exports: []any{export("a.b", "{.data.foo}", w.Namespace, "a"), export("a.c", "data.num", w.Namespace, "a")},
-			want:    object{"a": object{"b": "bar", "c": "7"}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			item := w.item(with(config(w.configMap("a", object{"foo": "bar", "num": "7"})), "exports", c.exports))
-			result := w.mustSucceed(item)
-			if diff := cmp.Diff(c.want, result.Succeeded.Exports); diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-			}
-		})
-	}
-}
-
-func TestExportWaits(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(with(config(w.configMap("a", object{"foo": "bar"})), "exports", []any{
-		export("late.value", ".data.late", w.Namespace, "a"),
-		export("other", ".data.x", w.Namespace, "elsewhere"),
-	}))
-	w.mustWait(w.Do(plugintest.Reconcile, item), `export "late.value"`, "ConfigMap "+w.Namespace+"/a has no value at .data.late",
-		`export "other"`, "ConfigMap "+w.Namespace+"/elsewhere does not exist")
-	w.Patch(configMaps, "a", `{"data":{"late":"now"}}`)
-	w.mustWait(w.Do(plugintest.Reconcile, item), `export "other"`)
-	w.mustSucceed(w.item(config(w.configMap("elsewhere", object{"x": "y"}))))
-	result := w.mustSucceed(item)
-	if diff := cmp.Diff(object{"late": object{"value": "now"}, "other": "y"}, result.Succeeded.Exports); diff != "" {
-		t.Errorf("exports: -want +got:\n%s", diff)
 	}
 }
 

@@ -1,7 +1,6 @@
 package deployer_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,42 +12,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
-
-// TestLongNames: names that do not fit a label are told apart all the same.
-func TestLongNames(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	long := strings.Repeat("very-", 20)
-	one, two := w.itemOf(long+"long", config(w.configMap("a", object{"by": "one"}))), w.itemOf(long+"longer", nil)
-	w.mustSucceed(one)
-	w.SetConfig(two, configOf(entry(w.configMap("a", object{"by": "two"}), object{"policy": "fallback"})))
-	w.mustSucceed(two)
-	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
-		t.Errorf("an item took another one's object for its own: -want +got:\n%s", diff)
-	}
-	w.mustDelete(one)
-	if w.Get(configMaps, "a") != nil {
-		t.Error("expected the object to be recognised, and deleted")
-	}
-}
-
-// TestEqualNamesInTwoNamespaces: an item does not take the objects of its namesake for its own.
-func TestEqualNamesInTwoNamespaces(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	here, there := w.item(config(w.configMap("a", object{"by": "here"}))), w.item(nil)
-	there.Namespace = "elsewhere"
-	w.mustSucceed(here)
-	w.SetConfig(there, configOf(entry(w.configMap("a", object{"by": "there"}), object{"policy": "fallback"})))
-	w.mustSucceed(there)
-	if diff := cmp.Diff(object{"by": "here"}, w.data("a")); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	w.mustDelete(there)
-	if w.Get(configMaps, "a") == nil {
-		t.Error("an item deleted the object of its namesake")
-	}
-}
 
 // TestAdoption takes over what Landscaper has deployed, with and without its provider status, in each of its forms.
 func TestAdoption(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // What is said about objects beside them. What each policy and strategy does is in the tests of packages apply and
-// remove.
+// prune.
 
 // TestSettingsOfAnEntry follows the objects of a List from their creation to their deletion.
 func TestSettingsOfAnEntry(t *testing.T) {

@@ -32,7 +32,8 @@ func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if group := stored.GroupVersionKind().Group; found && (group != v1alpha2.GroupName || stored.Kind != v1alpha2.ProviderStatusKind) {
+	group := stored.GroupVersionKind().Group
+	if found && (group != v1alpha2.GroupName || stored.Kind != v1alpha2.ProviderStatusKind) {
 		return nil, fmt.Errorf("status.providerStatus: expected %s of group %s, but found %s of %s",
 			v1alpha2.ProviderStatusKind, v1alpha2.GroupName, stored.Kind, stored.APIVersion)
 	}
@@ -59,7 +60,9 @@ func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 // document returns what is saved.
 func document(s job.ObjectsStatus) any {
 	status := &v1alpha2.ProviderStatus{
-		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind,
+		},
 		ManagedResources: s.ManagedResources,
 		Drift:            s.Drift,
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -21,54 +20,6 @@ func TestConformance(t *testing.T) {
 		Name: "ConfigMap",
 		Call: sdktest.Call{DeployItem: w.item(config(w.configMap("conform", object{"a": "b"}))), Target: w.Call.Target},
 	})
-}
-
-// TestCreateOnce: an object costs one request to create, and one in each job that finds nothing to do.
-func TestCreateOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("settings", object{"a": "1", "b": "2"})))
-	path := "/api/v1/namespaces/" + w.Namespace + "/configmaps"
-
-	w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"POST " + path}, w.Requests.Take()); diff != "" {
-		t.Errorf("requests of the first job: -want +got:\n%s", diff)
-	}
-	created := w.MustGet(configMaps, "settings")
-	if got := created.GetLabels()["manifest.deployer.landscaper.gardener.cloud/deployitem"]; got != "item" {
-		t.Errorf("expected the label of the deploy item, but found %q", got)
-	}
-	if got := created.GetManagedFields()[0].Manager; got != "pergola" {
-		t.Errorf("expected the field manager pergola, but found %q", got)
-	}
-
-	again := w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"GET " + path + "/settings"}, w.Requests.Take()); diff != "" {
-		t.Errorf("requests of a job without a change: -want +got:\n%s", diff)
-	}
-	if len(again.Messages) > 0 && again.Messages[0].ProviderStatus != nil {
-		t.Error("a job without a change saved the provider status")
-	}
-	if got := w.MustGet(configMaps, "settings").GetResourceVersion(); got != created.GetResourceVersion() {
-		t.Error("a job without a change wrote the object")
-	}
-}
-
-func TestDeletedBehindTheBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("a", nil)))
-	w.mustSucceed(item)
-	w.Patch(configMaps, "a", `{"metadata":{"finalizers":["example.org/hold"]}}`)
-	if err := w.Objects(configMaps).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.mustWait(w.Do(plugintest.Reconcile, item), "ConfigMap "+w.Namespace+"/a", "to be gone before it is created again")
-	w.Patch(configMaps, "a", `{"metadata":{"finalizers":null}}`)
-	w.mustSucceed(item)
-	if o := w.MustGet(configMaps, "a"); o.GetDeletionTimestamp() != nil {
-		t.Error("expected a new object")
-	}
 }
 
 func TestReadiness(t *testing.T) {

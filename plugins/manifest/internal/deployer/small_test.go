@@ -9,7 +9,7 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestReadAccount(t *testing.T) {
+func TestReadProviderStatus(t *testing.T) {
 	t.Parallel()
 	const group = "manifest.deployer.landscaper.gardener.cloud"
 	for name, c := range map[string]struct {

@@ -21,7 +21,8 @@ import (
 // document was written.
 func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, field.ErrorList) {
 	c := &config{}
-	problems := job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
+	problems := job.ValidateChoice(
+		document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
 
 	manifests, p := validateManifests(document, field.NewPath("manifests"), written)
 	c.manifests, problems = manifests, append(problems, p...)
@@ -32,7 +33,8 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 	exports, p := export.Parse(document.Exports, written.exports())
 	c.exports, problems = exports, append(problems, p...)
 
-	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
+	p = job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))
+	problems = append(problems, p...)
 
 	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
 	// mended at leisure.
@@ -46,7 +48,9 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 	return c, nil
 }
 
-func validateManifests(document *v1alpha2.ProviderConfiguration, path *field.Path, written form) ([]apply.Manifest, field.ErrorList) {
+func validateManifests(
+	document *v1alpha2.ProviderConfiguration, path *field.Path, written form,
+) ([]apply.Manifest, field.ErrorList) {
 	var all []apply.Manifest
 	var problems field.ErrorList
 	for i, m := range document.Manifests {
@@ -96,7 +100,8 @@ func validatePatch(extension *runtime.RawExtension, path *field.Path) (map[strin
 	}
 	var patch map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(extension.Raw, &patch); err != nil {
-		return nil, field.ErrorList{field.Invalid(path, field.OmitValueType{}, "expected an object with the fields to change")}
+		const want = "expected an object with the fields to change"
+		return nil, field.ErrorList{field.Invalid(path, field.OmitValueType{}, want)}
 	}
 	return patch, nil
 }
@@ -116,7 +121,8 @@ func findDuplicates(manifests []apply.Manifest) field.ErrorList {
 	for _, m := range manifests {
 		key := object.KeyOf(m.Object)
 		if first, ok := paths[key]; ok {
-			problems = append(problems, field.Invalid(m.Path, field.OmitValueType{}, fmt.Sprintf("%s is already in %s", key, first)))
+			duplicate := fmt.Sprintf("%s is already in %s", key, first)
+			problems = append(problems, field.Invalid(m.Path, field.OmitValueType{}, duplicate))
 			continue
 		}
 		paths[key] = m.Path

@@ -180,19 +180,6 @@ func TestDeleteAllResourcesThatAreClusterScoped(t *testing.T) {
 	w.mustBe("gone", role)
 }
 
-func TestForceDeleteAllResources(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	managed := w.configMap("managed", hold)
-	for i := range 3 {
-		w.configMap(fmt.Sprintf("other-%d", i), hold, "example.org/second")
-	}
-	w.mustFinish(w.deletion(all(`,"forceDelete":true`, inNamespace("configmaps", w.Namespace, "")), managed))
-	if found := w.remaining(configMaps); len(found) > 0 {
-		t.Errorf("expected all objects to be gone, but found %q", found)
-	}
-}
-
 func TestDeleteAllResourcesOnAnotherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,0 +1,149 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+)
+
+const (
+	// maxRounds: one deletes, one removes finalizers, and one finds nothing left.
+	maxRounds = 3
+	// maxSent bounds the changes that a call makes to what is not managed, give or take a page; the next call goes on.
+	maxSent = 500
+	// maxFailures ends a round: what so many objects have in common will be the same with the others.
+	maxFailures = 100
+	// maxShown bounds how many objects are named and watched while they are waited for.
+	maxShown = 10
+)
+
+// deleteUnmanaged deletes what a group with deleteAllResources finds besides the managed objects, and adds what remains
+// to the result. unfinished are managed objects of the group, which have been dealt with.
+func (s step) deleteUnmanaged(
+	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
+) []failure {
+	f := finder{client: client, group: s.group, asOf: d.AsOf}
+	if s.group.target != "" {
+		other, err := d.Lookup(ctx, s.group.target)
+		if err != nil {
+			return []failure{{"the objects on the Target of " + s.group.path.Child("targetName").String(), err}}
+		}
+		f.client = other
+	}
+	if f.client.SameServer(client) {
+		f.spared = d.spared()
+		maps.Copy(f.spared, unfinished)
+	}
+	var r round
+	for sent, rounds := 0, 0; rounds < maxRounds && sent < maxSent; rounds++ {
+		r = round{finder: f, budget: maxSent - sent}
+		r.run(ctx)
+		if r.sent == 0 {
+			break
+		}
+		sent += r.sent
+	}
+	result.Waiting = append(result.Waiting, r.remaining()...)
+	result.Seen = append(result.Seen, r.seen...)
+	return r.finder.failures
+}
+
+// spared returns what deleteAllResources leaves alone on the deploy item's own target.
+func (d Deletion) spared() map[object.Key]bool {
+	spared := map[object.Key]bool{}
+	maps.Copy(spared, d.Spare)
+	for _, e := range d.Entries {
+		if !apply.RuleOf(e.Policy).Deleted {
+			spared[object.KeyOfReference(e.Resource)] = true
+		}
+	}
+	return spared
+}
+
+// round finds all objects of a group once, and does what comes next about each.
+type round struct {
+	finder finder
+	// budget is how many changes may be sent, give or take a page.
+	budget int
+
+	found, sent int
+	// waiting and seen are the first of what was found.
+	waiting []string
+	seen    []watch.Seen
+	// cut says that not everything was found.
+	cut bool
+}
+
+func (r *round) run(ctx context.Context) {
+	for page := range r.finder.all(ctx) {
+		r.handle(ctx, page)
+		if r.cut = r.sent >= r.budget || len(r.finder.failures) >= maxFailures; r.cut {
+			return
+		}
+	}
+}
+
+func (r *round) handle(ctx context.Context, page found) {
+	type result struct {
+		o    *metav1.PartialObjectMetadata
+		sent bool
+		err  error
+	}
+	client := r.finder.client
+	for _, done := range apply.Each(page.objects, func(o metav1.PartialObjectMetadata) result {
+		sent, err := r.next(ctx, writer{client.Objects(page.mapping, o.GetNamespace())}, &o)
+		return result{&o, sent, err}
+	}) {
+		key := page.key(done.o)
+		r.found++
+		if done.sent {
+			r.sent++
+		}
+		if done.err != nil {
+			failed := failure{key.String(), target.Explain(client.Host, done.err)}
+			r.finder.failures = append(r.finder.failures, failed)
+			continue
+		}
+		if len(r.waiting) < maxShown {
+			r.waiting = append(r.waiting, key.String()+note(circumstances(done.o)))
+			r.seen = append(r.seen, watch.SeenOf(client, page.mapping, key, done.o))
+		}
+	}
+}
+
+// next does what comes next about one object. One that was exchanged or went away meanwhile is left to the next round.
+func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool, err error) {
+	switch {
+	case o.GetDeletionTimestamp() == nil:
+		err = apply.Delete(ctx, w.objects, o, false)
+	case r.finder.group.force && len(o.GetFinalizers()) > 0:
+		err = w.removeFinalizers(ctx, o)
+	default:
+		return false, nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return false, err
+	}
+	return true, nil
+}
+
+// remaining names what the round has found: the first few objects and how many more there are.
+func (r *round) remaining() []string {
+	more := r.found - len(r.finder.failures) - len(r.waiting)
+	switch {
+	case more > 0 && r.cut:
+		return append(r.waiting, fmt.Sprintf("at least %d more objects of %s", more, r.finder.group.path))
+	case more > 0:
+		return append(r.waiting, fmt.Sprintf("%d more objects of %s", more, r.finder.group.path))
+	default:
+		return r.waiting
+	}
+}
