@@ -34,6 +34,6 @@ func Serve(version string, opts ...Option) {
 		opt(&o)
 	}
 	defer tracing.Start(context.Background(), name, version)()
-	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(deployer.SettingsSchema),
+	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.LatePickUp(), sdk.ConfigSchema(deployer.SettingsSchema),
 		sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema), sdk.ContextCredentials(), sdk.HostClusterAccess())
 }
