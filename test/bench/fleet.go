@@ -32,10 +32,9 @@ const (
 	look = 20 * time.Millisecond
 	// parallel is how many requests prepare the items at the same time.
 	parallel = 32
-	// hostConfiguration of the replicas, but for the directory that the plugin writes.
+	// hostConfiguration of the replicas, which differ in the last line.
 	hostConfiguration = `apiVersion: host.pergola.dev/v1alpha1
 kind: HostConfiguration
-plugins: {counter: {workers: 4, confinement: {write: [%q]}}}
 `
 )
 
@@ -77,15 +76,20 @@ func (f *fleet) startDeployers(ctx context.Context) (*testenv.Host, error) {
 	return host, err
 }
 
-// startReplica starts a replica with the plugin counter, which need not be ready yet, and returns it with the name of
+// startCounter starts a replica with the plugin counter, which need not be ready yet, and returns it with the name of
 // its user.
-func (f *fleet) startReplica(ctx context.Context) (host *testenv.Host, user string, err error) {
+func (f *fleet) startCounter(ctx context.Context) (host *testenv.Host, user string, err error) {
+	return f.startReplica(ctx, f.plugins, fmt.Sprintf("plugins: {counter: {workers: 4, confinement: {write: [%q]}}}", f.dir))
+}
+
+// startReplica starts a replica with plugins of a directory and a line of HostConfiguration.
+func (f *fleet) startReplica(ctx context.Context, plugins, line string) (host *testenv.Host, user string, err error) {
 	config, user := filepath.Join(f.dir, "host.yaml"), fmt.Sprintf("%s-%d", f.namespace, len(f.hosts)+1)
-	if err := os.WriteFile(config, fmt.Appendf(nil, hostConfiguration, f.dir), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(hostConfiguration+line), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write HostConfiguration: %w", err)
 	}
 	r, err := testenv.StartReplica(ctx, f.controlPlane, testenv.HostOptions{
-		Binary: f.binary, PluginDir: f.plugins, Config: config, PodNamespace: f.namespace, PodName: user,
+		Binary: f.binary, PluginDir: plugins, Config: config, PodNamespace: f.namespace, PodName: user,
 	})
 	if err != nil {
 		return nil, "", err

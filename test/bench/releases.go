@@ -54,7 +54,7 @@ func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []
 	if err != nil {
 		return err
 	}
-	before, err := cpuSeconds(host)
+	host0, plugin0, err := cpuSeconds(host)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []
 		return err
 	}
 	took := time.Since(began)
-	after, err := cpuSeconds(host)
+	host1, plugin1, err := cpuSeconds(host)
 	if err != nil {
 		return err
 	}
@@ -78,15 +78,15 @@ func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []
 	jobs := float64(len(items))
 	say("%-10s %5.1f jobs/s  per job: %4.1f requests to the target, %4.1f with those of the host, "+
 		"%5.1f ms CPU of host and plugin",
-		what, jobs/took.Seconds(), float64(sum(ofPlugin))/jobs, float64(sum(all))/jobs, (after-before)*1000/jobs)
+		what, jobs/took.Seconds(), float64(sum(ofPlugin))/jobs, float64(sum(all))/jobs, (host1+plugin1-host0-plugin0)*1000/jobs)
 	return nil
 }
 
 // cpuSeconds is how much processor time a process and those below it have used, the ended ones included.
-func cpuSeconds(of int) (sum float64, err error) {
+func cpuSeconds(of int) (own, below float64, err error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
-		return 0, fmt.Errorf("read processor time: %w", err)
+		return 0, 0, fmt.Errorf("read processor time: %w", err)
 	}
 	parents, used := map[int]int{}, map[int]float64{}
 	for _, p := range all {
@@ -95,15 +95,20 @@ func cpuSeconds(of int) (sum float64, err error) {
 			continue // it has ended meanwhile, and counts with its parent the next time
 		}
 		const ticksPerSecond = 100 // on all machines that Go runs on
-		parents[p.PID], used[p.PID] = stat.PPID, stat.CPUTime()+float64(stat.CUTime+stat.CSTime)/ticksPerSecond
+		ended := float64(stat.CUTime+stat.CSTime) / ticksPerSecond
+		if p.PID == of {
+			own, below = stat.CPUTime(), ended
+			continue
+		}
+		parents[p.PID], used[p.PID] = stat.PPID, stat.CPUTime()+ended
 	}
 	for pid, seconds := range used {
 		for pid != 0 && pid != of {
 			pid = parents[pid]
 		}
 		if pid == of {
-			sum += seconds
+			below += seconds
 		}
 	}
-	return sum, nil
+	return own, below, nil
 }

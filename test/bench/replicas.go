@@ -44,7 +44,7 @@ func (b *bench) throughput(ctx context.Context, n int) (took, conflicts float64,
 	}
 	defer func() { err = errors.Join(err, f.stop(ctx)) }()
 	for range n {
-		if _, _, err := f.startReplica(ctx); err != nil {
+		if _, _, err := f.startCounter(ctx); err != nil {
 			return 0, 0, err
 		}
 	}

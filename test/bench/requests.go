@@ -17,6 +17,29 @@ type request struct {
 	ObjectRef                   struct{ Resource, Subresource string }
 }
 
+// watchVerb is the verb of watches, which are in the log once they have ended.
+const watchVerb = "watch"
+
+// kind is what the request does, such as "patch deployitems/status".
+func (r request) kind() string {
+	switch resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/"); {
+	case resource == "":
+		return "discover"
+	case strings.Contains(r.RequestURI, "dryRun="):
+		return r.Verb + " " + resource + ", dry run"
+	default:
+		return r.Verb + " " + resource
+	}
+}
+
+// work is the kind of the request, but "" for a watch.
+func (r request) work() string {
+	if r.Verb == watchVerb {
+		return ""
+	}
+	return r.kind()
+}
+
 // auditMark is where the audit log ends now.
 func (b *bench) auditMark() (int64, error) {
 	log, err := os.Stat(b.controlPlane.AuditLog)
@@ -29,6 +52,16 @@ func (b *bench) auditMark() (int64, error) {
 // countRequests counts the requests since a mark by what they are for; those for "" do not count, and neither do
 // watches.
 func (b *bench) countRequests(mark int64, what func(request) string) (counts map[string]int, err error) {
+	return b.count(mark, func(r request) string {
+		if r.Verb == watchVerb {
+			return ""
+		}
+		return what(r)
+	})
+}
+
+// count is countRequests with watches.
+func (b *bench) count(mark int64, what func(request) string) (counts map[string]int, err error) {
 	log, err := os.Open(b.controlPlane.AuditLog)
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
@@ -38,18 +71,19 @@ func (b *bench) countRequests(mark int64, what func(request) string) (counts map
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	counts = map[string]int{}
-	scanner := bufio.NewScanner(log)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		r := request{}
-		if err := json.Unmarshal(scanner.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("decode audit log: %w", err)
+	for lines := bufio.NewReader(log); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) { // the rest of the line is still to be written, if it has begun
+			return counts, nil
 		}
-		if kind := what(r); kind != "" && r.Verb != "watch" {
+		r := request{}
+		if err := errors.Join(err, json.Unmarshal(line, &r)); err != nil {
+			return nil, fmt.Errorf("read audit log: %w", err)
+		}
+		if kind := what(r); kind != "" {
 			counts[kind]++
 		}
 	}
-	return counts, scanner.Err()
 }
 
 // ofAgent tells of the requests of a user agent that begins with a prefix what they do: the verbs of the API, "dry

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -39,7 +38,7 @@ func (b *bench) measureStart(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.stop(ctx)) }()
 	began := time.Now()
-	host, user, err := f.startReplica(ctx)
+	host, user, err := f.startCounter(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,11 +79,10 @@ func (f *fleet) sayCosts(host *testenv.Host, user string, mark int64) error {
 	}
 	say("memory at most       %5.0f MiB", float64(status.VmHWM)/(1<<20))
 	counts, err := f.countRequests(mark, func(r request) string {
-		resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")
-		if r.User.Username != user || resource == "" || resource == "events" {
+		if r.User.Username != user || r.ObjectRef.Resource == "" || r.ObjectRef.Resource == "events" {
 			return ""
 		}
-		return r.Verb + " " + resource
+		return r.kind()
 	})
 	if err != nil {
 		return err
