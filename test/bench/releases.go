@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/procfs"
 
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -39,46 +37,13 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []string{"installed", "unchanged", "unchanged"} {
-		if err := f.measureJobs(ctx, step, host.Pid(), items); err != nil {
+		table := figures{}
+		if err := f.measureStep(ctx, hostColumn, host.Pid(), items, table); err != nil {
 			return fmt.Errorf("measure releases, %s: %w", step, err)
 		}
+		say("%s", step)
+		table.say()
 	}
-	say("")
-	return nil
-}
-
-// measureJobs sets a job for each item, waits for all of them, and says what they have cost the API server, host and
-// plugin.
-func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []*v1alpha1.DeployItem) error {
-	mark, err := f.auditMark()
-	if err != nil {
-		return err
-	}
-	host0, plugin0, err := cpuSeconds(host)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := f.carryOut(ctx, items...); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	host1, plugin1, err := cpuSeconds(host)
-	if err != nil {
-		return err
-	}
-	ofPlugin, err := f.countRequests(mark, ofAgent("pergola-helm"))
-	if err != nil {
-		return err
-	}
-	all, err := f.countRequests(mark, ofAgent("pergola"))
-	if err != nil {
-		return err
-	}
-	jobs := float64(len(items))
-	say("%-10s %5.1f jobs/s  per job: %4.1f requests to the target, %4.1f with those of the host, "+
-		"%5.1f ms CPU of host and plugin",
-		what, jobs/took.Seconds(), float64(sum(ofPlugin))/jobs, float64(sum(all))/jobs, (host1+plugin1-host0-plugin0)*1000/jobs)
 	return nil
 }
 

@@ -17,9 +17,6 @@ type request struct {
 	ObjectRef                   struct{ Resource, Subresource string }
 }
 
-// watchVerb is the verb of watches, which are in the log once they have ended.
-const watchVerb = "watch"
-
 // kind is what the request does, such as "patch deployitems/status".
 func (r request) kind() string {
 	switch resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/"); {
@@ -32,12 +29,17 @@ func (r request) kind() string {
 	}
 }
 
-// work is the kind of the request, but "" for a watch.
-func (r request) work() string {
-	if r.Verb == watchVerb {
-		return ""
+// column is the one of the tables for those who have sent the request; empty if they have none.
+func (r request) column() string {
+	switch {
+	case strings.HasPrefix(r.UserAgent, loopAgent):
+		return loopColumn
+	case strings.HasPrefix(r.UserAgent, "pergola-host"):
+		return hostColumn
+	case strings.HasPrefix(r.UserAgent, "pergola-"):
+		return pluginColumn
 	}
-	return r.kind()
+	return ""
 }
 
 // auditMark is where the audit log ends now.
@@ -49,19 +51,11 @@ func (b *bench) auditMark() (int64, error) {
 	return log.Size(), nil
 }
 
-// countRequests counts the requests since a mark by what they are for; those for "" do not count, and neither do
-// watches.
-func (b *bench) countRequests(mark int64, what func(request) string) (counts map[string]int, err error) {
-	return b.count(mark, func(r request) string {
-		if r.Verb == watchVerb {
-			return ""
-		}
-		return what(r)
-	})
-}
+// watchVerb is the verb of watches, which are in the log once they have ended.
+const watchVerb = "watch"
 
-// count is countRequests with watches.
-func (b *bench) count(mark int64, what func(request) string) (counts map[string]int, err error) {
+// countRequests counts the requests since a mark by what they are for; those for the zero value do not count.
+func countRequests[T comparable](b *bench, mark int64, what func(request) T) (counts map[T]int, err error) {
 	log, err := os.Open(b.controlPlane.AuditLog)
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
@@ -70,7 +64,8 @@ func (b *bench) count(mark int64, what func(request) string) (counts map[string]
 	if _, err := log.Seek(mark, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
-	counts = map[string]int{}
+	var none T
+	counts = map[T]int{}
 	for lines := bufio.NewReader(log); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) { // the rest of the line is still to be written, if it has begun
@@ -80,18 +75,18 @@ func (b *bench) count(mark int64, what func(request) string) (counts map[string]
 		if err := errors.Join(err, json.Unmarshal(line, &r)); err != nil {
 			return nil, fmt.Errorf("read audit log: %w", err)
 		}
-		if kind := what(r); kind != "" {
-			counts[kind]++
+		if of := what(r); of != none {
+			counts[of]++
 		}
 	}
 }
 
 // ofAgent tells of the requests of a user agent that begins with a prefix what they do: the verbs of the API, "dry
-// run" for a write that is not carried out, and "discover".
+// run" for a write that is not carried out, and "discover". Watches do not count.
 func ofAgent(prefix string) func(request) string {
 	return func(r request) string {
 		switch {
-		case !strings.HasPrefix(r.UserAgent, prefix):
+		case !strings.HasPrefix(r.UserAgent, prefix) || r.Verb == watchVerb:
 			return ""
 		case r.ObjectRef.Resource == "":
 			return "discover"
@@ -103,7 +98,7 @@ func ofAgent(prefix string) func(request) string {
 }
 
 // sum is how many requests there are.
-func sum(counts map[string]int) (n int) {
+func sum[T comparable](counts map[T]int) (n int) {
 	for _, count := range counts {
 		n += count
 	}
