@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -86,7 +87,7 @@ func (b *bench) measureTurn(ctx context.Context, locks bool, column string, tabl
 	if err := b.waitQuiet(ctx, mark); err != nil {
 		return err
 	}
-	if err := b.addRequests(mark, float64(b.atOnce), false, tables[createdStep]); err != nil {
+	if err := b.addRequests(mark, float64(b.atOnce), tables[createdStep]); err != nil {
 		return err
 	}
 	for _, step := range []string{firstStep, secondStep} {
@@ -109,7 +110,7 @@ func (b *bench) measureTurn(ctx context.Context, locks bool, column string, tabl
 			return err
 		}
 	}
-	return b.addRequests(begin, 1, true, tables[watchesStep])
+	return b.addWatches(begin, tables[watchesStep])
 }
 
 // startWorker starts a host, and waits until it is ready, or the bare loop.
@@ -167,13 +168,13 @@ func (f *fleet) measureStep(
 	for what, seconds := range after {
 		table.add(what.row, what.column, (seconds-before[what])*1000/jobs)
 	}
-	return f.addRequests(mark, jobs, false, table)
+	return f.addRequests(mark, jobs, table)
 }
 
-// addRequests adds the requests per job since a mark: the watches, or all others.
-func (b *bench) addRequests(mark int64, jobs float64, watches bool, table figures) error {
+// addRequests adds the requests per job since a mark, watches aside.
+func (b *bench) addRequests(mark int64, jobs float64, table figures) error {
 	counts, err := countRequests(b, mark, func(r request) (c cell) {
-		if column := r.column(); column != "" && (r.Verb == watchVerb) == watches {
+		if column := r.column(); column != "" && r.Verb != watchVerb {
 			c = cell{r.kind(), column}
 		}
 		return c
@@ -183,8 +184,23 @@ func (b *bench) addRequests(mark int64, jobs float64, watches bool, table figure
 		table.add(of.row, of.column, float64(n)/jobs)
 		all[of.column] += n
 	}
-	for column, n := range all { // of watches, too
+	for column, n := range all {
 		table.add(allRow, column, float64(n)/jobs)
+	}
+	return err
+}
+
+// addWatches adds the watches since a mark, which have ended meanwhile.
+func (b *bench) addWatches(mark int64, table figures) error {
+	counts, err := countRequests(b, mark, func(r request) (c cell) {
+		// The API server refuses some while it gets ready for a kind.
+		if column := r.column(); column != "" && r.Verb == watchVerb && r.ResponseStatus.Code == http.StatusOK {
+			c = cell{r.kind(), column}
+		}
+		return c
+	})
+	for of, n := range counts {
+		table.add(of.row, of.column, float64(n))
 	}
 	return err
 }

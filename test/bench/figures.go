@@ -14,7 +14,7 @@ const (
 	rateRow   = "jobs/s"
 	cpuRow    = "CPU, ms"
 	serverRow = "CPU of API server and etcd, ms"
-	allRow    = "requests of any kind"
+	allRow    = "requests in all"
 )
 
 type cell struct{ row, column string }

@@ -15,6 +15,7 @@ type request struct {
 	Verb, RequestURI, UserAgent string
 	User                        struct{ Username string }
 	ObjectRef                   struct{ Resource, Subresource string }
+	ResponseStatus              struct{ Code int }
 }
 
 // kind is what the request does, such as "patch deployitems/status".
