@@ -95,18 +95,15 @@ func (b *bench) measureTurn(ctx context.Context, locks bool, column string, tabl
 			return fmt.Errorf("%s: %w", step, err)
 		}
 	}
-	carryOut, table := func() (time.Duration, error) { return f.carryOut(ctx, items[0]) }, tables[sequenceStep]
-	if err := measureSequence(ctx, "ms until it is finished, p50", column, table, carryOut); err != nil {
+	if err := measureSequence(ctx, "ms until it is finished, p50", column, tables[sequenceStep],
+		func() (time.Duration, error) { return f.carryOut(ctx, items[0]) }); err != nil {
 		return err
 	}
 	if err := errors.Join(stop(), b.waitQuiet(ctx, begin)); err != nil {
 		return err
 	}
 	if column == loopColumn {
-		if carryOut, err = f.requestsAlone(ctx, locks, items[0]); err != nil {
-			return err
-		}
-		if err := measureSequence(ctx, "ms of the requests alone, p50", column, table, carryOut); err != nil {
+		if err := f.measureAlone(ctx, locks, items[0], tables[sequenceStep]); err != nil {
 			return err
 		}
 	}
@@ -240,26 +237,26 @@ func measureSequence(
 	return nil
 }
 
-// requestsAlone are those of a job that the bare loop carries out, one after the other, with nobody who watches.
-func (f *fleet) requestsAlone(
-	ctx context.Context, locks bool, item *v1alpha1.DeployItem,
-) (carryOut func() (time.Duration, error), err error) {
+// measureAlone adds how long the requests of a job take that the bare loop carries out, one after the other, up to that
+// which finishes it, with nobody who watches.
+func (f *fleet) measureAlone(ctx context.Context, locks bool, item *v1alpha1.DeployItem, table figures) error {
 	l, err := newLoop(f.controlPlane.Config, locks)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var known remembered
-	if err := errors.Join(l.acquire(ctx, item, &known), l.release(ctx, &known)); err != nil { // reads the lock
-		return nil, fmt.Errorf("find lock: %w", err)
+	known := &remembered{}
+	if err := l.acquire(ctx, item, known); err != nil { // it reads the lock first
+		return fmt.Errorf("find lock: %w", err)
 	}
-	return func() (time.Duration, error) {
-		began := time.Now()
-		if err := f.setJob(ctx, item); err != nil {
+	return measureSequence(ctx, "ms of its requests alone, p50", loopColumn, table, func() (time.Duration, error) {
+		if err := l.release(ctx, known); err != nil {
 			return 0, err
 		}
-		if err := errors.Join(l.acquire(ctx, item, &known), l.carryOut(ctx, item)); err != nil {
-			return 0, fmt.Errorf("carry out job: %w", err)
+		began := time.Now()
+		err := f.setJob(ctx, item)
+		if err == nil {
+			err = errors.Join(l.acquire(ctx, item, known), l.carryOut(ctx, item))
 		}
-		return time.Since(began), l.release(ctx, &known)
-	}, nil
+		return time.Since(began), err
+	})
 }

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -46,8 +45,7 @@ type loop struct {
 	client client.Client // reads and writes at the API server
 	locks  bool
 
-	mu    sync.Mutex
-	known map[types.UID]remembered
+	known sync.Map // *remembered, by the item's UID
 }
 
 // remembered is what the loop knows of an item without reading it.
@@ -67,7 +65,7 @@ func newLoop(config *rest.Config, locks bool) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	return &loop{client: cl, locks: locks, known: map[types.UID]remembered{}}, nil
+	return &loop{client: cl, locks: locks}, nil
 }
 
 // startLoop starts the bare loop as a process of its own, as a host is one, and waits until it watches the items.
@@ -131,30 +129,22 @@ func runLoop(ctx context.Context, kubeconfig string, locks bool) error {
 }
 
 func (l *loop) reconcile(ctx context.Context, item *v1alpha1.DeployItem) error {
-	known := l.recall(item.UID)
+	value, _ := l.known.LoadOrStore(item.UID, &remembered{})
+	known := value.(*remembered) //nolint:forcetypeassert // nothing else is put there
 	if s := item.Status; s.JobID == s.JobIDFinished || s.JobID == known.finished {
 		return nil
 	}
-	if err := l.acquire(ctx, item, &known); err != nil {
+	if err := l.acquire(ctx, item, known); err != nil {
 		return fmt.Errorf("acquire lock: %w", err)
 	}
 	if err := l.carryOut(ctx, item); err != nil {
 		return fmt.Errorf("carry out job: %w", err)
 	}
 	known.finished = item.Status.JobID
-	if err := l.release(ctx, &known); err != nil {
+	if err := l.release(ctx, known); err != nil {
 		return fmt.Errorf("release lock: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.known[item.UID] = known
 	return nil
-}
-
-func (l *loop) recall(item types.UID) remembered {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known[item]
 }
 
 // carryOut picks the job up, creates the ConfigMap or sees that it is there, and finishes the job.
@@ -165,57 +155,69 @@ func (l *loop) carryOut(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if err := json.Unmarshal(item.Spec.Config.Raw, config); err != nil {
 		return fmt.Errorf("decode configuration: %w", err)
 	}
-	object, now := config.Manifests[0].Manifest, v1alpha1.Now()
+	object := config.Manifests[0].Manifest
 	isNew := item.Status.ProviderStatus == nil
+	if err := l.pickUp(ctx, item, object); err != nil {
+		return fmt.Errorf("pick up job: %w", err)
+	}
+	var err error
+	if isNew {
+		err = l.client.Create(ctx, object)
+	} else {
+		err = l.client.Get(ctx, client.ObjectKeyFromObject(object), object)
+	}
+	if err := errors.Join(err, l.client.Create(ctx, succeeded(item))); err != nil {
+		return err
+	}
+	return l.writeStatus(ctx, item, func(s *v1alpha1.DeployItemStatus) {
+		now := v1alpha1.Now()
+		s.Phase, s.JobIDFinished, s.TransitionTimes.FinishedTime = v1alpha1.DeployItemPhaseSucceeded, s.JobID, &now
+	})
+}
+
+// pickUp notes what is about to be created before it is, and sees to it that the item does not go without it.
+func (l *loop) pickUp(ctx context.Context, item *v1alpha1.DeployItem, object *corev1.ConfigMap) error {
+	providerStatus, err := json.Marshal(v1alpha2.ProviderStatus{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind},
+		ManagedResources: []managedresource.ManagedResourceStatus{{Resource: managedresource.ObjectReference{
+			APIVersion: object.APIVersion, Kind: object.Kind, Name: object.Name, Namespace: object.Namespace,
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("marshal provider status: %w", err)
+	}
+	err = l.writeStatus(ctx, item, func(s *v1alpha1.DeployItemStatus) {
+		now := v1alpha1.Now()
+		s.Phase, s.ObservedGeneration, s.LastReconcileTime = v1alpha1.DeployItemPhaseProgressing, item.Generation, &now
+		s.Deployer = v1alpha1.DeployerInformation{Identity: loopAgent, Name: loopAgent, Version: "1"}
+		s.TransitionTimes.InitTime = &now
+		s.ProviderStatus = &runtime.RawExtension{Raw: providerStatus}
+	})
+	if before := item.DeepCopy(); err == nil && controllerutil.AddFinalizer(item, v1alpha1.Finalizer) {
+		err = l.client.Patch(ctx, item, since(before))
+	}
+	return err
+}
+
+func (l *loop) writeStatus(
+	ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItemStatus),
+) error {
 	before := item.DeepCopy()
-	s := &item.Status
-	s.Phase, s.ObservedGeneration, s.LastReconcileTime = v1alpha1.DeployItemPhaseProgressing, item.Generation, &now
-	s.Deployer = v1alpha1.DeployerInformation{Identity: loopAgent, Name: loopAgent, Version: "1"}
-	s.TransitionTimes.InitTime = &now
-	if isNew {
-		status, err := json.Marshal(v1alpha2.ProviderStatus{
-			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind},
-			ManagedResources: []managedresource.ManagedResourceStatus{{
-				Resource: managedresource.ObjectReference{
-					APIVersion: object.APIVersion, Kind: object.Kind, Name: object.Name, Namespace: object.Namespace,
-				},
-			}},
-		})
-		if err != nil {
-			return fmt.Errorf("marshal provider status: %w", err)
-		}
-		s.ProviderStatus = &runtime.RawExtension{Raw: status}
-	}
-	if err := l.client.Status().Patch(ctx, item, since(before)); err != nil {
-		return err
-	}
-	before = item.DeepCopy()
-	if controllerutil.AddFinalizer(item, v1alpha1.Finalizer) {
-		if err := l.client.Patch(ctx, item, since(before)); err != nil {
-			return err
-		}
-	}
-	if isNew {
-		if err := l.client.Create(ctx, object); err != nil {
-			return err
-		}
-	} else if err := l.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-		return err
-	}
-	if err := l.client.Create(ctx, &corev1.Event{
+	change(&item.Status)
+	return l.client.Status().Patch(ctx, item, since(before))
+}
+
+func succeeded(item *v1alpha1.DeployItem) *corev1.Event {
+	now := metav1.Now()
+	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: item.Namespace, GenerateName: item.Name + "-"},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Namespace: item.Namespace,
-			Name: item.Name, UID: item.UID,
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Namespace: item.Namespace, Name: item.Name,
+			UID: item.UID,
 		},
 		Type: corev1.EventTypeNormal, Reason: "Succeeded", Message: "The job has succeeded.",
-		Source: corev1.EventSource{Component: loopAgent}, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
-	}); err != nil {
-		return err
+		Source: corev1.EventSource{Component: loopAgent}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	before, now = item.DeepCopy(), v1alpha1.Now()
-	s.Phase, s.JobIDFinished, s.TransitionTimes.FinishedTime = v1alpha1.DeployItemPhaseSucceeded, s.JobID, &now
-	return l.client.Status().Patch(ctx, item, since(before))
 }
 
 func since(before client.Object) client.Patch {
@@ -227,21 +229,19 @@ func (l *loop) acquire(ctx context.Context, item *v1alpha1.DeployItem, known *re
 	if !l.locks {
 		return nil
 	}
-	if known.lock != nil {
-		return l.writeLock(ctx, known.lock, loopAgent)
-	}
-	known.lock = &v1alpha1.SyncObject{
-		ObjectMeta: metav1.ObjectMeta{Namespace: item.Namespace, Name: loopAgent + "-" + string(item.UID)},
-		Spec: v1alpha1.SyncObjectSpec{
-			PodName: loopAgent, Kind: "DeployItem", Name: item.Name, LastUpdateTime: v1alpha1.Now(), Prefix: loopAgent,
-		},
-	}
-	err := l.client.Create(ctx, known.lock)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	if err := l.client.Get(ctx, client.ObjectKeyFromObject(known.lock), known.lock); err != nil {
-		return err
+	if known.lock == nil {
+		known.lock = &v1alpha1.SyncObject{
+			ObjectMeta: metav1.ObjectMeta{Namespace: item.Namespace, Name: loopAgent + "-" + string(item.UID)},
+			Spec: v1alpha1.SyncObjectSpec{
+				PodName: loopAgent, Kind: "DeployItem", Name: item.Name, LastUpdateTime: v1alpha1.Now(), Prefix: loopAgent,
+			},
+		}
+		if err := l.client.Create(ctx, known.lock); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if err := l.client.Get(ctx, client.ObjectKeyFromObject(known.lock), known.lock); err != nil {
+			return err
+		}
 	}
 	return l.writeLock(ctx, known.lock, loopAgent)
 }
