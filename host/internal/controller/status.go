@@ -64,7 +64,7 @@ func write(
 ) error {
 	after := item.DeepCopy()
 	change(after)
-	patch, err := client.MergeFromWithOptions(item, client.MergeFromWithOptimisticLock{}).Data(after)
+	patch, err := client.MergeFromWithOptions(written(item), client.MergeFromWithOptimisticLock{}).Data(written(after))
 	if err != nil {
 		return fmt.Errorf("compute patch: %w", err)
 	}
@@ -82,6 +82,13 @@ func write(
 	}
 	*item = *after
 	return nil
+}
+
+// written has what is written of an item, without what makes it large.
+func written(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	part := &v1alpha1.DeployItem{ObjectMeta: item.ObjectMeta, Status: item.Status}
+	part.ManagedFields = nil
+	return part
 }
 
 // notOfJob keeps the timeout of a request from being taken for that of the job.
