@@ -178,7 +178,7 @@ mutate: cluster-binaries $(TOOLS)/gremlins ## Change the code of the packages MU
 		go run ./test/testenv/run $(TOOLS)/gremlins unleash --timeout-coefficient 10 --output-statuses lct ./$$package || exit 1; done
 
 .PHONY: bench
-bench: bin/pergola bin/plugins/manifest bin/plugins/helm cluster-binaries ## Measure plugins' calls and starts, more replicas, many items, many objects
+bench: build cluster-binaries ## Measure plugins' calls and starts, more replicas, many items, many objects
 	go test -run '^$$' -bench 'Call|Hooks|Start' -benchtime 500x ./host/internal/plugin
 	umask 022; go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bench/plugins/ ./test/plugins/counter
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go run ./test/bench -plugins bin/bench/plugins $(BENCH)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,6 +24,10 @@ type call struct {
 	stream stream
 	// resolves has the questions that the host answers.
 	resolves map[string]bool
+
+	// pending: the host has not picked the job up yet, as far as is known here. pickingUp is held by who has it do so.
+	pending   atomic.Bool
+	pickingUp sync.Mutex
 
 	sending  sync.Mutex // a gRPC stream takes one sender at a time; guards over and sequence
 	over     bool       // the result was sent, and nothing may follow it
@@ -48,6 +53,7 @@ func openCall(s stream, start *deployerv1.Start) *call {
 		stop:    make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
+	c.pending.Store(start.GetPickUpPending())
 	// Both end with the stream, which gRPC ends when the handler returns: they cannot be waited for here.
 	go c.receive()
 	go c.beat()

@@ -30,6 +30,7 @@ type plugin struct {
 	providerSchemas    map[string][]byte
 	contextCredentials bool
 	hostCluster        bool
+	latePickUp         bool
 }
 
 // Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must
@@ -79,6 +80,13 @@ func HostClusterAccess() Option {
 	return func(p *plugin) { p.hostCluster = true }
 }
 
+// LatePickUp promises that Reconcile and ForceReconcile change nothing, neither in a target nor anywhere else, before
+// they have saved a provider status or called Request.PickUp. The host then picks up a job by the write that saves the
+// provider status, which is one write less for each job. By default, a job is picked up before the deployer is called.
+func LatePickUp() Option {
+	return func(p *plugin) { p.latePickUp = true }
+}
+
 // deployerPlugin is a plugin with a deployer. The error is everything that is wrong with the options.
 func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
 	p := newPlugin(opts)
@@ -121,6 +129,9 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	}
 	if p.hostCluster {
 		errs = append(errs, errors.New("sdk.HostClusterAccess: hooks get no access to the host cluster; leave it out"))
+	}
+	if p.latePickUp {
+		errs = append(errs, errors.New("sdk.LatePickUp: there is no deployer that would keep the promise; leave it out"))
 	}
 	return p, errors.Join(errs...)
 }

@@ -113,6 +113,29 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	if err != nil || r.call == nil {
 		return err
 	}
+	return r.save(ctx, document)
+}
+
+// PickUp returns once the job is picked up. A deployer with LatePickUp calls it before it changes something, unless it
+// has saved a provider status in the same call. If the job is picked up already, it returns at once. On an error the
+// deployer must change nothing; the error is retryable and can be returned as it is. It may be called from several
+// goroutines.
+//
+// In Render and Diff, and in a request that a test has made, it does nothing.
+func (r *Request) PickUp(ctx context.Context) error {
+	if r.call == nil || !r.call.pending.Load() {
+		return nil
+	}
+	r.call.pickingUp.Lock()
+	defer r.call.pickingUp.Unlock()
+	if !r.call.pending.Load() {
+		return nil
+	}
+	return r.save(ctx, nil)
+}
+
+// save has the host save a document; none only has the job picked up.
+func (r *Request) save(ctx context.Context, document []byte) error {
 	answer, err := r.call.ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
 		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
 			ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
@@ -124,6 +147,7 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	if err != nil {
 		return fmt.Errorf("save provider status: %w", err)
 	}
+	r.call.pending.Store(false)
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 func (p *plugin) capabilities() *deployerv1.Capabilities {
 	c := &deployerv1.Capabilities{
 		SeparateDocuments: true, HookTypes: p.hookTypes(),
-		ContextCredentials: p.contextCredentials, HostCluster: p.hostCluster,
+		ContextCredentials: p.contextCredentials, HostCluster: p.hostCluster, LatePickUp: p.latePickUp,
 	}
 	_, c.Abort = p.deployer.(Aborter)
 	_, c.ForceReconcile = p.deployer.(ForceReconciler)

@@ -12,11 +12,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -28,14 +26,11 @@ const (
 	targetName  = "target"
 	// patience bounds how long a host may take to become ready, and to stop.
 	patience = time.Minute
-	// look is the pause between two looks whether a job is finished.
-	look = 20 * time.Millisecond
 	// parallel is how many requests prepare the items at the same time.
 	parallel = 32
-	// hostConfiguration of the replicas, but for the directory that the plugin writes.
+	// hostConfiguration of the replicas, which differ in the last line.
 	hostConfiguration = `apiVersion: host.pergola.dev/v1alpha1
 kind: HostConfiguration
-plugins: {counter: {workers: 4, confinement: {write: [%q]}}}
 `
 )
 
@@ -77,15 +72,21 @@ func (f *fleet) startDeployers(ctx context.Context) (*testenv.Host, error) {
 	return host, err
 }
 
-// startReplica starts a replica with the plugin counter, which need not be ready yet, and returns it with the name of
+// startCounter starts a replica with the plugin counter, which need not be ready yet, and returns it with the name of
 // its user.
-func (f *fleet) startReplica(ctx context.Context) (host *testenv.Host, user string, err error) {
+func (f *fleet) startCounter(ctx context.Context) (host *testenv.Host, user string, err error) {
+	line := fmt.Sprintf("plugins: {counter: {workers: 4, confinement: {write: [%q]}}}", f.dir)
+	return f.startReplica(ctx, f.plugins, line)
+}
+
+// startReplica starts a replica with plugins of a directory and a line of HostConfiguration.
+func (f *fleet) startReplica(ctx context.Context, plugins, line string) (host *testenv.Host, user string, err error) {
 	config, user := filepath.Join(f.dir, "host.yaml"), fmt.Sprintf("%s-%d", f.namespace, len(f.hosts)+1)
-	if err := os.WriteFile(config, fmt.Appendf(nil, hostConfiguration, f.dir), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(hostConfiguration+line), 0o600); err != nil {
 		return nil, "", fmt.Errorf("write HostConfiguration: %w", err)
 	}
 	r, err := testenv.StartReplica(ctx, f.controlPlane, testenv.HostOptions{
-		Binary: f.binary, PluginDir: f.plugins, Config: config, PodNamespace: f.namespace, PodName: user,
+		Binary: f.binary, PluginDir: plugins, Config: config, PodNamespace: f.namespace, PodName: user,
 	})
 	if err != nil {
 		return nil, "", err
@@ -161,31 +162,6 @@ func forEach(
 		group.Go(func() error { return do(ctx, item) })
 	}
 	return group.Wait()
-}
-
-// carryOut sets jobs for all items, and waits until they have succeeded.
-func (f *fleet) carryOut(ctx context.Context, items ...*v1alpha1.DeployItem) error {
-	if err := forEach(ctx, items, f.setJob); err != nil {
-		return err
-	}
-	for _, item := range items {
-		err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
-			err := f.admin.Get(ctx, client.ObjectKeyFromObject(item), item)
-			switch s := &item.Status; {
-			case apierrors.IsNotFound(err): // its job was to delete it
-				return true, nil
-			case err != nil || s.JobIDFinished != s.JobID:
-				return false, err
-			case s.Phase != v1alpha1.DeployItemPhaseSucceeded:
-				return false, fmt.Errorf("its job has not succeeded: %+v", s.LastError)
-			}
-			return true, nil
-		})
-		if err != nil {
-			return fmt.Errorf("wait for item %s: %w", item.Name, err)
-		}
-	}
-	return nil
 }
 
 // setJob sets a new job as a Landscaper does.

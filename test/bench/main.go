@@ -1,6 +1,7 @@
-// Command bench measures what one deploy item with many objects costs, what Helm releases cost, what more replicas
-// bring, and what many deploy items cost when a host starts, with hosts as processes of their own on a real API
-// server. It prints tables; docs/benchmarks.md says how to read them.
+// Command bench measures what one deploy item with many objects costs, what Helm releases cost, what many small jobs
+// cost beside a loop that sends no request too many, what more replicas bring, what many deploy items cost when a host
+// starts, and how much memory idle ones take, with hosts as processes of their own on a real API server. It prints
+// tables; docs/benchmarks.md says how to read them.
 package main
 
 import (
@@ -26,14 +27,24 @@ func main() {
 	flag.StringVar(&b.binary, "binary", filepath.Join(testenv.Root(), "bin", "pergola"), "the pergola program")
 	flag.StringVar(&b.plugins, "plugins", "", "a directory with the plugin counter and nothing else; required")
 	flag.StringVar(&b.deployers, "deployers", filepath.Join(testenv.Root(), "bin", "plugins"),
-		"a directory with the plugins manifest and helm; empty to leave out what it measures")
+		"a directory with the plugins that Pergola has; empty to leave out what it measures")
 	flag.IntVar(&b.releases, "releases", 100, "items of the plugin helm in deployers; 0 to leave them out")
+	flag.IntVar(&b.atOnce, "jobs-at-once", 1000,
+		"small jobs of the plugin manifest in deployers, beside a loop with the least requests; 0 to leave them out")
 	flag.IntVar(&b.replicas, "replicas", 3, "up to how many replicas are measured; 0 to leave that out")
 	flag.IntVar(&b.jobs, "jobs", 300, "jobs that the replicas share")
 	flag.IntVar(&b.items, "items", 20_000, "finished items that are there when a host starts; 0 to leave that out")
+	flag.IntVar(&b.idle, "idle", 5000, "finished items of 10 KB that a host with all deployers has; 0 to leave that out")
+	loop := flag.String("bare-loop", "", "be that loop with this kubeconfig; the benchmark starts itself so")
+	locks := flag.Bool("locks", true, "with -bare-loop: lock the items")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := b.run(ctx)
+	var err error
+	if *loop != "" {
+		err = runLoop(ctx, *loop, *locks)
+	} else {
+		err = b.run(ctx)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -43,13 +54,13 @@ func main() {
 
 // bench is what is measured, and where.
 type bench struct {
-	binary, plugins, deployers string
-	releases                   int
-	replicas, jobs, items      int
+	binary, plugins, deployers  string
+	releases, atOnce            int
+	replicas, jobs, items, idle int
 
 	dir          string
 	controlPlane *testenv.ControlPlane
-	admin        client.Client
+	admin        client.WithWatch
 	fleets       int
 }
 
@@ -74,8 +85,10 @@ func (b *bench) run(ctx context.Context) (err error) {
 	}{
 		{b.deployers != "", b.measureObjects},
 		{b.deployers != "" && b.releases > 0, b.measureReleases},
+		{b.deployers != "" && b.atOnce > 0, b.measureAtOnce},
 		{b.replicas > 0, b.measureReplicas},
 		{b.items > 0, b.measureStart},
+		{b.deployers != "" && b.idle > 0, b.measureIdle},
 	} {
 		if !m.wanted {
 			continue

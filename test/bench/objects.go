@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
@@ -52,15 +51,16 @@ func (b *bench) measureStrategy(ctx context.Context, strategy managedresource.Up
 		if err != nil {
 			return err
 		}
-		began := time.Now()
 		if step == "deletion" {
-			err = f.admin.Delete(ctx, items[0])
+			if err := f.admin.Delete(ctx, items[0]); err != nil {
+				return fmt.Errorf("delete item: %w", err)
+			}
 		}
-		if err := errors.Join(err, f.carryOut(ctx, items...)); err != nil {
+		took, err := f.carryOut(ctx, items...)
+		if err != nil {
 			return fmt.Errorf("%s: %w", step, err)
 		}
-		took := time.Since(began)
-		counts, err := b.countRequests(mark, ofAgent("pergola-manifest"))
+		counts, err := countRequests(b, mark, ofAgent("pergola-manifest"))
 		if err != nil {
 			return err
 		}

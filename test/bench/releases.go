@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/procfs"
 
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -39,54 +37,21 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []string{"installed", "unchanged", "unchanged"} {
-		if err := f.measureJobs(ctx, step, host.Pid(), items); err != nil {
+		table := figures{}
+		if err := f.measureStep(ctx, hostColumn, host.Pid(), items, table); err != nil {
 			return fmt.Errorf("measure releases, %s: %w", step, err)
 		}
+		say("%s", step)
+		table.say()
 	}
-	say("")
-	return nil
-}
-
-// measureJobs sets a job for each item, waits for all of them, and says what they have cost the API server, host and
-// plugin.
-func (f *fleet) measureJobs(ctx context.Context, what string, host int, items []*v1alpha1.DeployItem) error {
-	mark, err := f.auditMark()
-	if err != nil {
-		return err
-	}
-	before, err := cpuSeconds(host)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := f.carryOut(ctx, items...); err != nil {
-		return err
-	}
-	took := time.Since(began)
-	after, err := cpuSeconds(host)
-	if err != nil {
-		return err
-	}
-	ofPlugin, err := f.countRequests(mark, ofAgent("pergola-helm"))
-	if err != nil {
-		return err
-	}
-	all, err := f.countRequests(mark, ofAgent("pergola"))
-	if err != nil {
-		return err
-	}
-	jobs := float64(len(items))
-	say("%-10s %5.1f jobs/s  per job: %4.1f requests to the target, %4.1f with those of the host, "+
-		"%5.1f ms CPU of host and plugin",
-		what, jobs/took.Seconds(), float64(sum(ofPlugin))/jobs, float64(sum(all))/jobs, (after-before)*1000/jobs)
 	return nil
 }
 
 // cpuSeconds is how much processor time a process and those below it have used, the ended ones included.
-func cpuSeconds(of int) (sum float64, err error) {
+func cpuSeconds(of int) (own, below float64, err error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
-		return 0, fmt.Errorf("read processor time: %w", err)
+		return 0, 0, fmt.Errorf("read processor time: %w", err)
 	}
 	parents, used := map[int]int{}, map[int]float64{}
 	for _, p := range all {
@@ -95,15 +60,20 @@ func cpuSeconds(of int) (sum float64, err error) {
 			continue // it has ended meanwhile, and counts with its parent the next time
 		}
 		const ticksPerSecond = 100 // on all machines that Go runs on
-		parents[p.PID], used[p.PID] = stat.PPID, stat.CPUTime()+float64(stat.CUTime+stat.CSTime)/ticksPerSecond
+		ended := float64(stat.CUTime+stat.CSTime) / ticksPerSecond
+		if p.PID == of {
+			own, below = stat.CPUTime(), ended
+			continue
+		}
+		parents[p.PID], used[p.PID] = stat.PPID, stat.CPUTime()+ended
 	}
 	for pid, seconds := range used {
 		for pid != 0 && pid != of {
 			pid = parents[pid]
 		}
 		if pid == of {
-			sum += seconds
+			below += seconds
 		}
 	}
-	return sum, nil
+	return own, below, nil
 }

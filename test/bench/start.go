@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -39,7 +38,7 @@ func (b *bench) measureStart(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.stop(ctx)) }()
 	began := time.Now()
-	host, user, err := f.startReplica(ctx)
+	host, user, err := f.startCounter(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func (b *bench) measureStart(ctx context.Context) (err error) {
 		return err
 	})
 	group.Go(func() error {
-		err := f.carryOut(both, items[len(items)/2])
+		_, err := f.carryOut(both, items[len(items)/2])
 		done = time.Since(began)
 		return err
 	})
@@ -60,10 +59,8 @@ func (b *bench) measureStart(ctx context.Context) (err error) {
 	}
 	say("ready after          %8.2fs", ready.Seconds())
 	say("job finished after   %8.2fs", done.Seconds())
-	select {
-	case <-time.After(settle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause(ctx, settle); err != nil {
+		return err
 	}
 	return f.sayCosts(host, user, mark)
 }
@@ -79,14 +76,17 @@ func (f *fleet) sayCosts(host *testenv.Host, user string, mark int64) error {
 		return fmt.Errorf("read memory: %w", err)
 	}
 	say("memory at most       %5.0f MiB", float64(status.VmHWM)/(1<<20))
-	counts, err := f.countRequests(mark, func(r request) string {
-		resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")
-		if r.User.Username != user || resource == "" || resource == "events" {
+	counts, err := countRequests(f.bench, mark, func(r request) string {
+		of := r.ObjectRef.Resource
+		if r.User.Username != user || of == "" || of == "events" || r.Verb == watchVerb {
 			return ""
 		}
-		return r.Verb + " " + resource
+		return r.kind()
 	})
 	if err != nil {
+		return err
+	}
+	if err := sayMemory(host); err != nil {
 		return err
 	}
 	say("requests of the host, watches and events aside")

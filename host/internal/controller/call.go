@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -80,7 +79,7 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 // keepProviderStatus writes the provider status of an outcome that is discarded, unless somebody has written another
 // one meanwhile: it may name what the plugin has created, which the next call must know.
 func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
-	if outcome == nil || outcome.ProviderStatus == nil {
+	if outcome == nil || outcome.ProviderStatus == nil || j.stored != nil { // or it has created nothing
 		return
 	}
 	err := checkProviderStatus(outcome.ProviderStatus)
@@ -197,9 +196,12 @@ func (o *observer) writeStep(ctx context.Context) {
 	}
 }
 
-// SaveProviderStatus writes the provider status, and in the same write that the call is running.
+// SaveProviderStatus writes the provider status, and in the same write that the call is running, and the pick-up if it is
+// pending.
 func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
-	if err := checkProviderStatus(document); err != nil {
+	if len(document) == 0 {
+		document = nil // the job is to be picked up, and nothing else
+	} else if err := checkProviderStatus(document); err != nil {
 		return err
 	}
 	step, message := o.takeStep()
@@ -208,7 +210,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 		if message != "" {
 			contract.Step(item, step, message, o.job.r.clock.Now())
 		}
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
+		withProviderStatus(document)(item)
 	})
 }
 
@@ -263,6 +265,7 @@ func (o *observer) Event(warning bool, reason, message string) {
 	}
 	o.job.mu.Lock()
 	defer o.job.mu.Unlock()
+	o.job.told = o.job.told || !warning
 	switch o.events++; {
 	case o.events < maxEvents:
 		o.job.r.event(o.job.item, eventType, reason, message)

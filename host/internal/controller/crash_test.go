@@ -108,7 +108,6 @@ func TestStatusBetweenCrashes(t *testing.T) {
 		}
 	}
 	expect("the plugin has crashed")
-	<-b.events.Events // the pick-up
 	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning PluginCrashed ") || !strings.Contains(event, says) {
 		t.Errorf("expected a warning, but found %q", event)
 	}
@@ -143,7 +142,6 @@ func TestUnhealthyPlugin(t *testing.T) {
 	if contract.Crashes(item) != 0 || item.Status.LastError != nil || item.Status.JobIDFinished == item.Status.JobID {
 		t.Errorf("expected a job that goes on without an error, but found %s", describe(item))
 	}
-	<-b.events.Events // the pick-up
 	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning PluginUnhealthy ") ||
 		strings.Contains(event, "other") {
 		t.Errorf("expected a warning without the name of another item, but found %q", event)

@@ -45,6 +45,8 @@ type bench struct {
 	finals int
 	// calls are the operation and the job of each call of the plugin.
 	calls []string
+	// pending: the job of the last call was not picked up when it began.
+	pending bool
 	// errs are the errors of reconciles.
 	errs []error
 
@@ -75,7 +77,7 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	b.plugin.call = func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
 	) (*plugin.Outcome, error) {
-		b.calls = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID)
+		b.calls, b.pending = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID), c.PickUpPending
 		return b.answer(ctx, op, observer)
 	}
 	plugins, m := &fakePlugins{serving: []*fakeDeployer{b.plugin}}, newMemory()

@@ -78,6 +78,7 @@ func (j *job) withHTTPHook(
 	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are of another spec
 		return nil, errOutdated
 	}
+	c.PickUpPending = j.pickUpPending()
 	return j.callPlugin(ctx, operation, c, o)
 }
 
@@ -176,6 +177,13 @@ func (j *job) snapshot() *v1alpha1.DeployItem {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.item.DeepCopy()
+}
+
+// pickUpPending reports whether the job is not picked up yet.
+func (j *job) pickUpPending() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stored != nil
 }
 
 // finalizeOnly calls the HTTP hook before a deletion that leaves behind what the item has deployed: the hook may have

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -16,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 const (
@@ -25,6 +25,9 @@ const (
 	minPoll = 100 * time.Millisecond
 	// slotPoll is how long a job waits for a slot if nothing wakes it earlier.
 	slotPoll = time.Minute
+	// queuedAfter is how old a job is that is picked up as queued. It is far less than the five minutes after which
+	// Landscaper fails a job that nobody has picked up, and most jobs get a slot before.
+	queuedAfter = 30 * time.Second
 	// maxConflicts is how often a write is tried again after conflicts that do not concern the job.
 	maxConflicts = 20
 )
@@ -44,10 +47,18 @@ type job struct {
 	gone       bool // the item does not exist any more, or its last finalizer is removed
 	calling    bool // the plugin was called
 	reported   bool // the plugin has returned an outcome
+	told       bool // the plugin has recorded an event that is no warning
 	// step and message are the last progress that the plugin has reported and that is not in the status yet.
 	step, message string
 
-	mu sync.Mutex // guards note and item during a call, when two goroutines write
+	mu sync.Mutex // guards note, item and stored during a call, when two goroutines write
+	// stored is the item as the API server has it, as long as the pick-up is pending: the next write of the status picks
+	// the job up, and item is what that write will make of it. Nil otherwise.
+	stored *v1alpha1.DeployItem
+	// queuedAt is since when the job was queued when it was begun; zero if it was not.
+	queuedAt time.Time
+	// before is the status before a job of an item that was deployed as its spec says; nil for any other job.
+	before *v1alpha1.DeployItemStatus
 	// note is a change that is written together with the outcome of the call; nil for none.
 	note func(*v1alpha1.DeployItem)
 }
@@ -78,7 +89,7 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 
-	// 9. The job is picked up by one write, before any call of a plugin.
+	// 9. The job is picked up by one write, before the call of a plugin or, if that promises to wait for it, in the call.
 	if j.onlyEnds() {
 		return j.endWithoutDeployer(ctx)
 	}
@@ -141,19 +152,50 @@ func (j *job) endWithoutDeployer(ctx context.Context) error {
 
 // pickUpOrTakeOver picks up a new job, and takes over one that another replica may have worked on.
 func (j *job) pickUpOrTakeOver(ctx context.Context) error {
-	if j.begun() {
+	switch {
+	case j.begun():
 		return j.takeOver(ctx)
+	case j.canPickUpLater():
+		j.begin(contract.Begin)
+		return nil
+	default:
+		return j.pickUp(ctx, contract.Begin)
 	}
-	return j.pickUp(ctx, contract.Begin)
+}
+
+// canPickUpLater reports whether nothing changes anywhere before the plugin saves its provider status, so that one write
+// can do both. Hooks may change something before.
+func (j *job) canPickUpLater() bool {
+	if !j.r.plugin.Info().Capabilities.LatePickUp || !j.deploys() ||
+		j.hooks.hooks.has(sdkhook.BeforeAnyReconcile, j.beforeType()) {
+		return false
+	}
+	found, err := j.httpHook(v1alpha1.HookPreReconcile)
+	return found == nil && err == nil
+}
+
+// deploys reports whether the plugin is called to deploy something.
+func (j *job) deploys() bool {
+	operation := j.operation()
+	return operation == plugin.Reconcile || operation == plugin.ForceReconcile
 }
 
 // addFinalizer adds the finalizer before anything is deployed for the item. An item that cannot be deployed does not
 // come here, and can be deleted at once.
 func (j *job) addFinalizer(ctx context.Context) error {
-	if operation := j.operation(); operation != plugin.Reconcile && operation != plugin.ForceReconcile {
+	if !j.deploys() {
 		return nil
 	}
-	return j.write(ctx, func() error { return j.r.writer.addFinalizer(ctx, j.item) })
+	return j.write(ctx, func() error {
+		if j.stored == nil {
+			return j.r.writer.addFinalizer(ctx, j.item)
+		}
+		if err := j.r.writer.addFinalizer(ctx, j.stored); err != nil {
+			return err
+		}
+		j.stored.ObjectMeta.DeepCopyInto(&j.item.ObjectMeta)
+		return nil
+	})
 }
 
 // slotClass is the class in which the job gets a slot.
@@ -239,35 +281,52 @@ type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.Depl
 // pickUp picks the job up by one conditional write, which also sets a job of our own. No plugin is called before it has
 // succeeded, so that it fences off others.
 func (j *job) pickUp(ctx context.Context, begin begin) error {
-	since := j.queuedSince()
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
-		now := j.r.clock.Now()
-		if j.decision.Action == contract.Start {
-			set := contract.SetJob
-			if j.decision.ByHook {
-				set = contract.SetJobOfHook
-			}
-			set(item, j.startedJob(), now)
+	j.begin(begin)
+	return j.changeStatus(ctx, func(*v1alpha1.DeployItem) {})
+}
+
+// begin has the next write of the status pick the job up.
+func (j *job) begin(begin begin) {
+	j.stored, j.queuedAt = j.item.DeepCopy(), j.queuedSince()
+	if j.item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded && j.item.Status.ObservedGeneration == j.item.Generation {
+		before := j.stored.Status
+		j.before = &before
+	}
+	now := j.r.clock.Now()
+	j.known.since = now
+	if j.decision.Action == contract.Start {
+		set := contract.SetJob
+		if j.decision.ByHook {
+			set = contract.SetJobOfHook
 		}
-		begin(item, j.decision.Deletion, j.deployer(), now)
+		set(j.item, j.startedJob(), now)
+	}
+	begin(j.item, j.decision.Deletion, j.deployer(), now)
+	j.known.retries = 0
+	j.decision.Action, j.decision.JobID, j.decision.ByHook = contract.Continue, "", false
+	j.log = j.r.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
+}
+
+// changeStatus changes the status by one write, and picks the job up by it if that is pending.
+func (j *job) changeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
+	if j.stored == nil {
+		return j.r.writer.status(ctx, j.item, change)
+	}
+	begun := &j.item.Status
+	err := j.r.writer.status(ctx, j.stored, func(item *v1alpha1.DeployItem) {
+		begun.DeepCopyInto(&item.Status)
+		change(item)
 	})
 	if err != nil {
 		return err
 	}
-	j.known.retries = 0
+	*j.item, j.stored = *j.stored, nil
 	if j.lock != nil {
 		j.lock.SetFenced()
 	}
-	j.decision.Action, j.decision.JobID, j.decision.ByHook = contract.Continue, "", false
-	j.log = j.r.log.With("deployitem", j.item.Namespace+"/"+j.item.Name, "jobID", j.item.Status.JobID)
 	queued := contract.IsQueued(j.item)
 	j.log.Info("picked up job", "deletion", j.decision.Deletion, "force", j.decision.Force, "queued", queued)
-	j.reportPickedUp(ctx, since)
-	if !queued {
-		info := j.r.plugin.Info()
-		j.r.event(j.item, corev1.EventTypeNormal, "PickedUp",
-			"the deployer "+info.Name+" "+info.Version+" has picked up the job "+j.item.Status.JobID)
-	}
+	j.reportPickedUp(ctx, j.queuedAt)
 	return nil
 }
 
@@ -305,7 +364,7 @@ func (j *job) deployer() v1alpha1.DeployerInformation {
 }
 
 // waitForSlot has the job reconciled again when a slot is reserved for it. Landscaper fails a job that nobody picks up,
-// so a new job is picked up as queued; its time begins when it has a slot.
+// so a new job is picked up as queued when it has waited for a while; its time begins when it has a slot.
 func (j *job) waitForSlot(ctx context.Context) error {
 	j.known.due = j.r.clock.Now().Add(slotPoll)
 	if j.begun() {
@@ -313,6 +372,11 @@ func (j *job) waitForSlot(ctx context.Context) error {
 		return nil
 	}
 	if j.queued() {
+		return nil
+	}
+	set := j.item.Status.JobIDGenerationTime
+	if j.decision.Action == contract.PickUp && set != nil && j.r.clock.Since(set.Time) < queuedAfter {
+		j.known.due = set.Add(queuedAfter)
 		return nil
 	}
 	return j.pickUp(ctx, contract.Enqueue)

@@ -54,14 +54,12 @@ func (j *job) queuedSince() time.Time {
 
 // reportPickedUp reports that the job was picked up, or, if it was queued since a time, that it has a slot now.
 func (j *job) reportPickedUp(ctx context.Context, queuedSince time.Time) {
-	now, queued := j.r.clock.Now(), contract.IsQueued(j.item)
 	j.observe(ctx)
 	if queuedSince.IsZero() {
-		telemetry.Report(ctx, telemetry.PickedUp{Triggered: triggered(j.item), Queued: queued})
+		telemetry.Report(ctx, telemetry.PickedUp{Triggered: triggered(j.item), Queued: contract.IsQueued(j.item)})
 	} else {
-		telemetry.Report(ctx, telemetry.Dequeued{Waited: max(0, now.Sub(queuedSince))})
+		telemetry.Report(ctx, telemetry.Dequeued{Waited: max(0, j.known.since.Sub(queuedSince))})
 	}
-	j.known.since = now
 }
 
 // reportEnded reports that the job has ended in a phase.

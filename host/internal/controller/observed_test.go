@@ -116,6 +116,7 @@ func TestReportsOfAJob(t *testing.T) {
 			drive: func(b *bench) {
 				b.slots.acquire(keyOf(newDeployItem("other", "item")), preferred)
 				b.setJob()
+				b.clock.Step(queuedAfter)
 				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
 				b.slots.release()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -169,6 +170,7 @@ func (j *job) succeedUnchanged(ctx context.Context) error {
 	})
 	if err == nil {
 		j.log.Info("job skipped: nothing has changed since the last success")
+		j.known.since = j.r.clock.Now()
 		j.reportPickedUp(ctx, time.Time{})
 		j.reportEnded(ctx, j.item.Status.Phase)
 	}
@@ -199,6 +201,11 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if j.lockLost() {
 		return errOutdated
 	}
+	if outcome.Succeeded.Exports != nil && j.stored != nil { // the Secret must not change before the pick-up
+		if err := j.writeStatus(ctx, contract.Progress); err != nil {
+			return err
+		}
+	}
 	ref, err := j.r.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
 		return errOutdated
@@ -217,7 +224,10 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	}
 	j.reportEnded(ctx, j.item.Status.Phase)
 	j.log.Info("job succeeded")
-	j.r.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
+	changed := j.before == nil || !reflect.DeepEqual(j.before.ProviderStatus, j.item.Status.ProviderStatus)
+	if changed && !j.told {
+		j.r.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
+	}
 	return nil
 }
 

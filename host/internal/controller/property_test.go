@@ -101,8 +101,8 @@ func (c *interferenceTest) deploy(
 	ctx context.Context, op plugin.Operation, o plugin.Observer,
 ) (*plugin.Outcome, error) {
 	c.note("%s", c.calls[len(c.calls)-1])
-	if c.picked != c.calls[len(c.calls)-1][len(op)+1:] {
-		c.fail("%s, but %q was picked up last", c.calls[len(c.calls)-1], c.picked)
+	if !c.pending {
+		c.mustBePickedUp(op)
 	}
 	if c.refused {
 		c.fail("the plugin is called although a hook has refused")
@@ -112,9 +112,11 @@ func (c *interferenceTest) deploy(
 		c.interfere()
 	}
 	if rapid.Bool().Draw(c.t, "saves") {
-		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+		document := rapid.SampledFrom([]string{providerStatus, ""}).Draw(c.t, "document")
+		if err := o.SaveProviderStatus(ctx, []byte(document)); err != nil {
 			return fails(err.Error())
 		}
+		c.mustBePickedUp(op)
 	}
 	outcomes := []string{"success", "wait", "error", "failure", "crash", "late"}
 	if c.calm {
@@ -138,6 +140,13 @@ func (c *interferenceTest) deploy(
 	default:
 		c.deleted = op == plugin.Delete
 		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	}
+}
+
+// mustBePickedUp holds a change that the deployer may make now against the pick-up.
+func (c *interferenceTest) mustBePickedUp(op plugin.Operation) {
+	if c.picked != c.calls[len(c.calls)-1][len(op)+1:] {
+		c.fail("%s, but %q was picked up last", c.calls[len(c.calls)-1], c.picked)
 	}
 }
 
@@ -325,7 +334,9 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			}
 		}), history: history{t: rt}, t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
-		c.plugin.capabilities = plugin.Capabilities{Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true}
+		c.plugin.capabilities = plugin.Capabilities{
+			Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true, LatePickUp: rapid.Bool().Draw(rt, "LatePickUp"),
+		}
 		c.answer, c.write = c.deploy, c.written
 		if rapid.Bool().Draw(rt, "hooks") {
 			c.plugin.hooks = c.hooks

@@ -256,8 +256,8 @@ func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
 	); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}
-	// Writes: pick-up, finalizer, and one for each error. Events: pick-up, and one for all errors.
-	if b.n != 6 || len(b.events.Events) != 2 {
+	// Writes: pick-up, finalizer, and one for each error. Events: one for all errors.
+	if b.n != 6 || len(b.events.Events) != 1 {
 		t.Errorf(
 			"the same error again is counted and costs no event, but found %d writes and %d events", b.n, len(b.events.Events),
 		)
@@ -322,7 +322,6 @@ func TestLongTextsBecomeEvents(t *testing.T) {
 	})
 	b.setJob()
 	b.reconcile(t.Context())
-	<-b.events.Events // of the pick-up
 	event := <-b.events.Events
 	if len(event) > len(corev1.EventTypeNormal)+maxEventReason+maxEventNote+2 || !strings.HasSuffix(event, "ü…") {
 		t.Errorf("an event of %d bytes, which the API server does not take", len(event))

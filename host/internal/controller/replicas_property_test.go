@@ -38,6 +38,8 @@ type replicaTest struct {
 	// wrong: a replica has been taken for dead that was not.
 	wrong bool
 	calm  bool
+	// late: the plugin has LatePickUp.
+	late bool
 }
 
 var pods = []string{"here", "there"}
@@ -63,9 +65,9 @@ func (c *replicaTest) start(podName string) {
 	}
 	var r *queuedPeer
 	r = newQueuedPeer(newProcess(c.bench, others), &fakeDeployer{
-		name: "one", itemType: testType, capabilities: plugin.Capabilities{Abort: true},
-		call: func(ctx context.Context, op plugin.Operation, _ plugin.Call, _ plugin.Observer) (*plugin.Outcome, error) {
-			return c.call(ctx, r, op)
+		name: "one", itemType: testType, capabilities: plugin.Capabilities{Abort: true, LatePickUp: c.late},
+		call: func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+			return c.call(ctx, r, op, o)
 		},
 	})
 	r.written = func() { c.wrote(r) }
@@ -119,7 +121,9 @@ func (c *replicaTest) begin(podName string) {
 }
 
 // call is the plugin of a replica. In the middle of it anything may happen to the others.
-func (c *replicaTest) call(ctx context.Context, r *queuedPeer, op plugin.Operation) (*plugin.Outcome, error) {
+func (c *replicaTest) call(
+	ctx context.Context, r *queuedPeer, op plugin.Operation, o plugin.Observer,
+) (*plugin.Outcome, error) {
 	if !r.runs() {
 		return nil, plugin.ErrNotRunning
 	}
@@ -134,6 +138,14 @@ func (c *replicaTest) call(ctx context.Context, r *queuedPeer, op plugin.Operati
 	defer func() { c.inCall = c.inCall[:len(c.inCall)-1] }()
 	for !c.calm && rapid.IntRange(0, 2).Draw(c.t, "more in the middle") > 0 {
 		c.step()
+	}
+	if rapid.Bool().Draw(c.t, "saves") {
+		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
+			return fails(err.Error())
+		}
+		if holder := c.lockedBy(c.read()); c.keepsOff(holder, r) {
+			c.fail("%s may change something, but the lock is held by %q", r.others.Process(), holder)
+		}
 	}
 	outcome := "success"
 	if !c.calm {
@@ -236,7 +248,7 @@ func (c *replicaTest) sweep() {
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &replicaTest{
-			bench: newBench(t, nil), history: history{t: rt}, t: rt, first: "here",
+			bench: newBench(t, nil), history: history{t: rt}, t: rt, first: "here", late: rapid.Bool().Draw(rt, "LatePickUp"),
 			replicas: map[string]*queuedPeer{}, processes: map[string]string{}, full: map[*queuedPeer]bool{},
 		}
 		for _, pod := range pods {

@@ -64,7 +64,7 @@ func write(
 ) error {
 	after := item.DeepCopy()
 	change(after)
-	patch, err := client.MergeFromWithOptions(item, client.MergeFromWithOptimisticLock{}).Data(after)
+	patch, err := client.MergeFromWithOptions(written(item), client.MergeFromWithOptimisticLock{}).Data(written(after))
 	if err != nil {
 		return fmt.Errorf("compute patch: %w", err)
 	}
@@ -84,6 +84,13 @@ func write(
 	return nil
 }
 
+// written has what is written of an item, without what makes it large.
+func written(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	part := &v1alpha1.DeployItem{ObjectMeta: item.ObjectMeta, Status: item.Status}
+	part.ManagedFields = nil
+	return part
+}
+
 // notOfJob keeps the timeout of a request from being taken for that of the job.
 func notOfJob(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -96,7 +103,7 @@ func notOfJob(err error) error {
 // retried.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error {
-		return j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+		return j.changeStatus(ctx, func(item *v1alpha1.DeployItem) {
 			if j.note != nil {
 				j.note(item)
 			}
@@ -118,7 +125,7 @@ func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	read := j.item.ResourceVersion
-	err := j.retryOutdated(ctx, func() error { return j.r.writer.status(ctx, j.item, change) }, j.stillWanted)
+	err := j.retryOutdated(ctx, func() error { return j.changeStatus(ctx, change) }, j.stillWanted)
 	if err != nil || j.item.ResourceVersion != read {
 		return err
 	}
@@ -130,8 +137,8 @@ func (j *job) sameProviderStatus(fresh *v1alpha1.DeployItem) bool {
 	return reflect.DeepEqual(fresh.Status.ProviderStatus, j.item.Status.ProviderStatus)
 }
 
-// write does a write of a job that was picked up, as long as the lock is held. After a conflict the item is read and
-// decided again; if the decision is the same, the write is retried.
+// write does a write of a job, as long as the lock is held. After a conflict the item is read and decided again; if the
+// decision is the same, the write is retried. One that would pick the job up is not retried.
 func (j *job) write(ctx context.Context, write func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +163,7 @@ func (j *job) retryOutdated(
 			return errOutdated
 		}
 		err := write()
-		if !errors.Is(err, errOutdated) {
+		if !errors.Is(err, errOutdated) || j.stored != nil {
 			return err
 		}
 		if err := j.readAgain(ctx, wanted); err != nil {

@@ -68,6 +68,8 @@ type Call struct {
 	Credentials *sdk.Credentials
 	// Deadline of the call; zero for none.
 	Deadline time.Time
+	// PickUpPending: the job is not picked up yet; only for a plugin with the capability LatePickUp.
+	PickUpPending bool
 	// Children replace the desired objects that the plugin would render; nil if nobody changed them.
 	Children []sdk.Child
 }
@@ -76,7 +78,8 @@ type Call struct {
 type Observer interface {
 	// Progress tells what the plugin does or waits for.
 	Progress(step, message string)
-	// SaveProviderStatus saves a provider status for good before it returns. The plugin waits for it.
+	// SaveProviderStatus saves a provider status for good before it returns, and picks the job up if that is pending. An
+	// empty document only does the latter. The plugin waits for it.
 	SaveProviderStatus(ctx context.Context, document []byte) error
 	// ResolveTarget returns a Target of the deploy item's namespace by its name, which may be any text. The plugin waits
 	// for it, and gets an error as it is if it is an Error.
@@ -236,7 +239,9 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 // them separately. The error is ErrNotRunning if the process came to take credentials after it was found out that there
 // was no need for them, or that of access.
 func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
-	start := &deployerv1.Start{JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children)}
+	start := &deployerv1.Start{
+		JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children), PickUpPending: c.PickUpPending,
+	}
 	if p.info.Capabilities.ContextCredentials {
 		if c.Credentials == nil {
 			return nil, fmt.Errorf("%w as it was: it takes credentials now, which were not read for this call", ErrNotRunning)

@@ -44,6 +44,8 @@ type Capabilities struct {
 	HostCluster bool
 	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
 	Collect bool
+	// LatePickUp: it changes nothing in Reconcile and ForceReconcile before the job is picked up by what it saves.
+	LatePickUp bool
 	// HookTypes for which it has at least one function, each once and in the order in which they are passed.
 	HookTypes []string
 }
@@ -80,7 +82,7 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 			Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
 			Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(), Diff: c.GetDiff(),
 			HookTypes: hookTypes, SeparateDocuments: c.GetSeparateDocuments(), ContextCredentials: c.GetContextCredentials(),
-			HostCluster: c.GetHostCluster(), Collect: c.GetCollect(),
+			HostCluster: c.GetHostCluster(), Collect: c.GetCollect(), LatePickUp: c.GetLatePickUp(),
 		},
 	}, errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -59,7 +60,28 @@ func (t *serverOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if err := permitted(req); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
 	return t.next.RoundTrip(req)
+}
+
+type permissionKey struct{}
+
+// WithPermission returns a context whose requests ask for permission before they may change something in a target.
+func WithPermission(ctx context.Context, ask func(context.Context) error) context.Context {
+	return context.WithValue(ctx, permissionKey{}, ask)
+}
+
+func permitted(req *http.Request) error {
+	ask, ok := req.Context().Value(permissionKey{}).(func(context.Context) error)
+	if !ok || req.Method == http.MethodGet {
+		return nil
+	}
+	return ask(req.Context())
 }
 
 // CheckServer returns an error for a request that does not go to the server. Requests have the credentials of the

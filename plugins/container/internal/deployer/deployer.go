@@ -109,6 +109,7 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = target.WithPermission(ctx, req.PickUp)
 	c, err := readConfig(req, &d.settings, d.options.Resolver != nil)
 	if err != nil {
 		return nil, err

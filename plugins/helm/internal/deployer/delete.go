@@ -65,6 +65,9 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 }
 
 func (j *helmJob) runUninstall(ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options) error {
+	if err := j.Request.PickUp(ctx); err != nil {
+		return err
+	}
 	j.warnOfInterrupted(name, decision)
 	j.Request.Progress(stepUninstall, fmt.Sprintf("uninstalling the release %s", nameOf(name)))
 	result, err := j.run(ctx, stepUninstall, &helm.Request{

@@ -134,6 +134,7 @@ func (d *Deployer) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.R
 }
 
 func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) (*sdk.Response, error) {
+	ctx = target.WithPermission(ctx, req.PickUp)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err

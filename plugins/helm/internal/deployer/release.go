@@ -211,6 +211,11 @@ func (j *helmJob) enact(
 	if decision.Action == release.Install {
 		step, action, options, reason = stepInstall, helm.Install, c.Install, reasonInstalled
 	}
+	if len(decision.Interrupted) > 0 { // Helm marks them before it renders
+		if err := j.Request.PickUp(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 	j.Request.Progress(step, fmt.Sprintf("making revision %d of the release %s", decision.Revision, nameOf(c.Release)))
 	j.release = &v1alpha1.ReleaseStatus{Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: j.deployedBefore(decision)}
 	result, err := j.run(ctx, step, &helm.Request{
@@ -268,7 +273,10 @@ func (j *helmJob) expect(ctx context.Context, c *config.Config, objects []helm.O
 		// What Helm will write is not known to be what was written: the hash is made anew.
 		j.Status.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
-	return objects, j.Status.Save(ctx)
+	if err := j.Status.Save(ctx); err != nil {
+		return nil, err
+	}
+	return objects, j.Request.PickUp(ctx)
 }
 
 // settle notes the objects that Helm has written, as they are now.

@@ -60,6 +60,7 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 // Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is
 // ready and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = target.WithPermission(ctx, req.PickUp)
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err

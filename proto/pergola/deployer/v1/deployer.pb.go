@@ -203,7 +203,9 @@ type Capabilities struct {
 	// The plugin wants the access to the cluster that the host runs in; see Start.host_cluster.
 	HostCluster bool `protobuf:"varint,11,opt,name=host_cluster,json=hostCluster,proto3" json:"host_cluster,omitempty"`
 	// The plugin serves Holdings and Collect.
-	Collect       bool `protobuf:"varint,12,opt,name=collect,proto3" json:"collect,omitempty"`
+	Collect bool `protobuf:"varint,12,opt,name=collect,proto3" json:"collect,omitempty"`
+	// Reconcile and ForceReconcile change nothing before the job is picked up; see Start.pick_up_pending.
+	LatePickUp    bool `protobuf:"varint,13,opt,name=late_pick_up,json=latePickUp,proto3" json:"late_pick_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +320,13 @@ func (x *Capabilities) GetHostCluster() bool {
 func (x *Capabilities) GetCollect() bool {
 	if x != nil {
 		return x.Collect
+	}
+	return false
+}
+
+func (x *Capabilities) GetLatePickUp() bool {
+	if x != nil {
+		return x.LatePickUp
 	}
 	return false
 }
@@ -724,8 +733,12 @@ type Start struct {
 	HostCluster *HostCluster `protobuf:"bytes,10,opt,name=host_cluster,json=hostCluster,proto3" json:"host_cluster,omitempty"`
 	// The host answers ResolveRegistryCredentials during this operation. Without it a plugin must not ask, as with resolves_targets.
 	ResolvesRegistryCredentials bool `protobuf:"varint,11,opt,name=resolves_registry_credentials,json=resolvesRegistryCredentials,proto3" json:"resolves_registry_credentials,omitempty"`
-	unknownFields               protoimpl.UnknownFields
-	sizeCache                   protoimpl.SizeCache
+	// The job is not picked up yet: the host does so with the first ProviderStatus, whose document may be empty, or when the call takes longer
+	// than a second, or with the result. The plugin must change nothing anywhere before a ProviderStatus of this call is acknowledged. Only for
+	// a plugin with capability `late_pick_up`.
+	PickUpPending bool `protobuf:"varint,12,opt,name=pick_up_pending,json=pickUpPending,proto3" json:"pick_up_pending,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
@@ -831,6 +844,13 @@ func (x *Start) GetHostCluster() *HostCluster {
 func (x *Start) GetResolvesRegistryCredentials() bool {
 	if x != nil {
 		return x.ResolvesRegistryCredentials
+	}
+	return false
+}
+
+func (x *Start) GetPickUpPending() bool {
+	if x != nil {
+		return x.PickUpPending
 	}
 	return false
 }
@@ -1544,7 +1564,8 @@ type ProviderStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Set by the plugin, rising within one call, echoed in the acknowledgement.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The provider status as a JSON object with apiVersion and kind.
+	// The provider status as a JSON object with apiVersion and kind. Empty to have the job picked up and to save nothing; see
+	// Start.pick_up_pending.
 	Document      []byte `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3458,7 +3479,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x85\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa7\x03\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -3473,7 +3494,9 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x13context_credentials\x18\n" +
 	" \x01(\bR\x12contextCredentials\x12!\n" +
 	"\fhost_cluster\x18\v \x01(\bR\vhostCluster\x12\x18\n" +
-	"\acollect\x18\f \x01(\bR\acollect\".\n" +
+	"\acollect\x18\f \x01(\bR\acollect\x12 \n" +
+	"\flate_pick_up\x18\r \x01(\bR\n" +
+	"latePickUp\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"M\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -3492,7 +3515,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
 	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
 	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
-	"\acontent\"\x84\x04\n" +
+	"\acontent\"\xac\x04\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -3506,7 +3529,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\vcredentials\x18\t \x01(\v2 .pergola.deployer.v1.CredentialsR\vcredentials\x12C\n" +
 	"\fhost_cluster\x18\n" +
 	" \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\x12B\n" +
-	"\x1dresolves_registry_credentials\x18\v \x01(\bR\x1bresolvesRegistryCredentials\"o\n" +
+	"\x1dresolves_registry_credentials\x18\v \x01(\bR\x1bresolvesRegistryCredentials\x12&\n" +
+	"\x0fpick_up_pending\x18\f \x01(\bR\rpickUpPending\"o\n" +
 	"\vHostCluster\x12\x1e\n" +
 	"\n" +
 	"kubeconfig\x18\x01 \x01(\fR\n" +

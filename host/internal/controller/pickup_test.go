@@ -1,0 +1,209 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// newLateBench is newBench with a plugin that has LatePickUp and an item that has its finalizer.
+func newLateBench(t *testing.T, answer answer) *bench {
+	t.Helper()
+	b := newBench(t, answer, func(item *v1alpha1.DeployItem) { item.Finalizers = []string{v1alpha1.Finalizer} })
+	b.plugin.capabilities.LatePickUp = true
+	return b
+}
+
+// phases are those that the writes of a reconcile leave the item in; empty for the write of another object.
+type phases []v1alpha1.DeployItemPhase
+
+// TestWritesOfAJob: what a plugin with LatePickUp does decides how many writes of the status its job takes.
+func TestWritesOfAJob(t *testing.T) {
+	t.Parallel()
+	save := func(document string, then func() (*plugin.Outcome, error)) answer {
+		return func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+			if err := o.SaveProviderStatus(ctx, []byte(document)); err != nil {
+				return nil, err
+			}
+			return then()
+		}
+	}
+	succeed := func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil }
+	wait := func() (*plugin.Outcome, error) { return waits("the pod") }
+	for name, test := range map[string]struct {
+		reason  string
+		answer  answer
+		prepare func(*bench)
+		want    phases
+	}{
+		"saved":     {"the pick-up is in the write that saves", save(providerStatus, succeed), nil, phases{"Progressing", "Succeeded"}},
+		"no save":   {"nothing has changed, so that one write tells all", always(succeed()), nil, phases{"Succeeded"}},
+		"picked up": {"an empty document only picks up", save("", succeed), nil, phases{"Progressing", "Succeeded"}},
+		"waits":     {"what it waits for tells that it is picked up", always(wait()), nil, phases{"Progressing"}},
+		"fails":     {"so does an error", always(fails("No")), nil, phases{"Progressing"}},
+		"crashes":   {"so does a crash", always(nil, plugin.ErrCrashed), nil, phases{"Progressing"}},
+		"exports": {
+			"the Secret changes after the pick-up",
+			always(&plugin.Outcome{Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":1}`)}}, nil), nil,
+			phases{"Progressing", "", "Succeeded"},
+		},
+		"hook": {
+			"a hook before the operation may change something", save(providerStatus, succeed),
+			func(b *bench) {
+				b.plugin.capabilities.HookTypes = []string{string(sdkhook.BeforeAnyReconcile)}
+				b.plugin.hooks = func(
+					context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+				) ([]plugin.HookOutcome, error) {
+					return nil, nil
+				}
+			},
+			phases{"Init", "Progressing", "Succeeded"},
+		},
+		"no promise": {
+			"a plugin without LatePickUp may change something before it saves", save(providerStatus, succeed),
+			func(b *bench) { b.plugin.capabilities.LatePickUp = false },
+			phases{"Init", "Progressing", "Succeeded"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newLateBench(t, test.answer)
+			if test.prepare != nil {
+				test.prepare(b)
+			}
+			var found phases
+			b.write = func(_ int, do func() error) error {
+				before := b.read()
+				err := do()
+				phase := b.read().Status.Phase
+				if b.read().ResourceVersion == before.ResourceVersion {
+					phase = "" // of another object
+				}
+				found = append(found, phase)
+				return err
+			}
+			jobID := b.setJob()
+			b.reconcile(t.Context())
+			if diff := cmp.Diff(test.want, found); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", test.reason, diff)
+			}
+			item := b.read()
+			if picked := conditionOf(item, contract.ConditionPickedUp); picked == nil || picked.Message != jobID ||
+				item.Status.LastReconcileTime.Before(item.Status.JobIDGenerationTime) {
+				t.Errorf("Landscaper does not see the pick-up: %s", describe(item))
+			}
+		})
+	}
+}
+
+// TestLostPickUp: when somebody else has changed the item, the plugin may change nothing, and nothing is written; then
+// the item is decided on again.
+func TestLostPickUp(t *testing.T) {
+	var told error
+	var b *bench
+	meanwhile := func() { b.touch(b.item) }
+	b = newLateBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		meanwhile()
+		if told = o.SaveProviderStatus(ctx, []byte(providerStatus)); told != nil {
+			return &plugin.Outcome{
+				ProviderStatus: []byte(providerStatus), Errors: []plugin.Error{{Message: told.Error()}},
+			}, nil
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+	})
+	b.setJob()
+	if b.reconcile(t.Context()); told == nil || b.read().Status.Phase != "" || rawStatus(b.read()) != "" {
+		t.Errorf("expected an error and no write, but found %v, %s", told, describe(b.read()))
+	}
+	meanwhile = func() {}
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.calls) != 2 {
+		t.Errorf("expected success with the second call, but found the calls %v, %s", b.calls, describe(item))
+	}
+}
+
+// TestSlowPlanIsPickedUp: a call that goes on is picked up before it saves, so that Landscaper does not wait for it.
+func TestSlowPlanIsPickedUp(t *testing.T) {
+	var b *bench
+	b = newLateBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		o.Progress("ReadChart", "reading the chart")
+		for b.read().Status.Phase == "" {
+			if ctx.Err() != nil {
+				return nil, errors.New("the call is cancelled")
+			}
+			b.clock.Step(stepInterval)
+		}
+		if got := reconciling(b.read()); got != "reading the chart" {
+			return nil, fmt.Errorf("the status says %q", got)
+		}
+		return succeeds(ctx, plugin.Delete, o)
+	})
+	b.setJob()
+	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
+		t.Errorf("expected success, but found %s", describe(item))
+	}
+}
+
+// TestOneEventPerChange: a job has one event if something has changed, that of the plugin if there is one.
+func TestOneEventPerChange(t *testing.T) {
+	status, tells := providerStatus, false
+	b := newLateBench(t, func(_ context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		if tells {
+			o.Event(false, "Installed", "revision 1")
+		}
+		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(status)}, nil
+	})
+	for _, step := range []struct {
+		reason string
+		before func()
+		events int
+	}{
+		{"the first job", func() {}, 1},
+		{"nothing has changed", func() {}, 0},
+		{"another provider status", func() { status = `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":2}` }, 1},
+		{"another spec", func() {
+			item := b.read()
+			item.Spec.UpdateOnChangeOnly = true
+			b.update(item)
+		}, 1},
+		{"the plugin has told what has changed", func() {
+			tells = true
+			item := b.read()
+			item.Spec.UpdateOnChangeOnly = false
+			b.update(item)
+		}, 1},
+	} {
+		step.before()
+		b.setJob()
+		b.drive()
+		if got := len(b.events.Events); got != step.events {
+			t.Errorf("%s: expected %d events, but found %d", step.reason, step.events, got)
+		}
+		for len(b.events.Events) > 0 {
+			<-b.events.Events
+		}
+	}
+}
+
+// TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while.
+func TestQueuedJobIsPickedUpInTime(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.slots.acquire(slotKey(1), preferred)
+	b.setJob()
+	wait := b.reconcile(t.Context())
+	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {
+		t.Errorf("expected a job that waits for up to %s, but found phase %q, and %s", queuedAfter, phase, wait)
+	}
+	b.clock.Step(wait)
+	if b.reconcile(t.Context()); !contract.IsQueued(b.read()) {
+		t.Errorf("expected a queued job, but found %s", describe(b.read()))
+	}
+}
