@@ -256,10 +256,10 @@ func (h *history) checkStatus(w *write) {
 // condition that names it.
 func (h *history) pickUp(w *write) {
 	is := &w.after.Status
-	// A job that is skipped, or aborted before it began, is picked up and ended in one write.
-	inOne := pickedUpJob(w.after) != pickedUpJob(w.before) && is.JobIDFinished == is.JobID
+	// A pick-up may be one write with what follows, up to the end of the job.
+	named := pickedUpJob(w.after) != pickedUpJob(w.before)
 	seen := !is.LastReconcileTime.Before(is.JobIDGenerationTime)
-	if seen && pickedUpJob(w.after) == is.JobID && (begins(w.after) || inOne) {
+	if seen && pickedUpJob(w.after) == is.JobID && (begins(w.after) || named) {
 		h.picked = append(h.picked, pickUp{
 			jobID: is.JobID, at: w.RequestReceivedTimestamp.Time,
 			deletion: is.Phase.IsDeletion(), idle: queued(w.after) || is.Phase.IsFinal(),

@@ -19,7 +19,7 @@ func (w *world) withProcesses() *world {
 	w.Plugin = start(w.World, func(workers int, log *slog.Logger) helm.Helm {
 		return worker.New(worker.Options{Workers: workers, Log: log})
 	})
-	w.Configure(object{"workers": 2, "limits": object{"unpacked": "20Mi", "rendered": "10Mi", "renderTime": "2s", "memory": "512Mi"}})
+	w.Configure(object{"workers": 2, "limits": object{"unpacked": "20Mi", "rendered": "10Mi", "renderTime": "4s", "memory": "512Mi"}})
 	return w
 }
 
