@@ -114,9 +114,9 @@ func TestLostPickUp(t *testing.T) {
 	b = newLateBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 		meanwhile()
 		if told = o.SaveProviderStatus(ctx, []byte(providerStatus)); told != nil {
-			return &plugin.Outcome{
-				ProviderStatus: []byte(providerStatus), Errors: []plugin.Error{{Message: told.Error()}},
-			}, nil
+			outcome, err := fails(told.Error())
+			outcome.ProviderStatus = []byte(providerStatus)
+			return outcome, err
 		}
 		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 	})
