@@ -12,7 +12,7 @@ import (
 )
 
 // page shows how the image is run and how plugins get into it.
-const page = "docs/plugins-in-image.md"
+const page = "docs/operators-guide.md"
 
 var (
 	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
