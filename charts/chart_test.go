@@ -78,17 +78,39 @@ func TestDefaults(t *testing.T) {
 	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].Ports) != 1 || policy.Spec.Ingress[0].Ports[0].Port.StrVal != "metrics" || len(policy.Spec.PolicyTypes) != 1 {
 		t.Errorf("expected the metrics port alone, and nothing about what the Pods reach, but found %+v", policy.Spec)
 	}
-	if definitions := all.names("CustomResourceDefinition"); len(definitions) > 0 {
-		t.Errorf("expected those of the Landscaper, but found %v", definitions)
-	}
 	if got, want := configurationOf(t, all, "pergola")["pluginFiles"], []any{"container", "helm", "manifest"}; !cmp.Equal(got, want) {
 		t.Errorf("expected the plugins %v, but found %v", want, got)
 	}
 }
 
+// By default, the host is standalone and has the definitions, unless a Landscaper does both.
+func TestStandalone(t *testing.T) {
+	besideLandscaper := cluster{version: newest.version, kinds: []string{"landscaper.gardener.cloud/v1alpha1/Installation"}}
+	for name, test := range map[string]struct {
+		at     cluster
+		values string
+		want   bool
+	}{
+		"no Landscaper":          {newest, "", true},
+		"switched off":           {newest, "standalone: false", false},
+		"Landscaper":             {besideLandscaper, "", false},
+		"switched on":            {besideLandscaper, "standalone: true", true},
+		"items in other cluster": {newest, "landscaperCluster: {kubeconfig: k}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := mustRender(t, test.values, test.at)
+			host := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola").Spec.Template.Spec.Containers[0]
+			isStandalone, definitions := slices.Contains(host.Args, "--standalone"), all.names("CustomResourceDefinition")
+			if isStandalone != test.want || len(definitions) > 0 != test.want {
+				t.Errorf("expected standalone and definitions: %t, but found arguments %v, definitions %v", test.want, host.Args, definitions)
+			}
+		})
+	}
+}
+
 // The definitions of the chart are those that the host works with, and stay when the release goes.
 func TestDefinitions(t *testing.T) {
-	all := mustRender(t, "standalone: true", newest)
+	all := mustRender(t, "", newest)
 	manifests, err := crds.Manifests()
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +144,7 @@ func TestDefinitions(t *testing.T) {
 
 // Beside a Landscaper the chart brings the definition that a Landscaper lacks if it is told to, and no other.
 func TestDefinitionThatLandscaperLacks(t *testing.T) {
-	all := mustRender(t, "crds: {install: deployerregistrations}", newest)
+	all := mustRender(t, "{standalone: false, crds: {install: deployerregistrations}}", newest)
 	if got, want := all.names("CustomResourceDefinition"), []string{"deployerregistrations.landscaper.gardener.cloud"}; !cmp.Equal(got, want) {
 		t.Errorf("expected %v, but found %v", want, got)
 	}

@@ -111,8 +111,8 @@ func TestNotes(t *testing.T) {
 		values string
 		want   []string
 	}{
-		"beside a Landscaper": {"", []string{"port-forward deployment/pergola 8080", "It carries out the jobs that a Landscaper sets"}},
-		"alone":               {"standalone: true", []string{"kubectl get deployitems -A --watch", "`helm uninstall` leaves"}},
+		"beside a Landscaper": {"standalone: false", []string{"port-forward deployment/pergola 8080", "It carries out the jobs that a Landscaper sets"}},
+		"alone":               {"", []string{"kubectl get deployitems -A --watch", "`helm uninstall` leaves"}},
 		"with a page":         {"{deploymentPerPlugin: true, statusPage: {enabled: true, port: 9999}}", []string{"port-forward deployment/pergola-container 9999"}},
 		"elsewhere":           {"landscaperCluster: {kubeconfig: k}", []string{"DeployItems of another cluster"}},
 		"apart":               {"deploymentPerPlugin: true", []string{"rollout status deployment/pergola-container", "rollout status deployment/pergola-manifest"}},

@@ -12,7 +12,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -58,25 +57,46 @@ func TestOperatorsGuide(t *testing.T) {
 	g.run(g.first) // and what has stayed is no obstacle
 }
 
-// A newcomer with a cluster comes to a host by the first commands of the page, and the host may act as what the page's Target wants.
+// The first commands of the tutorial install a host that needs no Landscaper, with the image that they build, as the ServiceAccount that the page
+// lets request tokens.
 func TestGettingStarted(t *testing.T) {
 	g := newGuide(t)
-	_, part, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "docs", "getting-started.md")), "### In a cluster\n")
-	for command := range strings.Lines(block.FindStringSubmatch(part)[2]) {
-		g.run(strings.Fields(command))
+	page := read(t, filepath.Join(testenv.Root(), "docs", "getting-started.md"))
+	_, part, _ := strings.Cut(page, "## Install Pergola\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	for _, found := range block.FindAllStringSubmatch(part, -1) {
+		for command := range strings.Lines(found[2]) {
+			switch arguments := strings.Fields(command); arguments[0] {
+			case "make":
+				g.pack(arguments[len(arguments)-1])
+			case "helm", "kubectl":
+				g.run(arguments)
+			case "kind", "export": // need a cluster with nodes, and change nothing here
+			default:
+				t.Errorf("unexpected command %v", arguments)
+			}
+		}
 	}
-	bindings := &rbacv1.RoleBindingList{}
-	if err := g.admin.List(t.Context(), bindings, client.InNamespace("default")); err != nil || len(bindings.Items) != 1 {
-		t.Errorf("expected a role of the host in the namespace of the page's Target, but found %v, %v", bindings.Items, err)
+	host := &appsv1.Deployment{}
+	if err := g.admin.Get(t.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "pergola"}, host); err != nil {
+		t.Fatal(err)
+	}
+	pod := host.Spec.Template.Spec
+	if found := pod.Containers[0]; found.Image != "localhost/pergola:v1.0.0" || !slices.Contains(found.Args, "--standalone") {
+		t.Errorf("expected the image of the page, standalone, but found %s with %v", found.Image, found.Args)
+	}
+	if account := "--serviceaccount=" + releaseNamespace + ":" + pod.ServiceAccountName + "\n"; !strings.Contains(page, account) {
+		t.Errorf("expected the page to grant the host the tokens with %s", account)
+	}
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := g.admin.List(t.Context(), definitions); err != nil || len(definitions.Items) != 5 {
+		t.Errorf("expected the definitions, but found %d, %v", len(definitions.Items), err)
 	}
 }
 
 // What the README of the project says of a cluster installs the images that it has pushed. That they can be pushed package image shows.
 func TestProjectReadme(t *testing.T) {
 	g := newGuide(t)
-	if err := os.Symlink(filepath.Join(testenv.Root(), "bin"), filepath.Join(g.dir, "bin")); err != nil {
-		t.Fatal(err)
-	}
 	_, part, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "README.md")), "In a cluster, by the chart")
 	commands := strings.Lines(strings.ReplaceAll(block.FindStringSubmatch(part)[2], "\\\n", ""))
 	for command := range commands {
@@ -85,10 +105,7 @@ func TestProjectReadme(t *testing.T) {
 			g.run(arguments)
 			continue
 		}
-		pack := exec.CommandContext(t.Context(), "make", append([]string{"-C", testenv.Root(), "chart"}, arguments[3:]...)...)
-		if out, err := pack.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", arguments, err, out)
-		}
+		g.pack(arguments[3:]...)
 	}
 	host := &appsv1.Deployment{}
 	if err := g.admin.Get(t.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "pergola"}, host); err != nil {
@@ -154,10 +171,21 @@ func newGuide(t *testing.T) *guide {
 		t.Fatal(err)
 	}
 	g.kubeconfig = g.write("kubeconfig", string(server.KubeConfig))
-	if err := os.Symlink(filepath.Join(testenv.Root(), "charts"), filepath.Join(g.dir, "charts")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"bin", "charts"} {
+		if err := os.Symlink(filepath.Join(testenv.Root(), name), filepath.Join(g.dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return g
+}
+
+// pack makes the chart for images, as variables of make say.
+func (g *guide) pack(variables ...string) {
+	g.Helper()
+	pack := exec.CommandContext(g.Context(), "make", append([]string{"-C", testenv.Root(), "chart"}, variables...)...)
+	if out, err := pack.CombinedOutput(); err != nil {
+		g.Fatalf("make chart %v: %v\n%s", variables, err, out)
+	}
 }
 
 func (g *guide) write(name, content string) (path string) {

@@ -45,8 +45,7 @@ func TestHelmPage(t *testing.T) {
 	}
 	checkResolver(t, plugin)
 	want := []string{
-		"DeployItem", "HelmConfiguration", "chart", "deletionGroups, helmDeployment, updateStrategy", "exports",
-		"helmDeploymentConfig",
+		"DeployItem", "HelmConfiguration", "chart", "exports", "helmDeployment, updateStrategy", "helmDeploymentConfig",
 	}
 	if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, want) {
 		t.Errorf("expected the page to show %v, but found %v", want, got)

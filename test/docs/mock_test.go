@@ -14,17 +14,16 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-const mockPage = "docs/mock.md"
+const (
+	mockPage = "docs/deploy-items.md"
+	mockItem = "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: DeployItem\nmetadata:\n  name: pretended\n"
+)
 
 // TestMockPage: the mock deployer does with the item of its page what the page says.
 func TestMockPage(t *testing.T) {
 	t.Parallel()
-	shown := blocks(t, mockPage, "yaml")
-	if len(shown) != 1 {
-		t.Fatalf("expected one item, but found %d blocks", len(shown))
-	}
 	item := &landscaper.DeployItem{}
-	if err := yaml.UnmarshalStrict([]byte(shown[0]), item); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(source(t, mockPage, "yaml", mockItem)), item); err != nil {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "mock")

@@ -21,16 +21,16 @@ import (
 // hostCommand is the command on the page that does not end.
 const hostCommand = "pergola host --plugin-dir bin/plugins --standalone\n"
 
-// TestGettingStarted: who does what the page says, one thing after the other, comes to its end and sees what it
-// shows.
+// TestGettingStarted: the commands of the page work without a cluster of one's own, from the first to the last, and print what it shows.
 func TestGettingStarted(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testenv.Root(), "docs", "getting-started.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, part, found := strings.Cut(string(page), "### Without a cluster\n")
-	if !found || !strings.Contains(part, hostCommand) {
-		t.Fatalf("expected a part about working without a cluster, with the command %q", hostCommand)
+	main, begin, found := strings.Cut(string(page), "## Without a cluster\n")
+	_, tutorial, hasTarget := strings.Cut(main, "## Create a Target\n")
+	if !found || !hasTarget || !strings.Contains(begin, hostCommand) {
+		t.Fatalf("expected a part about working without a cluster, with the command %q, after the one about Targets", hostCommand)
 	}
 	if err := controlPlane.AllowTokens(t.Context(), "default"); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestGettingStarted(t *testing.T) {
 
 	dir := newcomer(t, plugins)
 	script, shown := []string{"set -eo pipefail"}, []string{}
-	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(part, -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(begin+tutorial, -1) {
 		switch block[1] {
 		case "yaml":
 			name, _, _ := strings.Cut(strings.TrimPrefix(block[2], "# "), "\n")

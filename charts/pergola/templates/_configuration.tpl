@@ -41,6 +41,16 @@
 {{- with .Values.landscaperCluster }}{{ if or .kubeconfig .secretRef.name }}true{{ end }}{{ end }}
 {{- end }}
 
+{{/* "true" if the host also sets jobs; unless the values say so, where there is no Landscaper. */}}
+{{- define "pergola.isStandalone" -}}
+{{- $standalone := toString .Values.standalone }}
+{{- if eq $standalone "auto" }}
+{{- $landscaper := .Capabilities.APIVersions.Has "landscaper.gardener.cloud/v1alpha1/Installation" }}
+{{- $standalone = not (or $landscaper (include "pergola.hasLandscaperCluster" .)) | toString }}
+{{- end }}
+{{- if eq $standalone "true" }}true{{ end }}
+{{- end }}
+
 {{/* How many seconds a Pod may take to end. */}}
 {{- define "pergola.gracePeriod" -}}
 {{- $timeouts := default dict .Values.hostConfiguration.timeouts }}

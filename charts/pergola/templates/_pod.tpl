@@ -76,7 +76,7 @@ spec:
       args:
         - host
         - --config=/etc/pergola/configuration/host.yaml
-        {{- if $values.standalone }}
+        {{- if include "pergola.isStandalone" $root }}
         - --standalone
         {{- end }}
         {{- if include "pergola.hasLandscaperCluster" $root }}

@@ -112,7 +112,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return failing(fmt.Errorf("there is no command %q; %s", cmd.CommandPath()+" "+args[0], advice))
 }
 
-// The exit codes beside 0. docs/cli.md says what they mean for each command.
+// The exit codes beside 0. docs/deploy-items.md says what they mean for each command.
 const (
 	// exitNo: the answer is no, such as for an item that has failed; or an error of a command that has no code of its
 	// own for that.
