@@ -51,7 +51,9 @@ func pages(t *testing.T) []string {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found pages %v, error %v", found, err)
 	}
-	paths := []string{"README.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md"}
+	paths := []string{
+		"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md",
+	}
 	for _, path := range found {
 		paths = append(paths, filepath.Join("docs", filepath.Base(path)))
 	}
