@@ -51,7 +51,9 @@ func pages(t *testing.T) []string {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found pages %v, error %v", found, err)
 	}
-	paths := []string{"README.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md"}
+	paths := []string{
+		"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md",
+	}
 	for _, path := range found {
 		paths = append(paths, filepath.Join("docs", filepath.Base(path)))
 	}
@@ -105,10 +107,10 @@ func readObject(kind string, document []byte) error {
 	return nil
 }
 
-// TestPayloads: what the page about HTTP hooks shows is of the form that the API has.
+// TestPayloads: what the page about hooks shows of HTTP hooks is of the form that the API has.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
-	payloads := blocks(t, httpHooksPage, "json")
+	payloads := blocks(t, hooksPage, "json")
 	if len(payloads) != 2 {
 		t.Fatalf("expected a request and an error, but found %d blocks", len(payloads))
 	}
@@ -135,8 +137,8 @@ func TestPayloads(t *testing.T) {
 // TestHookTypes: the page about hooks says when each type runs.
 func TestHookTypes(t *testing.T) {
 	t.Parallel()
-	_, after, _ := strings.Cut(page(t, hooksPage), "\n## When they run\n")
-	table, _, _ := strings.Cut(after, "\n## ")
+	_, after, _ := strings.Cut(page(t, hooksPage), "\n### When they run\n")
+	table, _, _ := strings.Cut(after, "\n### ")
 	at := -1
 	for _, hookType := range hook.Types() {
 		found := strings.Index(table, "`"+string(hookType)+"`")

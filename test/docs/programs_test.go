@@ -20,11 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-const (
-	hooksPage     = "docs/hooks.md"
-	schedulePage  = "docs/continuous-reconcile.md"
-	httpHooksPage = "docs/http-hooks.md"
-)
+const hooksPage = "docs/hooks.md"
 
 // source returns the program of a page that begins with the words given.
 func source(t *testing.T, path, language, begin string) string {
@@ -98,7 +94,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// scheduled is an item of the deployer on the page about schedules, whose last job began a while ago.
+// scheduled is an item of the deployer with schedules on the page, whose last job began a while ago.
 func scheduled(t *testing.T, every string, began time.Time) *v1alpha1.DeployItem {
 	t.Helper()
 	item := sdktest.DeployItem("example.org/backup", map[string]any{
@@ -110,11 +106,11 @@ func scheduled(t *testing.T, every string, began time.Time) *v1alpha1.DeployItem
 	return item
 }
 
-// TestScheduledDeployer: the deployer of the page about schedules has them, and says what is wrong with one where the
-// user looks.
+// TestScheduledDeployer: the deployer with schedules on the page about hooks has them, and says what is wrong with one
+// where the user looks.
 func TestScheduledDeployer(t *testing.T) {
 	t.Parallel()
-	plugin := sdktest.Start(t, build(t, schedulePage, "backup"))
+	plugin := sdktest.Start(t, build(t, hooksPage, "backup"))
 	now := time.Now()
 	expectOutcome(t, plugin, hook.ShouldReconcile, scheduled(t, "30m", now.Add(-time.Hour)), &hook.Result{})
 

@@ -33,7 +33,7 @@
 //     decided on, and who takes a lock changes the item before it calls its plugin (Lock.Fenced). After a conflict
 //     the item is read, and then the lock (Lock.Verify), in this order, before anything is written again.
 //
-// docs/locking.md has the argument, and says what would break without which check.
+// docs/architecture.md has the argument, and says what would break without which check.
 //
 // # Who does what
 //
