@@ -155,6 +155,7 @@ browser:
 
 .PHONY: pictures
 pictures: build test-plugins cluster-binaries browser ## Take the pictures in the docs anew
+	dot -Tsvg docs/images/way-of-an-item.dot -o docs/images/way-of-an-item.svg # of the package graphviz
 	KUBEBUILDER_ASSETS=$$($(CLUSTER) path) go test -count 1 ./test/e2e -run TestStatusPage -pictures
 
 .PHONY: properties
