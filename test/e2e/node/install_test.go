@@ -40,7 +40,7 @@ func helm(ctx context.Context, how string, values ...string) (string, error) {
 	args := []string{
 		how, release, "charts/pergola", "--namespace", system, "--create-namespace", "--wait", "--timeout", patience.String(),
 		"--take-ownership", // of the definitions, which other tests need as well
-		"--set", "standalone=true,plugins.mock.enabled=true",
+		"--set", "plugins.mock.enabled=true",
 		"--set", "image.repository=" + image + ",image.tag=" + tag + ",image.pullPolicy=Never",
 		"--set", "plugins.container.helperImage.repository=" + helper + ",plugins.container.helperImage.tag=" + tag,
 		"--set", "rbac.targetTokenNamespaces={" + examples + "},targetServiceAccount=" + deployer,
