@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -418,9 +419,11 @@ func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (ma
 				controller.NewMetadata(): {Transform: controller.Slim},
 			},
 		},
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
-			&v1alpha1.DeployItem{}, &corev1.Secret{},
-		}}},
+		Client: client.Options{
+			// The types are those of the definitions: to look for unknown fields costs the API server a second decoding.
+			FieldValidation: metav1.FieldValidationIgnore,
+			Cache:           &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}, &corev1.Secret{}}},
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
