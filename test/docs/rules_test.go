@@ -21,7 +21,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	packages := map[string]map[string]bool{}
 	rows := 0
-	for line := range strings.Lines(page(t, "docs/rules.md")) {
+	for line := range strings.Lines(page(t, "test/rules.md")) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "|") || line == "| rule | test |" || line == "|---|---|" {
 			continue
