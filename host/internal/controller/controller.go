@@ -16,8 +16,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -206,7 +208,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.watchLocks(ctx); err != nil {
 		return err
 	}
-	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata())
+	// The metadata is listed while the survey lists the items.
+	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
@@ -219,6 +222,9 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 	if err := s.run(ctx); err != nil || ctx.Err() != nil {
 		return err
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil // the host stops
 	}
 	if err := c.addClassifier(); err != nil {
 		return err

@@ -241,10 +241,12 @@ func (r *queuedPeer) hearItem() {
 	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), meta); err != nil {
 		r.b.t.Fatal(err)
 	}
-	if _, err := Slim(meta); err != nil {
+	slim, err := Slim(meta)
+	if err != nil {
 		r.b.t.Fatal(err)
 	}
 	before := r.seen
+	meta, _ = slim.(*metav1.PartialObjectMetadata)
 	r.seen = meta
 	switch {
 	case before == nil:

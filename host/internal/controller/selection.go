@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"unique"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,15 +96,31 @@ func metadataOf(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// Slim is the transformation for the cache of DeployItem metadata. It drops the managed fields, most of the metadata,
-// and the annotation in which kubectl repeats the whole item.
-func Slim(object any) (any, error) {
-	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
-		meta.ManagedFields = nil
-		delete(meta.Annotations, corev1.LastAppliedConfigAnnotation)
-	}
-	return object, nil
+// kept are the annotations of deploy items that the host reads in the cache.
+var kept = []string{
+	v1alpha1.DeployerTypeAnnotation, v1alpha1.DeployerTargetNameAnnotation, v1alpha1.OperationAnnotation,
 }
+
+// Slim is the transformation for the cache of DeployItem metadata. It leaves what the host reads there, with one copy of
+// what many items share.
+func Slim(object any) (any, error) {
+	meta, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	slim := NewMetadata()
+	slim.Name, slim.Namespace = meta.Name, shared(meta.Namespace)
+	slim.UID, slim.ResourceVersion, slim.Generation = meta.UID, meta.ResourceVersion, meta.Generation
+	slim.DeletionTimestamp = meta.DeletionTimestamp
+	for _, key := range kept {
+		if value, ok := meta.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, shared(value))
+		}
+	}
+	return slim, nil
+}
+
+func shared(text string) string { return unique.Make(text).Value() }
 
 // UserAgent is the user agent of hosts, which the API server notes with each write; a slash and a version follow.
 const UserAgent = "pergola-host"

@@ -111,10 +111,13 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 
 func TestSlim(t *testing.T) {
 	meta := itemMetadata("5")
-	meta.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "the whole item", "a": "b"}
+	meta.Annotations = map[string]string{
+		corev1.LastAppliedConfigAnnotation: "the whole item", v1alpha1.OperationAnnotation: "abort",
+	}
+	meta.Labels, meta.Finalizers = map[string]string{"a": "b"}, []string{v1alpha1.Finalizer}
 	meta.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	want := itemMetadata("5")
-	want.Annotations = map[string]string{"a": "b"}
+	want.Annotations = map[string]string{v1alpha1.OperationAnnotation: "abort"}
 	slim, err := Slim(meta)
 	if diff := cmp.Diff(any(want), slim); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
