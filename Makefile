@@ -47,13 +47,15 @@ PLATFORMS ?= linux/amd64,linux/arm64
 IMAGES ?= bin/image
 PUSH ?=
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+# The same bytes in each clone: Go would note Git's tags in programs, and not all clones have the same ones.
+BUILD_IMAGE = -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 
 .PHONY: image
 image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.org/team pushes them there, as VERSION
 	@set -e; for platform in $$(echo $(PLATFORMS) | tr , ' '); do echo "Building programs for $$platform"; \
 		umask 022; export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
-		go build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGES)/programs/$$platform/ ./host/cmd/pergola ./plugins/container/helper; \
-		go build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
+		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/ ./host/cmd/pergola ./plugins/container/helper; \
+		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
 	@go run ./host/image --programs $(IMAGES)/programs --platforms $(PLATFORMS) --out $(IMAGES) --push '$(PUSH)' \
 		--version $(VERSION) --revision "$$(git rev-parse HEAD 2>/dev/null)" --created $(SOURCE_DATE_EPOCH)
 	@cd $(IMAGES) && for image in pergola container-helper; do tar --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \
