@@ -62,6 +62,15 @@ image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.or
 		--mode=a=rX -cf $$image.tar -C $$image blobs index.json oci-layout; done
 	@echo "Images are in $(IMAGES): $$(cd $(IMAGES) && echo *.tar)"
 
+.PHONY: release
+release: $(TOOLS)/helm ## Make all files of a release in bin/release, for VERSION and PLATFORMS; PUSH pushes its images and its chart there
+	@lack=$$(git status --porcelain) && [ -z "$$lack" ] || { \
+		echo "A release is of a commit; commit or remove what git status --short shows: $$lack" >&2; exit 1; }
+	@$(MAKE) image chart
+	@go run ./host/release --images $(IMAGES) --chart bin/chart/pergola-$(CHART_VERSION).tgz --helm $(TOOLS)/helm --push '$(PUSH)' \
+		--version $(VERSION) --revision "$$(git rev-parse HEAD)" --created $(SOURCE_DATE_EPOCH)
+	@echo "The release is in bin/release; RELEASE.md there says how it is checked"
+
 # Versions of charts are semantic ones without a v; that of a commit without a tag comes before all of them.
 CHART_VERSION ?= $(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0.0.0-g$(VERSION))
 .PHONY: chart
