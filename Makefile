@@ -47,18 +47,29 @@ PLATFORMS ?= linux/amd64,linux/arm64
 IMAGES ?= bin/image
 PUSH ?=
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+# The same bytes in each clone: Go would note Git's tags in programs, and not all clones have the same ones.
+BUILD_IMAGE = -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 
 .PHONY: image
 image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.org/team pushes them there, as VERSION
 	@set -e; for platform in $$(echo $(PLATFORMS) | tr , ' '); do echo "Building programs for $$platform"; \
 		umask 022; export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
-		go build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGES)/programs/$$platform/ ./host/cmd/pergola ./plugins/container/helper; \
-		go build -trimpath -ldflags '$(LDFLAGS)' -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
+		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/ ./host/cmd/pergola ./plugins/container/helper; \
+		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
 	@go run ./host/image --programs $(IMAGES)/programs --platforms $(PLATFORMS) --out $(IMAGES) --push '$(PUSH)' \
 		--version $(VERSION) --revision "$$(git rev-parse HEAD 2>/dev/null)" --created $(SOURCE_DATE_EPOCH)
 	@cd $(IMAGES) && for image in pergola container-helper; do tar --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \
 		--mode=a=rX -cf $$image.tar -C $$image blobs index.json oci-layout; done
 	@echo "Images are in $(IMAGES): $$(cd $(IMAGES) && echo *.tar)"
+
+.PHONY: release
+release: $(TOOLS)/helm ## Make all files of a release in bin/release, for VERSION and PLATFORMS; PUSH pushes its images and its chart there
+	@lack=$$(git status --porcelain) && [ -z "$$lack" ] || { \
+		echo "A release is of a commit; commit or remove what git status --short shows: $$lack" >&2; exit 1; }
+	@$(MAKE) image chart
+	@go run ./host/release --images $(IMAGES) --chart bin/chart/pergola-$(CHART_VERSION).tgz --helm $(TOOLS)/helm --push '$(PUSH)' \
+		--version $(VERSION) --revision "$$(git rev-parse HEAD)" --created $(SOURCE_DATE_EPOCH)
+	@echo "The release is in bin/release; RELEASE.md there says how it is checked"
 
 # Versions of charts are semantic ones without a v; that of a commit without a tag comes before all of them.
 CHART_VERSION ?= $(if $(filter v%,$(VERSION)),$(VERSION:v%=%),0.0.0-g$(VERSION))

@@ -22,8 +22,8 @@ import (
 const licenses = "licenses/"
 
 // licenseGuide says what the licenses belong to, and where the source of that is, which some of them demand.
-const licenseGuide = `LICENSE is the license of Pergola. The directories have the licenses and notices of the Go modules that this image is made of, as
-they are in the source of each, and are called after them: MODULE@VERSION. What Go itself brings is called stdlib.
+const licenseGuide = `LICENSE is the license of Pergola. The directories have the licenses and notices of the Go modules that it is made of, as they are in
+the source of each, and are called after them: MODULE@VERSION. What Go itself brings is called stdlib.
 
 Their source, of which nothing was changed, is what "go mod download MODULE@VERSION" fetches. That of stdlib is at https://go.dev/dl/.
 `

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"runtime"
+	"strings"
+	"text/template"
+)
+
+//go:embed RELEASE.md.tmpl
+var pageText string
+
+var page = template.Must(template.New("RELEASE.md").Parse(pageText))
+
+// addPage adds the page that says what the files are and how they are checked. It names no registry, since a release is
+// the same wherever it is pushed to.
+func (r *release) addPage() error {
+	var text bytes.Buffer
+	err := page.Execute(&text, map[string]any{
+		"Version": r.options.version, "Revision": r.options.revision, "Go": runtime.Version(),
+		"CycloneDX": bomVersion.String(),
+		"Archives":  r.archives, "Images": r.images, "Platforms": strings.Join(r.platforms, ","),
+		"Chart": r.chartFile(), "ChartVersion": strings.TrimSuffix(strings.TrimPrefix(r.chartFile(), "pergola-"), ".tgz"),
+	})
+	if err != nil {
+		return fmt.Errorf("write RELEASE.md: %w", err)
+	}
+	return r.write("RELEASE.md", text.Bytes())
+}
