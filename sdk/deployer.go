@@ -177,6 +177,19 @@ type ValidateRequest struct {
 	Config json.RawMessage
 }
 
+// DecodeConfig reads the provider configuration into a struct, strictly as Request.DecodeConfig does, and returns
+// everything that is wrong: nothing, if all could be read.
+func (r *ValidateRequest) DecodeConfig(into any) []Problem {
+	unknown, problems, err := decode(r.Config, into)
+	if err != nil {
+		return []Problem{{Message: err.Error()}}
+	}
+	for _, text := range unknown {
+		problems = append(problems, Problem{Message: text})
+	}
+	return problems
+}
+
 // ValidateResponse says what is wrong, all at once. No problems, like nil, mean that the configuration is valid.
 type ValidateResponse struct {
 	Problems []Problem

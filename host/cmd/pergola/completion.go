@@ -38,7 +38,10 @@ func addCompletion(cmd *cobra.Command) {
 		}),
 	}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		complete, all := fromCluster[flag.Name], words[flag.Name]
+		complete, all := cobra.CompletionFunc(nil), words[flag.Name]
+		if cmd.Flags().Lookup("kubeconfig") != nil {
+			complete = fromCluster[flag.Name]
+		}
 		if c, ok := flag.Value.(*choice); ok {
 			all = c.allowed
 		}

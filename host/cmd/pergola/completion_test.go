@@ -59,6 +59,9 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 		}
 	}
+	if words := completions(t, "plugins", "new", "a", "--type", ""); len(words) > 0 {
+		t.Errorf("a new type is not in a cluster, but found %v", words)
+	}
 	namespaces := completions(t, "items", "list", "--kubeconfig", s.kubeconfig, "-n", "")
 	if !slices.Contains(namespaces, other.namespace) {
 		t.Errorf("expected the namespaces, but found %v", namespaces)
