@@ -140,8 +140,8 @@ test-image: $(TOOLS)/containerd/containerd $(TOOLS)/helm ## Build the images tha
 
 .PHONY: node-packages
 node-packages:
-	@lack=$$($(CLUSTER) requirements) || exit 1; [ -z "$$lack" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && \
+	@lack=$$($(CLUSTER) requirements) || exit 1; [ -z "$$lack" ] || { [[ "$$lack" = *apt-get* ]] && \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 		apt-get install -y -qq --no-install-recommends containerd runc containernetworking-plugins nftables iproute2; } || \
 		echo "What needs a node is skipped: $$lack"
 
@@ -219,9 +219,14 @@ release-protocol: $(TOOLS)/buf ## Make the protocol as it is the one that later 
 
 ##@ Real cluster
 
+# With KUBEBUILDER_ASSETS set nothing is built, and what needs a node is skipped unless its programs are there too.
 .PHONY: cluster-binaries
-cluster-binaries: ## Build etcd, kube-apiserver and so on into the user's cache directory, once
+cluster-binaries: ## Build etcd, kube-apiserver and so on into the user's cache directory, once; KUBEBUILDER_ASSETS names others
 	@$(CLUSTER) build >/dev/null
+
+.PHONY: control-plane-binaries
+control-plane-binaries:
+	@$(CLUSTER) build --control-plane >/dev/null
 
 .PHONY: cluster
 cluster: ## Start a real control plane, kubeconfig at .cluster/kubeconfig; NODE=1 adds a node that runs pods
