@@ -68,8 +68,10 @@ chart: $(TOOLS)/helm ## Pack the chart into bin/chart, for the images of VERSION
 
 # With DEMO_CLUSTER=current the demo uses the cluster of $KUBECONFIG, and needs none of its own.
 DEMO_CLUSTER ?=
-DEMO_NEEDS = $(if $(filter current,$(DEMO_CLUSTER)),,node-packages cluster-binaries)
+DEMO_NEEDS = $(if $(filter current,$(DEMO_CLUSTER)),,control-plane-binaries)
 .PHONY: demo
+demo: export DEMO_BEGAN := $(shell date +%s%3N)
+demo: export DEMO_NODE_PACKAGES = $(MAKE) node-packages
 demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and examples; leaves nothing running
 	@go run ./test/demo
 
