@@ -79,8 +79,10 @@ chart: $(TOOLS)/helm ## Pack the chart into bin/chart, for the images of VERSION
 
 # With DEMO_CLUSTER=current the demo uses the cluster of $KUBECONFIG, and needs none of its own.
 DEMO_CLUSTER ?=
-DEMO_NEEDS = $(if $(filter current,$(DEMO_CLUSTER)),,node-packages cluster-binaries)
+DEMO_NEEDS = $(if $(filter current,$(DEMO_CLUSTER)),,control-plane-binaries)
 .PHONY: demo
+demo: export DEMO_BEGAN := $(shell date +%s%3N)
+demo: export DEMO_NODE_PACKAGES = $(MAKE) node-packages
 demo: build $(DEMO_NEEDS) ## See Pergola work: control plane, host, plugins and examples; leaves nothing running
 	@go run ./test/demo
 
@@ -151,8 +153,8 @@ test-image: $(TOOLS)/containerd/containerd $(TOOLS)/helm ## Build the images tha
 
 .PHONY: node-packages
 node-packages:
-	@lack=$$($(CLUSTER) requirements) || exit 1; [ -z "$$lack" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && \
+	@lack=$$($(CLUSTER) requirements) || exit 1; [ -z "$$lack" ] || { [[ "$$lack" = *apt-get* ]] && \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
 		apt-get install -y -qq --no-install-recommends containerd runc containernetworking-plugins nftables iproute2; } || \
 		echo "What needs a node is skipped: $$lack"
 
@@ -231,9 +233,14 @@ release-protocol: $(TOOLS)/buf ## Make the protocol as it is the one that later 
 
 ##@ Real cluster
 
+# With KUBEBUILDER_ASSETS set nothing is built, and what needs a node is skipped unless its programs are there too.
 .PHONY: cluster-binaries
-cluster-binaries: ## Build etcd, kube-apiserver and so on into the user's cache directory, once
+cluster-binaries: ## Build etcd, kube-apiserver and so on into the user's cache directory, once; KUBEBUILDER_ASSETS names others
 	@$(CLUSTER) build >/dev/null
+
+.PHONY: control-plane-binaries
+control-plane-binaries:
+	@$(CLUSTER) build --control-plane >/dev/null
 
 .PHONY: cluster
 cluster: ## Start a real control plane, kubeconfig at .cluster/kubeconfig; NODE=1 adds a node that runs pods

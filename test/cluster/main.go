@@ -29,7 +29,7 @@ func main() {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.AddCommand(
-		command("build", "build the programs, once per version, and print their directory", build),
+		build(),
 		command("path", "print the programs' directory", path),
 		command("requirements", "print what this machine lacks for a node; nothing if it lacks nothing", requirements),
 		up(),
@@ -53,21 +53,26 @@ func command(name, short string, run func(context.Context) error) *cobra.Command
 	}}
 }
 
-// built builds the programs and returns their directory.
-func built(ctx context.Context) (dir string, err error) {
-	programs, err := cluster.Locate(source)
-	if err != nil {
-		return "", err
-	}
-	return programs.Dir(), programs.Build(ctx, os.Stderr)
-}
-
-func build(ctx context.Context) error {
-	dir, err := built(ctx)
-	if err == nil {
-		fmt.Println(dir)
-	}
-	return err
+func build() *cobra.Command {
+	var controlPlane bool
+	const short = "build the programs, once per version, and print their directory"
+	cmd := command("build", short, func(ctx context.Context) error {
+		programs, err := cluster.Locate(source)
+		if err != nil {
+			return err
+		}
+		if controlPlane {
+			err = programs.BuildControlPlane(ctx, os.Stderr)
+		} else {
+			err = programs.Build(ctx, os.Stderr)
+		}
+		if err == nil {
+			fmt.Println(programs.Dir())
+		}
+		return err
+	})
+	cmd.Flags().BoolVar(&controlPlane, "control-plane", false, "etcd, kube-apiserver and kubectl alone")
+	return cmd
 }
 
 func path(context.Context) error {
@@ -81,7 +86,15 @@ func path(context.Context) error {
 
 // requirements succeeds whatever is lacking, so that a failure is none of the machine's.
 func requirements(context.Context) error {
-	if lack := cluster.CheckNodeRequirements(); lack != nil {
+	programs, err := cluster.Locate(source)
+	if err != nil {
+		return err
+	}
+	lack := programs.CheckComplete() // which no package mends, so it comes first
+	if lack == nil {
+		lack = cluster.CheckNodeRequirements()
+	}
+	if lack != nil {
 		fmt.Println(lack)
 	}
 	return nil
@@ -105,16 +118,22 @@ func up() *cobra.Command {
 	var node bool
 	const short = "start a cluster and write DIR/kubeconfig"
 	cmd := onCluster("up", short, func(c *cluster.Cluster, ctx context.Context) error {
+		programs, err := cluster.Locate(source)
+		if err != nil {
+			return err
+		}
+		if err := programs.CheckComplete(); err != nil {
+			return err
+		}
 		if node {
 			if err := cluster.CheckNodeRequirements(); err != nil {
 				return err
 			}
 		}
-		programs, err := built(ctx)
-		if err != nil {
+		if err := programs.Build(ctx, os.Stderr); err != nil {
 			return err
 		}
-		if err := c.Up(ctx, programs, node); err != nil {
+		if err := c.Up(ctx, programs.Dir(), node); err != nil {
 			return err
 		}
 		fmt.Printf("export KUBECONFIG=%s\n", c.Kubeconfig())

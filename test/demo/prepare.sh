@@ -1,4 +1,4 @@
-# Takes the cluster of the kubeconfig $CLUSTER, and writes the host's configuration and the examples.
+# Takes the cluster of the kubeconfig $CLUSTER, and writes the host's configuration and the examples $ITEMS.
 
 exec >/dev/null
 refuse() { echo "$1; use another cluster" >&2; exit 1; }
@@ -10,11 +10,11 @@ KUBECONFIG=$CLUSTER kubectl config view --raw --flatten --minify >"$KUBECONFIG"
 pergola crds | kubectl create -f - 2>/dev/null || true
 pergola crds | kubectl wait --for=condition=Established --timeout=30s -f -
 [ -z "$(kubectl get deployitems -A -o name)" ] || refuse 'the cluster has DeployItems already, which the demo would deploy'
-[ -z "$CONTAINER" ] || kubectl apply -f "$DEMO/../../docs/container-rights.yaml"
+[ "$ITEMS" != container ] || kubectl apply -f "$DEMO/../../docs/container-rights.yaml"
 kubectl config set-context --current --namespace=pergola-demo
 sed "s|REGISTRY|$REGISTRY|" "$DEMO/host.yaml" >host.yaml
 # The registry of the examples is the one that the demo has started.
 mkdir examples
-for example in mock manifest helm mistake $CONTAINER; do
+for example in $ITEMS; do
 	sed "s|registry.example.org|$REGISTRY|" "$DEMO/../examples/$example.yaml" >"examples/$example.yaml"
 done

@@ -20,7 +20,8 @@ func TestDemo(t *testing.T) {
 		"map[colour:green]", "climbing   3", "greeting:good morning]", `{"copies":1}`,
 		`{"endpoint":"https://mock.example.org"}`,
 		`ERR_CONFIGURATION_PROBLEM`, `unknown field "manifest"`,
-		"map[colour:red]", "NAME   HEIGHT\n$", "greeting:good evening]", `configmaps "settings" not found`, "Done in",
+		"map[colour:red]", "NAME   HEIGHT\n$", "greeting:good evening]", `configmaps "settings" not found`,
+		"Done in", "the first item had Succeeded after",
 	} {
 		if !strings.Contains(out, shown) {
 			t.Errorf("the demo does not show %q:\n%s", shown, out)

@@ -19,13 +19,13 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// Assets returns the directory with etcd and kube-apiserver: that of $KUBEBUILDER_ASSETS, or that of test/cluster,
-// which builds what is missing. That takes some minutes the first time; progress goes to standard error.
+// Assets returns the directory with etcd, kube-apiserver and kubectl: that of $KUBEBUILDER_ASSETS, or that of
+// test/cluster, which builds what is missing. That takes some minutes the first time; progress goes to standard error.
 func Assets(ctx context.Context) (string, error) {
 	if dir := os.Getenv(assetsEnv); dir != "" {
 		return dir, nil
 	}
-	build := exec.CommandContext(ctx, "go", "run", ".", "build")
+	build := exec.CommandContext(ctx, "go", "run", ".", "build", "--control-plane")
 	build.Dir = filepath.Join(Root(), "test", "cluster")
 	build.Stderr = os.Stderr
 	out, err := build.Output()

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -27,10 +30,11 @@ type Node struct {
 	dir     string // of the cluster
 }
 
-// StartNode starts a cluster with a node that keeps its files in dir, which must be empty. It must be stopped. The
-// error is ErrNoNode if root or a package is missing, and another one if nothing is missing and the node does not
-// come up.
-func StartNode(ctx context.Context, dir string) (*Node, error) {
+// StartNode starts a cluster with a node that keeps its files in dir, which must be empty. It must be stopped. It
+// builds what is missing, which takes minutes the first time, and reports that to progress. The error is ErrNoNode if
+// root, a package or a program in $KUBEBUILDER_ASSETS is missing, and another one if nothing is missing and the node
+// does not come up. Nothing of it runs any more if it fails, for the end of ctx too.
+func StartNode(ctx context.Context, dir string, progress io.Writer) (*Node, error) {
 	n := &Node{program: filepath.Join(dir, "program"), dir: filepath.Join(dir, "cluster")}
 	if err := build(ctx, filepath.Join(Root(), "test", "cluster"), ".", n.program); err != nil {
 		return nil, err
@@ -42,9 +46,8 @@ func StartNode(ctx context.Context, dir string) (*Node, error) {
 	if lack != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNoNode, lack)
 	}
-	// It takes down what it has started if it fails.
-	if _, err := n.run(ctx, "up", "--node", "--dir", n.dir); err != nil {
-		return nil, err
+	if _, err := n.report(ctx, progress, "up", "--node", "--dir", n.dir); err != nil {
+		return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}
 	if n.Config, err = clientcmd.BuildConfigFromFlags("", n.Kubeconfig()); err != nil {
 		err = fmt.Errorf("read kubeconfig of the node's cluster: %w", err)
@@ -104,9 +107,17 @@ func build(ctx context.Context, module, pkg, file string) error {
 
 // run runs a command of test/cluster and returns what it prints.
 func (n *Node) run(ctx context.Context, args ...string) (string, error) {
+	return n.report(ctx, io.Discard, args...)
+}
+
+// report is run, and reports to progress what the command says meanwhile.
+func (n *Node) report(ctx context.Context, progress io.Writer, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, n.program, args...)
 	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	cmd.Stderr = io.MultiWriter(&stderr, progress)
+	// Killed, it would leave what it has started.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s the node's cluster: %w\n%s", args[0], err, &stderr)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -89,7 +90,7 @@ func runOnNode(m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if node, err = testenv.StartNode(ctx, dir+"/node"); err != nil {
+	if node, err = testenv.StartNode(ctx, dir+"/node", io.Discard); err != nil {
 		return 1, err
 	}
 	defer func() {
