@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -229,6 +230,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.addClassifier(); err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // the lists have taken several times what is kept of them
 	c.ready.Store(true)
 	return c.servePlugins(ctx)
 }
