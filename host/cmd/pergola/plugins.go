@@ -54,13 +54,14 @@ func installPlugin(out io.Writer, dir, arg string) error {
 func newPluginsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
-		Short: "See, install, lock, check and try the plugins of a host",
-		Long: `See, install, lock, check and try the plugins of a host.
+		Short: "See, install, push, pull, lock, check and try the plugins of a host",
+		Long: `See, install, push, pull, lock, check and try the plugins of a host.
 
-These commands need neither a host nor a cluster: install copies files; the others start plugins themselves, as a
-host does, and end them. A running host tells of its plugins at /readyz?verbose, in its metrics and on its status page.`,
+These commands need neither a host nor a cluster: install, push and pull copy files; the others start plugins
+as a host does. A running host tells of its plugins at /readyz?verbose, in its metrics and on its status page.`,
 	}
 	cmd.AddCommand(newPluginsListCommand(), newPluginsVerifyCommand(),
-		newPluginsRunCommand(), newPluginsSchemaCommand(), newPluginsInstallCommand())
+		newPluginsRunCommand(), newPluginsSchemaCommand(), newPluginsInstallCommand(),
+		newPluginsPullCommand(), newPluginsPushCommand())
 	return cmd
 }
