@@ -49,6 +49,8 @@ plugins:
 extraPlugins:
   roses: {image: {repository: example.org/roses, tag: v1}, file: rose}
   lilies: {mode: imageVolume, image: {repository: example.org/lilies, tag: v1}}
+  tulips: {mode: pulled, image: {repository: example.org/tulips, tag: v1}, path: bin/tulips, sha256: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd}
+imagePullSecrets: [{name: registry}]
 extraEnv: [{name: HELM_REGISTRY_CONFIG, value: /etc/helm/config.json}]
 extraVolumes: [{name: helm, emptyDir: {}}]
 extraVolumeMounts: [{name: helm, mountPath: /etc/helm}]

@@ -89,6 +89,42 @@ func TestPluginsCannotReplaceEachOther(t *testing.T) {
 	}
 }
 
+// A host that takes a plugin from its image has a place for it and the credentials for the registry, and no program of the image runs.
+func TestPulledPlugin(t *testing.T) {
+	all := mustRender(t, "{deploymentPerPlugin: true, imagePullSecrets: [{name: registry}], extraPlugins: {roses: {mode: pulled, path: r, image: {repository: example.org/roses, digest: "+digest+"}}}}", newest)
+	pod := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola-roses").Spec.Template.Spec
+	found := map[string]string{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		switch volume := volumeOf(t, pod, mount); {
+		case volume.EmptyDir != nil:
+			found[mount.MountPath] = volume.EmptyDir.SizeLimit.String()
+		case volume.Secret != nil && volume.Secret.Optional != nil:
+			found[mount.MountPath] = volume.Secret.SecretName + " " + volume.Secret.Items[0].Key + " " + volume.Secret.Items[0].Path
+		}
+	}
+	for _, variable := range pod.Containers[0].Env {
+		if variable.ValueFrom == nil {
+			found[variable.Name] = variable.Value
+		}
+	}
+	want := map[string]string{
+		"/tmp": "4Gi", "/var/cache/pergola": "2Gi", "/etc/pergola/pull-secret": "registry .dockerconfigjson config.json", "DOCKER_CONFIG": "/etc/pergola/pull-secret",
+	}
+	if diff := cmp.Diff(want, found); diff != "" || len(pod.InitContainers) > 0 {
+		t.Errorf("expected no init containers, but found %v; volumes and variables (-want +got):\n%s", pod.InitContainers, diff)
+	}
+	config := configurationOf(t, all, "pergola-roses")
+	wantConfig := object{"image": "example.org/roses@" + digest, "path": "/r"}
+	if diff := cmp.Diff(wantConfig, config["plugins"].(object)["roses"]); diff != "" || config["pluginCache"] != "/var/cache/pergola/plugins" {
+		t.Errorf("pluginCache %v, entry (-want +got):\n%s", config["pluginCache"], diff)
+	}
+	for _, other := range []string{"pergola-helm", "pergola-manifest"} {
+		if config := configurationOf(t, all, other); config["pluginCache"] != nil {
+			t.Errorf("%s: expected nothing about images, but found %v", other, config)
+		}
+	}
+}
+
 func volumeOf(t *testing.T, pod corev1.PodSpec, mount corev1.VolumeMount) corev1.Volume {
 	t.Helper()
 	at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })

@@ -48,6 +48,11 @@ func TestRefused(t *testing.T) {
 			reason: "one would replace the other", values: "extraPlugins: {lilies: {mode: inImage, file: roses}, roses: {mode: inImage}}",
 			want: "extraPlugins.lilies.file: roses is the file of plugin roses, too",
 		},
+		"a tag to pull": {reason: "what it names changes", values: rosesWith("mode: pulled, image: {repository: r, tag: t}"), want: "extraPlugins.roses.image.digest: is missing, and what a tag names may change; set it, or sha256"},
+		"secrets to pull with": {
+			reason: "the host reads one", values: "{imagePullSecrets: [{name: a}, {name: b}], extraPlugins: {roses: {mode: pulled, image: {repository: r, digest: " + digest + "}}}}",
+			want: "imagePullSecrets: expected one at most, because the host pulls plugin roses itself, with those of one Secret, but found 2",
+		},
 		"image in the image":  {reason: "nothing is pulled", values: rosesWith("mode: inImage, image: {repository: r, tag: t}"), want: "extraPlugins.roses.image: has no effect with mode inImage; leave it out, or choose mode initContainer or imageVolume"},
 		"command of a volume": {reason: "nothing of it is run", values: rosesWith("mode: imageVolume, command: [/r], image: {repository: r, tag: t}"), want: "extraPlugins.roses.command: has no effect with mode imageVolume; leave it out, or choose mode initContainer"},
 		"path of a program":   {reason: "it installs itself", values: rosesWith("path: /r, image: {repository: r, tag: t}"), want: "extraPlugins.roses.path: has no effect with mode initContainer; leave it out, or choose mode imageVolume"},

@@ -160,6 +160,7 @@ func TestWholeHostConfiguration(t *testing.T) {
 		"identity": "identity", "targetSelectors": "targetSelectors", "locking": "locking.enabled", "lockPrefix": "locking.prefix",
 		"targetServiceAccount": "targetServiceAccount", "statusPage.listenAddress": "statusPage.port", "statusPage.hostNames": "statusPage.hostNames",
 		"listenAddress": "metrics.port", "pluginFiles": "plugins.manifest.enabled", "plugins": "extraPlugins.<name>.mode",
+		"pluginCache": "", "plugins.<name>.image": "extraPlugins.<name>.image.repository",
 	}
 	leaves := readSchema(t).leaves()
 	var fields, reachable []string
@@ -173,7 +174,7 @@ func TestWholeHostConfiguration(t *testing.T) {
 		name, _, _ = strings.Cut(name, "`")
 		fields = append(fields, name)
 		value, hasOwn := own[name]
-		if suffix, ofPlugin := strings.CutPrefix(name, "plugins.<name>."); ofPlugin {
+		if suffix, ofPlugin := strings.CutPrefix(name, "plugins.<name>."); ofPlugin && !hasOwn {
 			value, hasOwn = "extraPlugins.<name>."+suffix, true
 		}
 		if !hasOwn {

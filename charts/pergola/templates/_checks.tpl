@@ -89,7 +89,7 @@
 {{- fail (printf "extraPlugins.%s.file: %s is the file of plugin %s, too, and one would replace the other; choose another name" $name $plugin.file $other) }}
 {{- end }}
 {{- end }}
-{{- range $field, $modes := dict "image" (list "initContainer" "imageVolume") "command" (list "initContainer") "path" (list "imageVolume") }}
+{{- range $field, $modes := dict "image" (list "initContainer" "imageVolume" "pulled") "command" (list "initContainer") "path" (list "imageVolume" "pulled") }}
 {{- if and (get $plugin $field) (not (has $plugin.mode $modes)) }}
 {{- fail (printf "extraPlugins.%s.%s: has no effect with mode %s; leave it out, or choose mode %s" $name $field $plugin.mode (join " or " $modes)) }}
 {{- end }}
@@ -98,6 +98,14 @@
 {{- $image := default dict $plugin.image }}
 {{- if not (and $image.repository (or $image.tag $image.digest)) }}
 {{- fail (printf "extraPlugins.%s.image: expected repository, and tag or digest; set them, or mode to inImage if the plugin is in the image of the host" $name) }}
+{{- end }}
+{{- end }}
+{{- if eq $plugin.mode "pulled" }}
+{{- if not (or $plugin.image.digest $plugin.sha256) }}
+{{- fail (printf "extraPlugins.%s.image.digest: is missing, and what a tag names may change; set it, or sha256 to that of the program" $name) }}
+{{- end }}
+{{- with rest (default list $root.Values.imagePullSecrets) }}
+{{- fail (printf "imagePullSecrets: expected one at most, because the host pulls plugin %s itself, with those of one Secret, but found %d; put the credentials for all registries into one" $name (add 1 (len .))) }}
 {{- end }}
 {{- end }}
 {{- if and (eq $plugin.mode "imageVolume") (semverCompare "<1.33-0" $root.Capabilities.KubeVersion.Version) }}

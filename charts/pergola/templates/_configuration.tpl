@@ -29,6 +29,11 @@
 {{- range $field := list "args" "environment" "workers" "memory" "openFiles" "sha256" "confinement" "hostCluster" "config" }}
 {{- with get $plugin $field }}{{ $_ := set $entry $field . }}{{ end }}
 {{- end }}
+{{- if eq $plugin.mode "pulled" }}
+{{- $_ := set $config "pluginCache" "/var/cache/pergola/plugins" }}
+{{- $_ := set $entry "image" (include "pergola.image" (dict "image" $plugin.image "tag" "")) }}
+{{- with $plugin.path }}{{ $_ := set $entry "path" (printf "/%s" (trimPrefix "/" .)) }}{{ end }}
+{{- end }}
 {{- $_ := set $entries $name $entry }}
 {{- end }}
 {{- $_ := set $config "pluginFiles" $files }}

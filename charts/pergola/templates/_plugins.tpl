@@ -1,6 +1,6 @@
 {{/*
 The plugins that are run, by name, as JSON. Each has what its values say, and where its file is: `mode` is inImage for those in the image of the host,
-and `hostCluster` is there for those that get access to the cluster of the Pods.
+pulled for those that the host takes from other images, and `hostCluster` is there for those that get access to the cluster of the Pods.
 */}}
 {{- define "pergola.plugins" -}}
 {{- $all := dict }}

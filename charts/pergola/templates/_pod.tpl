@@ -2,7 +2,15 @@
 {{- define "pergola.hasPluginVolume" -}}
 {{- $all := include "pergola.plugins" .root | fromJson }}
 {{- range .deployment.plugins }}
-{{- if ne (get $all .).mode "inImage" }}{{ . }} {{ end }}
+{{- if not (has (get $all .).mode (list "inImage" "pulled")) }}{{ . }} {{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The plugins of a Deployment that the host takes from images: {root, deployment}. */}}
+{{- define "pergola.pulledPlugins" -}}
+{{- $all := include "pergola.plugins" .root | fromJson }}
+{{- range .deployment.plugins }}
+{{- if eq (get $all .).mode "pulled" }}{{ . }} {{ end }}
 {{- end }}
 {{- end }}
 
@@ -12,6 +20,7 @@
 {{- $values := .root.Values }}
 {{- $plugins := include "pergola.plugins" .root | fromJson }}
 {{- $pluginVolume := include "pergola.hasPluginVolume" . }}
+{{- $pulled := include "pergola.pulledPlugins" . }}
 metadata:
   labels:
     {{- merge (include "pergola.deploymentSelector" . | fromYaml) $values.podLabels $values.commonLabels | toYaml | nindent 4 }}
@@ -88,6 +97,9 @@ spec:
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
         - name: MY_POD_NAMESPACE
           valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+        {{- if and $pulled $values.imagePullSecrets }}
+        - {name: DOCKER_CONFIG, value: /etc/pergola/pull-secret}
+        {{- end }}
         {{- with $values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -120,6 +132,12 @@ spec:
         {{- if $pluginVolume }}
         - {name: plugins, mountPath: /plugins, readOnly: true}
         {{- end }}
+        {{- if $pulled }}
+        - {name: plugin-cache, mountPath: /var/cache/pergola}
+        {{- if $values.imagePullSecrets }}
+        - {name: pull-secret, mountPath: /etc/pergola/pull-secret, readOnly: true}
+        {{- end }}
+        {{- end }}
         {{- if include "pergola.hasLandscaperCluster" $root }}
         - {name: landscaper-cluster, mountPath: /etc/pergola/landscaper-cluster, readOnly: true}
         - {name: own-cluster, mountPath: /etc/pergola/own-cluster, readOnly: true}
@@ -144,7 +162,7 @@ reach no other plugin. Our image then puts all of them together.
 {{- with get $all $name }}
 {{- if eq .mode "inImage" }}
 {{- $files = append $files (printf "/plugins/%s" .file) }}
-{{- else }}
+{{- else if ne .mode "pulled" }}
 {{- $path := ternary .file (default .file .path | trimPrefix "/") (eq .mode "initContainer") }}
 {{- $files = append $files (printf "%s=/from/%s/%s" .file $name $path) }}
 {{- $mounts = append $mounts (dict "name" (include "pergola.pluginName" $name) "mountPath" (printf "/from/%s" $name) "readOnly" true) }}
@@ -207,6 +225,14 @@ reach no other plugin. Our image then puts all of them together.
 {{- if include "pergola.hasPluginVolume" . }}
 - name: plugins
   emptyDir: {sizeLimit: {{ $values.pluginDirectorySizeLimit }}}
+{{- end }}
+{{- if include "pergola.pulledPlugins" . }}
+- name: plugin-cache
+  emptyDir: {sizeLimit: {{ $values.pluginDirectorySizeLimit }}}
+{{- with $values.imagePullSecrets }}
+- name: pull-secret
+  secret: {secretName: {{ (first .).name }}, optional: true, items: [{key: .dockerconfigjson, path: config.json}]}
+{{- end }}
 {{- end }}
 {{- range $name := .deployment.plugins }}
 {{- with get $all $name }}

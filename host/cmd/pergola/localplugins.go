@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -168,6 +170,10 @@ func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level s
 		Profiles:       map[string]plugin.Profile{},
 		DefaultProfile: plugin.Profile{Confinement: sandbox.Auto},
 		RequireSums:    settings.Verification == config.VerificationRequired,
+		CacheDir:       settings.PluginCache,
+	}
+	if dir, err := os.UserCacheDir(); err == nil && options.CacheDir == "" {
+		options.CacheDir = filepath.Join(dir, "pergola", "plugins")
 	}
 	for name, p := range settings.Plugins {
 		options.Configs[name] = p.Config
@@ -189,6 +195,8 @@ func pluginProfile(name string, p config.Plugin) plugin.Profile {
 	return plugin.Profile{
 		Plugin:      name,
 		SHA256:      p.SHA256,
+		Image:       p.Image,
+		Path:        p.Path,
 		Args:        p.Args,
 		Environment: p.Environment,
 		Memory:      uint64(p.Memory),    //nolint:gosec // it is not negative

@@ -48,7 +48,7 @@ func runTests(m *testing.M) (code int, err error) {
 // pergola runs the command in this process and returns what it prints.
 func pergola(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	var out bytes.Buffer
+	var out sharedBuffer // plugins log while the command prints
 	cmd := newCommand(ownName)
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)

@@ -54,14 +54,14 @@ func installPlugin(out io.Writer, dir, arg string) error {
 func newPluginsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
-		Short: "See, install, check and try the plugins of a host, and begin one of your own",
-		Long: `See, install, check and try the plugins of a host, and begin one of your own.
+		Short: "See, install, push, pull, check and try the plugins of a host, and begin one of your own",
+		Long: `See, install, push, pull, check and try the plugins of a host, and begin one of your own.
 
-These commands need neither a host nor a cluster: new writes files, and install copies them; the others start plugins
-themselves, as a host does, and end them. A running host tells of its plugins at /readyz?verbose, in its metrics and on
-its status page.`,
+These commands need neither a host nor a cluster: new writes files, and install, push and pull copy them; the others
+start plugins themselves, as a host does, and end them. A running host tells of its plugins at /readyz?verbose, in its
+metrics and on its status page.`,
 	}
 	cmd.AddCommand(newPluginsListCommand(), newPluginsVerifyCommand(), newPluginsRunCommand(), newPluginsSchemaCommand(),
-		newPluginsInstallCommand(), newPluginsNewCommand())
+		newPluginsInstallCommand(), newPluginsPullCommand(), newPluginsPushCommand(), newPluginsNewCommand())
 	return cmd
 }

@@ -144,11 +144,12 @@ func TestPluginOptions(t *testing.T) {
 		got.Silence != timeouts.PluginSilence.Duration {
 		t.Errorf("the options are not those of the settings: %+v", got)
 	}
-	settings.Verification = config.VerificationRequired
+	settings.Verification, settings.PluginCache = config.VerificationRequired, "/cache"
 	settings.Plugins = map[string]config.Plugin{
 		"calls":       {Workers: 5, HostCluster: &config.HostCluster{}, Config: []byte("{}"), Args: []string{}},
 		"file":        {File: "deployer"},
 		"sum":         {SHA256: "ab"},
+		"image":       {Image: "example.org/image:v1", Path: "/a"},
 		"args":        {Args: []string{"a"}},
 		"environment": {Environment: []string{"A"}},
 		"memory":      {Memory: 64 << 20},
@@ -162,6 +163,7 @@ func TestPluginOptions(t *testing.T) {
 	want := map[string]plugin.Profile{ // an entry about calls leaves the file alone
 		"deployer":    {Plugin: "file", Confinement: sandbox.Auto},
 		"sum":         {Plugin: "sum", SHA256: "ab", Confinement: sandbox.Auto},
+		"image":       {Plugin: "image", Image: "example.org/image:v1", Path: "/a", Confinement: sandbox.Auto},
 		"args":        {Plugin: "args", Args: []string{"a"}, Confinement: sandbox.Auto},
 		"environment": {Plugin: "environment", Environment: []string{"A"}, Confinement: sandbox.Auto},
 		"memory":      {Plugin: "memory", Memory: 64 << 20, Confinement: sandbox.Auto},
@@ -171,7 +173,8 @@ func TestPluginOptions(t *testing.T) {
 		"read":        {Plugin: "read", Read: []string{"/r"}, Confinement: sandbox.Auto},
 		"write":       {Plugin: "write", Write: []string{"/w"}, Confinement: sandbox.Required},
 	}
-	if diff := cmp.Diff(want, got.Profiles); diff != "" || !got.RequireSums || string(got.Configs["calls"]) != "{}" {
+	if diff := cmp.Diff(want, got.Profiles); diff != "" || !got.RequireSums || got.CacheDir != "/cache" ||
+		string(got.Configs["calls"]) != "{}" {
 		t.Errorf("found %+v, profiles (-want +got):\n%s", got, diff)
 	}
 }

@@ -109,6 +109,7 @@ func TestErrors(t *testing.T) {
 		badName  = "environment[0]: expected the name of an environment variable, letters, digits and _, but found "
 		reserved = "environment[0]: expected a variable that plugins may be given, but found %q; " +
 			"PERGOLA_*, PLUGIN_*, LD_*, GOMEMLIMIT and TMPDIR are reserved"
+		badImage  = "image: expected an image such as registry.example.org/team/thing@sha256:…, but found "
 		badMemory = "memory: expected an amount of memory such as 512Mi, but found "
 		badAmount = "memory: expected an amount from 64Mi to 1Ti, or 0 for no limit, but found "
 		badFiles  = "openFiles: expected a number from 64 to 1048576, or 0 for as many as the host, but found "
@@ -228,6 +229,14 @@ func TestErrors(t *testing.T) {
 		{"file: .helm", "file: " + badFile + `".helm"`},
 		{"sha256: " + strings.ToUpper(sum) + "A", badSum + `"` + strings.ToUpper(sum) + `A"`},
 		{"sha256: " + sum, badSum + `"` + sum + `"`},
+		{"image: 'registry.example.org/Thing'", badImage + `"registry.example.org/Thing"`},
+		{"image: 'registry.example.org/thing@sha256:abc'", badImage + `"registry.example.org/thing@sha256:abc"`},
+		{ // which may be another one tomorrow
+			"image: 'registry.example.org/thing:v1'", "image: expected a digest, or a sha256 beside it, because what a tag " +
+				`names may change, but found "registry.example.org/thing:v1"; append @sha256:…`,
+		},
+		{"image: 'example.org/thing@sha256:" + sum + "a', path: bin/thing", "path: " + badPath + `"bin/thing"`},
+		{"path: /thing", "path: has no effect without image; name the one that it is in"},
 		{`memory: "67108863"`, badAmount + "67108863"},
 		{"memory: 1025Gi", badAmount + "1025Gi"},
 		{"memory: 999999999999999Ti", badAmount + "9223372036854775807"},

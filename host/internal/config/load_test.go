@@ -74,9 +74,12 @@ statusPage: {listenAddress: ":9080", hostNames: [status.example.org]}
 log: {level: debug, format: text}
 verification: required
 pluginFiles: [helm-deployer, manifest]
+pluginCache: /var/cache/pergola
 plugins:
   helm:
     file: helm-deployer
+    image: registry.example.org/team/helm:v1
+    path: /bin/helm
     sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
     args: [--verbose, "", --verbose]
     environment: [KUBECONFIG, _a1]

@@ -21,6 +21,11 @@ const (
 type Plugin struct {
 	// File is the name of the program in the plugin directory. Empty, which is the default, for the name of the plugin.
 	File string `json:"file"`
+	// Image that the program is taken from, in the place of a file in the plugin directory. It has a digest, or the
+	// program a SHA256. Empty, which is the default, for a file in the plugin directory.
+	Image string `json:"image"`
+	// Path of the program in the Image, absolute. Empty, the default, for that of File in the root.
+	Path string `json:"path"`
 	// SHA256 of the program, 64 lower-case hexadecimal digits: another one is not run. Empty, the default, for any.
 	SHA256 string `json:"sha256"`
 	// Args are the arguments of the program. None by default.

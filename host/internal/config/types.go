@@ -64,9 +64,12 @@ type HostConfiguration struct {
 	Log Log `json:"log"`
 	// Verification says whether a program is run that has no checksum in Plugins. Defaults to VerificationOff.
 	Verification Verification `json:"verification"`
-	// PluginFiles are the names of the only files of the plugin directory that are used. Empty, which is the default,
-	// for all of them. One that is not there keeps the host from being ready.
+	// PluginFiles are the names of the only files of the plugin directory, and of Plugins with an Image, that are used.
+	// Empty, which is the default, for all of them. One that is not there keeps the host from being ready.
 	PluginFiles []string `json:"pluginFiles,omitempty"`
+	// PluginCache is the directory for programs that were taken out of images, for the host alone; it is made if it is
+	// not there. Empty, which is the default, for pergola/plugins in the cache directory of the user.
+	PluginCache string `json:"pluginCache"`
 	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
 }

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/host/internal/pluginimage"
 )
 
 const (
@@ -49,6 +51,13 @@ func (c *checker) plugin(at *field.Path, p Plugin) {
 	}
 	c.check(p.SHA256 == "" || sha256Sum.MatchString(p.SHA256), at.Child("sha256"),
 		"expected the 64 lower-case hexadecimal digits of a SHA-256, but found %q", p.SHA256)
+	if p.Image != "" {
+		_, err := pluginimage.Parse(p.Image, p.SHA256)
+		c.check(err == nil, at.Child("image"), "%v", err)
+	}
+	c.check(p.Path == "" || p.Image != "", at.Child("path"), "has no effect without image; name the one that it is in")
+	c.check(p.Path == "" || path.IsAbs(p.Path) && path.Clean(p.Path) == p.Path, at.Child("path"),
+		"expected an absolute path without . and .., and without needless slashes, but found %q", p.Path)
 	for i, name := range p.Environment {
 		c.check(variable.MatchString(name), at.Child("environment").Index(i),
 			"expected the name of an environment variable, letters, digits and _, but found %q", name)

@@ -16,6 +16,11 @@ type Profile struct {
 	Plugin string
 	// SHA256 of the program, in lower-case hexadecimal digits: another one is not run. Empty for any.
 	SHA256 string
+	// Image that the program is taken from, in the place of a file in the plugin directory; see pluginimage.Parse. Empty for
+	// a file.
+	Image string
+	// Path of the program in the Image. Defaults to the file in the root.
+	Path string
 	// Args are the arguments of the program.
 	Args []string
 	// Environment are the names of variables of the host that the plugin gets beyond those that every plugin gets.

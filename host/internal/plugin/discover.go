@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,10 +29,10 @@ func discover(dir string) ([]string, error) {
 // program is a plugin's file in the plugin directory. It is opened once, hashed, and held open: each start executes
 // what was hashed, and not what somebody has put in its place since. It belongs to the plugin's supervisor.
 type program struct {
-	dir, name string
+	dir, name string // dir is the plugin directory, or one in the cache
 
 	file *os.File // nil before the first start
-	sum  string   // its SHA-256, in hexadecimal digits
+	sum  string   // its SHA-256, in hexadecimal digits; empty before it is known
 }
 
 // path is for people, and the first argument of the process. It may lead to another file by now.
@@ -50,7 +49,8 @@ func (p *program) open() (sum string, err error) {
 		return "", err
 	}
 	if p.sum != "" && sum != p.sum {
-		return "", errors.New("was changed since it was loaded; restart the host to use it as it is now")
+		return "", fmt.Errorf("was changed since it was loaded; remove %s if it is in the cache of plugins, and restart the "+
+			"host to use it as it is now", p.path())
 	}
 	p.sum = sum
 	return sum, nil

@@ -23,7 +23,8 @@ const (
 	CrashLoop State = "CrashLoop"
 	// Refused: it is not used at all until the host is restarted; Status.Problem says why.
 	Refused State = "Refused"
-	// Missing: its file is not in the plugin directory, although Options.Files has it.
+	// Missing: its file is not in the plugin directory, although Options.Files has it; or it cannot be taken from its
+	// image, which is tried again.
 	Missing State = "Missing"
 	// Stopped: the host is shutting down.
 	Stopped State = "Stopped"

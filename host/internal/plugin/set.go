@@ -31,8 +31,11 @@ const maxTempDir = 60
 type Options struct {
 	// Dir is the plugin directory. Required unless there is something to attach to.
 	Dir string
-	// Files are the only files of Dir that are used; empty for all. One that is not there is Missing.
+	// Files are the only files of Dir, and with a Profile that has an image, that are used; empty for all. One that is not
+	// there is Missing.
 	Files []string
+	// CacheDir is for programs that are taken from images. It is made when one is.
+	CacheDir string
 	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
 	Attach []string
 	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it,
@@ -117,6 +120,12 @@ func Open(o Options, listener Listener) (*Set, error) {
 		if files, err = discover(o.Dir); err != nil {
 			return nil, err
 		}
+		for file, profile := range o.Profiles { // those from images are as files of the directory
+			if profile.Image != "" && !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+		}
+		slices.Sort(files)
 	}
 	if s.settings.tempDir, err = makeDir(o.TempDir); err != nil {
 		return nil, err

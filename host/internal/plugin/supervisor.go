@@ -1,16 +1,23 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/pergola-deploy/pergola/host/internal/pluginimage"
 )
 
 // errRefused marks errors that no other try would change.
 var errRefused = errors.New("refused")
+
+// errNotTaken says that a program is not there yet.
+var errNotTaken = errors.New("cannot be taken")
 
 func refusal(err error) error { return fmt.Errorf("%w: %w", errRefused, err) }
 
@@ -19,6 +26,8 @@ const (
 	maxPause   = 30 * time.Second
 	// stableAfter is how long a process must take calls for the failures before it to be forgotten.
 	stableAfter = time.Minute
+	// takeTimeout is how long it may take to take a program from its image.
+	takeTimeout = 10 * time.Minute
 	// crashLoopAfter is how many failures in a row make a crash loop.
 	crashLoopAfter = 5
 )
@@ -78,6 +87,9 @@ func (p *Plugin) startProcess(ctx context.Context) (*process, error) {
 	if p.program == nil {
 		return attach(ctx, p.file, p.settings, p.log)
 	}
+	if err := p.take(ctx); err != nil {
+		return nil, err
+	}
 	sum, err := p.program.open()
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
 		return nil, err // which says nothing about the plugin
@@ -92,6 +104,26 @@ func (p *Plugin) startProcess(ctx context.Context) (*process, error) {
 		return nil, refusal(err)
 	}
 	return launch(ctx, p.program.file, p.program.path(), p.profile, p.settings, p.log)
+}
+
+// take gets a program from its image that is not there yet.
+func (p *Plugin) take(ctx context.Context) error {
+	profile := p.profile
+	if profile.Image == "" || p.program.sum != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	from := pluginimage.Reference{Image: profile.Image, Path: cmp.Or(profile.Path, "/"+p.file), SHA256: profile.SHA256}
+	path, sum, err := from.Take(ctx, p.settings.CacheDir, p.file)
+	switch {
+	case errors.Is(err, pluginimage.ErrUnfit):
+		return refusal(err)
+	case err != nil:
+		return fmt.Errorf("%w from its image: %w", errNotTaken, err)
+	}
+	p.program.dir, p.program.sum = filepath.Dir(path), sum
+	return nil
 }
 
 // serve lets a process take calls until it ends or ctx does, and returns why.
@@ -135,6 +167,9 @@ func (p *Plugin) pause(ctx context.Context, err error) {
 	clock := p.settings.Clock
 	p.mu.Lock()
 	wait := p.lifecycle.end(reason, clock.Now(), p.settings.Random())
+	if errors.Is(err, errNotTaken) {
+		p.lifecycle.state = Missing
+	}
 	p.problem, p.settled = err, true
 	state, timer := p.lifecycle.state, clock.NewTimer(wait)
 	p.mu.Unlock()
