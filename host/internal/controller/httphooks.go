@@ -91,6 +91,11 @@ func (j *job) preReconcile(
 	if err != nil || found == nil {
 		return nil, nil, err
 	}
+	if j.pickUpPending() { // it was not there before
+		if err := j.writeStatus(ctx, contract.Progress); err != nil {
+			return nil, nil, err
+		}
+	}
 	ctx, cancel := untilDeadline(ctx, c.Deadline)
 	defer cancel()
 	c.DeployItem = j.snapshot()

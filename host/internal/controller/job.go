@@ -106,7 +106,7 @@ func (j *job) run(ctx context.Context) error {
 		return j.handleError(ctx, asError("Prepare", err))
 	}
 	if err := j.addFinalizer(ctx); err != nil {
-		return err
+		return j.pickUpAfter(ctx, err)
 	}
 
 	// 11. The hooks before the operation run.
@@ -157,6 +157,7 @@ func (j *job) pickUpOrTakeOver(ctx context.Context) error {
 		return j.takeOver(ctx)
 	case j.canPickUpLater():
 		j.begin(contract.Begin)
+		j.observe(ctx)
 		return nil
 	default:
 		return j.pickUp(ctx, contract.Begin)
@@ -167,7 +168,8 @@ func (j *job) pickUpOrTakeOver(ctx context.Context) error {
 // can do both. Hooks may change something before.
 func (j *job) canPickUpLater() bool {
 	if !j.r.plugin.Info().Capabilities.LatePickUp || !j.deploys() ||
-		j.hooks.hooks.has(sdkhook.BeforeAnyReconcile, j.beforeType()) {
+		j.hooks.hooks.has(sdkhook.BeforeAnyReconcile, j.beforeType()) ||
+		!j.hasFinalizer() && !j.r.options.Selectors.Empty() { // who has added it must be known when the Target is gone
 		return false
 	}
 	found, err := j.httpHook(v1alpha1.HookPreReconcile)
@@ -196,6 +198,14 @@ func (j *job) addFinalizer(ctx context.Context) error {
 		j.stored.ObjectMeta.DeepCopyInto(&j.item.ObjectMeta)
 		return nil
 	})
+}
+
+// pickUpAfter picks the job up after an error of the API server, so that its time runs although nothing could be done.
+func (j *job) pickUpAfter(ctx context.Context, err error) error {
+	if j.stored == nil || errors.Is(err, errOutdated) {
+		return err
+	}
+	return errors.Join(err, j.writeStatus(ctx, func(*v1alpha1.DeployItem) {}))
 }
 
 // slotClass is the class in which the job gets a slot.
@@ -374,9 +384,13 @@ func (j *job) waitForSlot(ctx context.Context) error {
 	if j.queued() {
 		return nil
 	}
-	set := j.item.Status.JobIDGenerationTime
-	if j.decision.Action == contract.PickUp && set != nil && j.r.clock.Since(set.Time) < queuedAfter {
-		j.known.due = set.Add(queuedAfter)
+	now, set := j.r.clock.Now(), j.item.Status.JobIDGenerationTime
+	if j.known.since.IsZero() {
+		j.known.since = now
+	}
+	// Landscaper's clock may be ahead.
+	if j.decision.Action == contract.PickUp && set != nil && now.Sub(earlier(set.Time, j.known.since)) < queuedAfter {
+		j.known.due = earlier(set.Time, j.known.since).Add(queuedAfter)
 		return nil
 	}
 	return j.pickUp(ctx, contract.Enqueue)

@@ -116,7 +116,7 @@ func (m *memory) lockState(key types.NamespacedName) (uid types.UID, note string
 	case e.item == nil, e.version == "" && contract.Finished(e.item): // it has to be read
 		return e.uid, "", false
 	default:
-		return e.uid, "", !contract.IsQueued(e.item)
+		return e.uid, "", contract.Finished(e.item) || contract.PickedUp(e.item) && !contract.IsQueued(e.item)
 	}
 }
 

@@ -152,6 +152,23 @@ func TestSlowPlanIsPickedUp(t *testing.T) {
 	}
 }
 
+// TestFinalizerRefused: a job whose item cannot get its finalizer is picked up, so that its time runs and ends it.
+func TestFinalizerRefused(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.plugin.capabilities.LatePickUp = true
+	b.write = func(n int, do func() error) error {
+		if n == 1 {
+			return errors.New("a webhook refuses it")
+		}
+		return do()
+	}
+	jobID := b.setJob()
+	b.reconcile(t.Context())
+	if c := conditionOf(b.read(), contract.ConditionPickedUp); c == nil || c.Message != jobID || len(b.calls) != 0 {
+		t.Errorf("expected a job that is picked up and no call, but found %s, calls %v", describe(b.read()), b.calls)
+	}
+}
+
 // TestOneEventPerChange: a job has one event if something has changed, that of the plugin if there is one.
 func TestOneEventPerChange(t *testing.T) {
 	status, tells := providerStatus, false
@@ -201,6 +218,9 @@ func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	wait := b.reconcile(t.Context())
 	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {
 		t.Errorf("expected a job that waits for up to %s, but found phase %q, and %s", queuedAfter, phase, wait)
+	}
+	if _, _, goesOn := b.memory.lockState(keyOf(b.item)); goesOn {
+		t.Error("the lock is kept from replicas that have a slot")
 	}
 	b.clock.Step(wait)
 	if b.reconcile(t.Context()); !contract.IsQueued(b.read()) {

@@ -239,6 +239,9 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 // them separately. The error is ErrNotRunning if the process came to take credentials after it was found out that there
 // was no need for them, or that of access.
 func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
+	if c.PickUpPending && !p.info.Capabilities.LatePickUp {
+		return nil, fmt.Errorf("%w as it was: it does not wait for the pick-up any more", ErrNotRunning)
+	}
 	start := &deployerv1.Start{
 		JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children), PickUpPending: c.PickUpPending,
 	}

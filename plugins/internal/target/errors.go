@@ -28,6 +28,8 @@ const (
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonTarget: any other error of the target.
 	ReasonTarget = "TargetError"
+	// ReasonNotPermitted: the host has not picked the job up, so that nothing may be changed yet.
+	ReasonNotPermitted = "NotPickedUp"
 )
 
 // Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
@@ -45,6 +47,8 @@ func Explain(host string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &unanswered) && errors.As(unanswered.Err, &known): // the request was not permitted
+		return known
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unanswered):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +44,8 @@ func TestPermission(t *testing.T) {
 	}
 	for method, write := range writes {
 		asked = 0
-		if err := write(); asked != 1 || !errors.Is(err, refusal) {
+		err := Explain(client.Host, write())
+		if asked != 1 || !errors.Is(err, refusal) || strings.Contains(err.Error(), client.Host) {
 			t.Errorf("%s: asked %d times, found %v", method, asked, err)
 		}
 	}

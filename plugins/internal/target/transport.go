@@ -10,6 +10,8 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // timeouts bound how long a target may leave somebody waiting, so that this is reported long before the time of a job
@@ -71,7 +73,8 @@ func (t *serverOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type permissionKey struct{}
 
-// WithPermission returns a context whose requests ask for permission before they may change something in a target.
+// WithPermission returns a context whose requests ask for permission before they may change something in a target. A
+// request without it is an *sdk.Error with ReasonNotPermitted.
 func WithPermission(ctx context.Context, ask func(context.Context) error) context.Context {
 	return context.WithValue(ctx, permissionKey{}, ask)
 }
@@ -81,7 +84,10 @@ func permitted(req *http.Request) error {
 	if !ok || req.Method == http.MethodGet {
 		return nil
 	}
-	return ask(req.Context())
+	if err := ask(req.Context()); err != nil {
+		return &sdk.Error{Reason: ReasonNotPermitted, Err: err}
+	}
+	return nil
 }
 
 // CheckServer returns an error for a request that does not go to the server. Requests have the credentials of the

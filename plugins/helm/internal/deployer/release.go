@@ -203,6 +203,12 @@ func (j *helmJob) enact(
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
 		return nil, res, err
 	}
+	// Helm creates a chart's CustomResourceDefinitions, and marks interrupted revisions, before it renders.
+	if decision.Action == release.Install || len(decision.Interrupted) > 0 {
+		if err := j.Request.PickUp(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 	j.warnOfInterrupted(c.Release, decision)
 	if decision.TakenFrom != "" {
 		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s is taken over from the deploy item %q", nameOf(c.Release), decision.TakenFrom))
@@ -210,11 +216,6 @@ func (j *helmJob) enact(
 	step, action, options, reason := stepUpgrade, helm.Upgrade, c.Upgrade, reasonUpgraded
 	if decision.Action == release.Install {
 		step, action, options, reason = stepInstall, helm.Install, c.Install, reasonInstalled
-	}
-	if len(decision.Interrupted) > 0 { // Helm marks them before it renders
-		if err := j.Request.PickUp(ctx); err != nil {
-			return nil, nil, err
-		}
 	}
 	j.Request.Progress(step, fmt.Sprintf("making revision %d of the release %s", decision.Revision, nameOf(c.Release)))
 	j.release = &v1alpha1.ReleaseStatus{Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: j.deployedBefore(decision)}
