@@ -288,8 +288,8 @@ func (j *job) finishWithoutCall(ctx context.Context) error {
 // begin is contract.Begin or contract.Enqueue.
 type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time)
 
-// pickUp picks the job up by one conditional write, which also sets a job of our own. No plugin is called before it has
-// succeeded, so that it fences off others.
+// pickUp picks the job up by one conditional write, which also sets a job of our own. Nothing is changed anywhere before
+// it has succeeded, so that it fences off others.
 func (j *job) pickUp(ctx context.Context, begin begin) error {
 	j.begin(begin)
 	return j.changeStatus(ctx, func(*v1alpha1.DeployItem) {})

@@ -99,8 +99,7 @@ func notOfJob(err error) error {
 	return err
 }
 
-// writeStatus writes a change of the status, and the note with it. It is not for the pick-up, which must not be
-// retried.
+// writeStatus writes a change of the status, and the note with it.
 func (j *job) writeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	return j.write(ctx, func() error {
 		return j.changeStatus(ctx, func(item *v1alpha1.DeployItem) {

@@ -81,7 +81,8 @@ func (o *options) check() error {
 	var errs []error
 	for _, field := range slices.Sorted(maps.Keys(o.resolvers)) {
 		if field != chart.ResourceRef && field != chart.FromResource {
-			errs = append(errs, fmt.Errorf("plugin.WithResolver: expected the field %s or %s, but found %q", chart.ResourceRef, chart.FromResource, field))
+			errs = append(errs, fmt.Errorf("plugin.WithResolver: expected the field %s or %s, but found %q",
+				chart.ResourceRef, chart.FromResource, field))
 		}
 		if o.resolvers[field] == nil {
 			errs = append(errs, fmt.Errorf("plugin.WithResolver: the resolver for %q is nil", field))

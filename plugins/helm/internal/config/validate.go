@@ -35,7 +35,8 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	c.Values, p = canonicalValues(document.Values, field.NewPath("values"))
 	problems = append(problems, p...)
 	problems = append(problems, c.setOptions(document.HelmDeploymentConfig, operationsOf(written))...)
-	problems = append(problems, job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))...)
+	problems = append(problems,
+		job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))...)
 
 	c.Checks, p = readiness.ParseChecks(document.ReadinessChecks, field.NewPath("readinessChecks"))
 	problems = append(problems, p...)

@@ -64,7 +64,9 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 	return res, err
 }
 
-func (j *helmJob) runUninstall(ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options) error {
+func (j *helmJob) runUninstall(
+	ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options,
+) error {
 	if err := j.Request.PickUp(ctx); err != nil {
 		return err
 	}

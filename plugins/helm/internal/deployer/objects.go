@@ -74,14 +74,17 @@ func (j *helmJob) deployObjects(
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}); res != nil || err != nil {
+	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
+	if res, err := j.CleanUp(ctx, plan, applied, deletion); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, applied)
 }
 
 // finish waits for the objects and reads the exports.
-func (j *helmJob) finish(ctx context.Context, c *config.Config, archive *chartsource.Archive, applied []apply.Applied) (*sdk.Response, error) {
+func (j *helmJob) finish(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, applied []apply.Applied,
+) (*sdk.Response, error) {
 	if res, err := j.CheckReadiness(ctx, c.Checks, applied); res != nil || err != nil {
 		return res, err
 	}
@@ -131,7 +134,8 @@ func (j *helmJob) render(ctx context.Context, c *config.Config, archive *chartso
 		return nil, err
 	}
 	if len(result.Ignored) > 0 && j.First() {
-		j.Request.Warning(reasonTemplate, "what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", maxListed))
+		j.Request.Warning(reasonTemplate,
+			"what these templates render is no object, and left out: "+object.Enumerate(result.Ignored, ", ", maxListed))
 	}
 	for _, h := range result.Hooks {
 		if !c.HelmDeployment && runsAtDeployment(h) {
@@ -155,7 +159,7 @@ func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, rendered 
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := manifestsOf(append(rendered.Definitions[:len(rendered.Definitions):len(rendered.Definitions)], objects...), c.Release.Namespace)
+	manifests, err := manifestsOf(slices.Concat(rendered.Definitions, objects), c.Release.Namespace)
 	if err != nil {
 		return nil, err
 	}

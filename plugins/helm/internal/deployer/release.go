@@ -154,7 +154,9 @@ func (j *helmJob) deployRelease(
 // renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another
 // one: a chart may have other objects for an upgrade than for an installation, and what the hook has made of those does
 // not fit.
-func (j *helmJob) renderFirst(c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision) *sdk.Response {
+func (j *helmJob) renderFirst(
+	c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision,
+) *sdk.Response {
 	if j.Request.Children == nil || decision.Action != release.Upgrade || j.renderedAs(c, archive, history) == decision.Revision {
 		return nil
 	}
@@ -234,7 +236,8 @@ func (j *helmJob) enact(
 		Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: result.Revision, JobID: j.Request.JobID,
 	}
 	j.chart = chartStatus(result.Chart, archive)
-	j.Request.Event(reason, fmt.Sprintf("release %s: revision %d of chart %s %s", nameOf(c.Release), result.Revision, j.chart.Name, j.chart.Version))
+	j.Request.Event(reason, fmt.Sprintf("release %s: revision %d of chart %s %s",
+		nameOf(c.Release), result.Revision, j.chart.Name, j.chart.Version))
 	return j.settle(ctx, c, result.Objects)
 }
 
