@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -43,7 +42,6 @@ type Client struct {
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
 	core      corev1client.CoreV1Interface
-	rbac      rbacv1client.RbacV1Interface
 	discovery discovery.DiscoveryInterfaceWithContext
 	timeouts  timeouts
 
@@ -87,9 +85,6 @@ func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err erro
 		return ErrKubeconfig
 	}
 	if c.core, err = corev1client.NewForConfigAndClient(config, httpClient); err != nil {
-		return ErrKubeconfig
-	}
-	if c.rbac, err = rbacv1client.NewForConfigAndClient(config, httpClient); err != nil {
 		return ErrKubeconfig
 	}
 	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient); err != nil {
@@ -139,9 +134,6 @@ func (c *Client) Metadata(m Mapping, namespace string) metadata.ResourceInterfac
 
 // Core returns access to the objects of Kubernetes' core group with their types.
 func (c *Client) Core() corev1client.CoreV1Interface { return c.core }
-
-// RBAC is like Core for the group of roles.
-func (c *Client) RBAC() rbacv1client.RbacV1Interface { return c.rbac }
 
 // Mapping looks a kind up. What is known is kept; an unknown kind makes the client ask the API server again, unless it
 // has asked since asOf, which is the time that the caller began to work: older knowledge may lack a kind that was
