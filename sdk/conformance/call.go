@@ -43,7 +43,9 @@ type Call struct {
 	Children []sdk.Child
 
 	// OnSave answers a provider status that is to be saved: an error means that it could not be. nil saves all. A
-	// deployer must not go on to do what depended on a provider status that was not saved.
+	// deployer must not go on to do what depended on a provider status that was not saved. For a plugin with
+	// sdk.LatePickUp a job is not picked up before Reconcile and ForceReconcile: an empty document picks it up, and an
+	// error means that it could not be.
 	OnSave func(document json.RawMessage) error
 	// OnMessage sees each message as it comes, and before it is answered; nil for nobody.
 	OnMessage func(Message)
@@ -52,6 +54,8 @@ type Call struct {
 
 	// separate sends provider configuration and provider status beside the deploy item.
 	separate bool
+	// pickUpPending says that the job is not picked up yet.
+	pickUpPending bool
 	// opening is all that is said instead of the start message, if it is not nil.
 	opening []*deployerv1.HostMessage
 }
@@ -80,7 +84,7 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	start := &deployerv1.Start{
 		JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
 		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
-		ResolvesTargets: true, ResolvesRegistryCredentials: true,
+		ResolvesTargets: true, ResolvesRegistryCredentials: true, PickUpPending: c.pickUpPending,
 	}
 	item := c.DeployItem.DeepCopy()
 	if c.separate {

@@ -103,9 +103,14 @@ func (t *trial) call(ctx context.Context, name string, open opener, call Call) *
 	return t.e.call(ctx, t.c.where(name), open, call)
 }
 
+// before returns a call of a new job with the item.
+func (t *trial) before(status json.RawMessage) Call {
+	return t.e.plugin.unpicked(t.c.Call.with(status))
+}
+
 func (t *trial) refuseUnknownField(ctx context.Context) {
 	const name = "Reconcile with an unknown field"
-	call := t.c.Call.with(nil)
+	call := t.before(nil)
 	document, _ := withUnknownField(call.DeployItem.Spec.Config.Raw) // it was checked that this can be done
 	call.DeployItem.Spec.Config = &runtime.RawExtension{Raw: document}
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
@@ -138,7 +143,7 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 		}
 		return result
 	}
-	return untilDone(ctx, operation, t.c.Call.with(nil)).ProviderStatus
+	return untilDone(ctx, operation, t.before(nil)).ProviderStatus
 }
 
 // interrupt cancels a call once the deployer has said something, or after a moment. A call that does not end shows
@@ -146,7 +151,7 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawMessage {
 	ctx, cancel := context.WithTimeout(ctx, t.e.limits.pause)
 	defer cancel()
-	call := t.c.Call.with(status)
+	call := t.before(status)
 	call.OnMessage = func(Message) { cancel() }
 	return t.call(ctx, "Reconcile, cut short", t.e.plugin.service.Reconcile, call).ProviderStatus
 }
@@ -154,18 +159,18 @@ func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawM
 // deploy carries out the job, and further ones for what is deployed then.
 func (t *trial) deploy(ctx context.Context, status json.RawMessage) (last json.RawMessage, ok bool) {
 	service := t.e.plugin.service
-	result := t.job(ctx, RuleReconcile, "Reconcile", service.Reconcile, t.c.Call.with(status))
+	result := t.job(ctx, RuleReconcile, "Reconcile", service.Reconcile, t.before(status))
 	if result.Succeeded == nil {
 		return nil, false
 	}
 	if t.e.can().GetDiff() {
 		t.e.diff(ctx, &t.c, "Diff after success", result.ProviderStatus)
 	}
-	result = t.job(ctx, RuleReconcile, "Reconcile after success", service.Reconcile, t.c.Call.with(result.ProviderStatus))
+	result = t.job(ctx, RuleReconcile, "Reconcile after success", service.Reconcile, t.before(result.ProviderStatus))
 	if result.Succeeded != nil && t.e.can().GetRender() {
 		if children, err := t.e.render(ctx, &t.c); err == nil {
 			// So it is when an HTTP hook changes nothing.
-			call := t.c.Call.with(result.ProviderStatus)
+			call := t.before(result.ProviderStatus)
 			call.Children = children
 			result = t.job(ctx, RuleRender, "Reconcile with the desired objects of Render", service.Reconcile, call)
 		}

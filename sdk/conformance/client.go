@@ -108,6 +108,8 @@ type Capabilities struct {
 	HostCluster bool
 	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
 	Collect bool
+	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
+	LatePickUp bool
 	// Hooks are the types for which at least one function is registered.
 	Hooks []hook.Type
 }
@@ -129,7 +131,8 @@ func (p *Plugin) Info() *Info {
 			Abort: can.GetAbort(), ForceReconcile: can.GetForceReconcile(), Render: can.GetRender(), Diff: can.GetDiff(),
 			Validate: can.GetValidate(), Configure: can.GetConfigure(), Watch: can.GetWatch(),
 			ContextCredentials: can.GetContextCredentials(), HostCluster: can.GetHostCluster(), Collect: can.GetCollect(),
-			Hooks: names[hook.Type](can.GetHookTypes()),
+			LatePickUp: can.GetLatePickUp(),
+			Hooks:      names[hook.Type](can.GetHookTypes()),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
@@ -142,7 +145,7 @@ func (p *Plugin) Info() *Info {
 
 // Reconcile calls the deployer's Reconcile once.
 func (p *Plugin) Reconcile(ctx context.Context, call Call) *Result {
-	return p.operate(ctx, "Reconcile", p.service.Reconcile, call)
+	return p.operate(ctx, "Reconcile", p.service.Reconcile, p.unpicked(call))
 }
 
 // Delete calls the deployer's Delete once.
@@ -157,7 +160,13 @@ func (p *Plugin) Abort(ctx context.Context, call Call) *Result {
 
 // ForceReconcile calls the deployer's ForceReconcile. Without one the result has an Err.
 func (p *Plugin) ForceReconcile(ctx context.Context, call Call) *Result {
-	return p.operate(ctx, "ForceReconcile", p.service.ForceReconcile, call)
+	return p.operate(ctx, "ForceReconcile", p.service.ForceReconcile, p.unpicked(call))
+}
+
+// unpicked returns the call of a job that is not picked up yet, if the plugin has the capability for that.
+func (p *Plugin) unpicked(call Call) Call {
+	call.pickUpPending = p.info.GetCapabilities().GetLatePickUp()
+	return call
 }
 
 // ReconcileUntilDone calls Reconcile, again and again while the job is in progress and each time with the provider

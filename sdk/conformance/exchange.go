@@ -213,17 +213,24 @@ func (x *exchange) note(m Message) {
 	}
 }
 
-// save answers a provider status.
+// save answers a provider status, or the wish to have the job picked up.
 func (x *exchange) save(status *deployerv1.ProviderStatus) error {
 	x.checkQuestion(status.GetSequence(), "provider status")
-	x.checkStatus(status.GetDocument())
-	x.note(Message{ProviderStatus: status.GetDocument()})
+	pickUp := x.call.pickUpPending && len(status.GetDocument()) == 0
+	if pickUp {
+		x.note(Message{PickUp: true})
+	} else {
+		x.checkStatus(status.GetDocument())
+		x.note(Message{ProviderStatus: status.GetDocument()})
+	}
 	if x.call.OnSave != nil {
 		if err := x.call.OnSave(status.GetDocument()); err != nil {
 			return x.send(acknowledgement(status.GetSequence(), err.Error()))
 		}
 	}
-	x.result.ProviderStatus = status.GetDocument()
+	if !pickUp {
+		x.result.ProviderStatus = status.GetDocument()
+	}
 	return x.send(acknowledgement(status.GetSequence(), ""))
 }
 

@@ -94,6 +94,8 @@ type Message struct {
 	Progress *Progress
 	// ProviderStatus is a provider status that was to be saved.
 	ProviderStatus json.RawMessage
+	// PickUp says that the job was to be picked up, see sdk.Request.PickUp.
+	PickUp bool
 	// Event is a Kubernetes event.
 	Event *Event
 	// ResolveTarget is the name of a Target that was asked for.

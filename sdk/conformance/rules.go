@@ -95,7 +95,8 @@ var rules = []struct {
 		"unchanged, and succeeds with them."},
 	{RuleDiff, "Diff of a valid item answers with changes, before it is deployed and afterwards, and before that " +
 		"the same each time. Each change names its object and an action that there is."},
-	{RuleSaveRefused, "A call whose provider status could not be saved does not succeed."},
+	{RuleSaveRefused, "A call whose provider status could not be saved, or whose job could not be picked up when it " +
+		"asked for that, does not succeed."},
 	{RuleReconcile, "The job of a valid item succeeds, also after a call of it was cut short, and again with its " +
 		"saved provider status."},
 	{RuleDelete, "The deletion of the item succeeds, and so does that of what is already gone."},

@@ -104,15 +104,21 @@ func (w *World) Marshal(v any) []byte {
 	return content
 }
 
-// Operation is a method of a deployer, such as (*sdktest.Plugin).Reconcile.
-type Operation = func(*sdktest.Plugin, context.Context, sdktest.Call) *sdktest.Result
+// Operation is a method of a deployer.
+type Operation = *operation
+
+type operation struct {
+	call func(*sdktest.Plugin, context.Context, sdktest.Call) *sdktest.Result
+	// fenced: it changes nothing before it has saved a provider status or had the job picked up, see sdk.LatePickUp.
+	fenced bool
+}
 
 // The operations.
 var (
-	Reconcile      Operation = (*sdktest.Plugin).Reconcile
-	Delete         Operation = (*sdktest.Plugin).Delete
-	Abort          Operation = (*sdktest.Plugin).Abort
-	ForceReconcile Operation = (*sdktest.Plugin).ForceReconcile
+	Reconcile      = &operation{call: (*sdktest.Plugin).Reconcile, fenced: true}
+	Delete         = &operation{call: (*sdktest.Plugin).Delete}
+	Abort          = &operation{call: (*sdktest.Plugin).Abort}
+	ForceReconcile = &operation{call: (*sdktest.Plugin).ForceReconcile, fenced: true}
 )
 
 // CallOf is a call with an item.
@@ -123,7 +129,7 @@ func (h *Host) CallOf(item *landscaper.DeployItem) sdktest.Call {
 }
 
 // Do calls an operation once. What is saved on the way and with the result is in the item then, as far as no fault
-// keeps it from being saved.
+// keeps it from being saved. The promise of sdk.LatePickUp is checked.
 func (h *Host) Do(operation Operation, item *landscaper.DeployItem) *sdktest.Result {
 	h.Helper()
 	return h.DoCall(h.Context(), operation, h.CallOf(item))
@@ -135,9 +141,9 @@ func (h *Host) DoCall(ctx context.Context, operation Operation, call sdktest.Cal
 	item := call.DeployItem
 	saved := item.Status.ProviderStatus
 	call.DeployItem = item.DeepCopy()
-	call.OnSave = func(document json.RawMessage) error {
+	call.OnSave = func(document json.RawMessage) error { // an empty one picks the job up
 		done, heard := h.Requests.step(StepSave)
-		if done {
+		if done && len(document) > 0 {
 			saved = &runtime.RawExtension{Raw: document}
 		}
 		if !heard {
@@ -145,7 +151,11 @@ func (h *Host) DoCall(ctx context.Context, operation Operation, call sdktest.Cal
 		}
 		return nil
 	}
-	result := operation(h.Plugin, ctx, call)
+	end := h.Requests.begin(operation.fenced)
+	result := operation.call(h.Plugin, ctx, call)
+	if early := end(); len(early) > 0 {
+		h.Errorf("changed before the job was picked up: %q", early)
+	}
 	if done, _ := h.Requests.step(StepResult); done && len(result.ProviderStatus) > 0 {
 		saved = &runtime.RawExtension{Raw: result.ProviderStatus}
 	}

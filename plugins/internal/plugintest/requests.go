@@ -15,6 +15,12 @@ type Requests struct {
 	// all are the steps until now.
 	all       []string
 	onceAsked int
+
+	// calls are in progress. fenced: the only one must not change anything yet, and early is what it has changed.
+	calls  int
+	fenced bool
+	early  []string
+
 	// answer may answer a request instead of the API server; lose may lose its answer.
 	answer func(*http.Request) (*http.Response, error)
 	lose   func(*http.Request) error
@@ -165,6 +171,34 @@ func (l *Requests) step(name string) (done, heard bool) {
 		return false, false
 	}
 	l.all = append(l.all, name)
+	done, heard = l.strike(name)
+	switch {
+	case name == StepSave && heard:
+		l.fenced = false
+	case l.fenced && IsWrite(name):
+		l.early = append(l.early, name)
+	}
+	return done, heard
+}
+
+// begin notes that a call begins. The returned function ends it and tells what it has changed too early. Of calls at
+// the same time nobody knows whose requests they are.
+func (l *Requests) begin(fenced bool) (end func() (early []string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	l.fenced, l.early = fenced && l.calls == 1, nil
+	return func() []string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.calls--
+		l.fenced = false
+		return l.early
+	}
+}
+
+// strike is step for one that is sent.
+func (l *Requests) strike(name string) (done, heard bool) {
 	if l.strikeAt == 0 || !l.fault.canStrike(name) {
 		return true, true
 	}

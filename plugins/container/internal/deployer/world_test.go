@@ -64,7 +64,8 @@ func newWorld(t *testing.T) *world {
 				})},
 			})
 			return sdktest.New(w.TB, d,
-				sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(), sdk.HostClusterAccess())
+				sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(), sdk.HostClusterAccess(),
+				sdk.LatePickUp())
 		},
 	})}
 	w.Call.Target = nil

@@ -14,7 +14,7 @@ func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	got := newWorld(t).Plugin.Info().Capabilities
 	want := sdktest.Capabilities{
-		ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ContextCredentials: true,
+		ForceReconcile: true, Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ContextCredentials: true, LatePickUp: true,
 		Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -14,7 +14,7 @@ type observer struct {
 
 	job  *helmJob
 	step string
-	// err is why rendered has refused the objects.
+	// err is why a change was refused.
 	err error
 
 	mu sync.Mutex
@@ -22,16 +22,26 @@ type observer struct {
 
 var _ helm.Observer = (*observer)(nil)
 
+// Changing implements helm.Observer.
+func (o *observer) Changing(ctx context.Context) error {
+	return o.refused(o.job.Request.PickUp(ctx))
+}
+
 // Rendered implements helm.Observer.
 func (o *observer) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
 	if o.rendered == nil {
 		return objects, nil
 	}
 	out, err := o.rendered(ctx, objects)
+	return out, o.refused(err)
+}
+
+// refused keeps an error for the job, since Helm passes on no more than the text of it.
+func (o *observer) refused(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.err = err
-	return out, err
+	return err
 }
 
 // Progress implements helm.Observer.

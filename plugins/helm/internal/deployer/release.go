@@ -205,8 +205,7 @@ func (j *helmJob) enact(
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
 		return nil, res, err
 	}
-	// Helm creates a chart's CustomResourceDefinitions, and marks interrupted revisions, before it renders.
-	if decision.Action == release.Install || len(decision.Interrupted) > 0 {
+	if len(decision.Interrupted) > 0 { // Helm marks them before it renders
 		if err := j.Request.PickUp(ctx); err != nil {
 			return nil, nil, err
 		}

@@ -66,7 +66,8 @@ func start(w *plugintest.World, by func(workers int, log *slog.Logger) helm.Helm
 	if err != nil {
 		w.Fatal(err)
 	}
-	return sdktest.New(w.TB, d, sdk.Name("helm"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials())
+	return sdktest.New(w.TB, d, sdk.Name("helm"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(),
+		sdk.LatePickUp())
 }
 
 // in returns the same world for a subtest.

@@ -114,6 +114,9 @@ type Limits struct {
 
 // Observer hears what happens during a request. Its methods are called one after the other.
 type Observer interface {
+	// Changing is called before an installation creates the objects of the folder crds, which comes before Rendered.
+	// After an error nothing is created. Not called for a chart without that folder.
+	Changing(ctx context.Context) error
 	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is
 	// created, and returns those that are to be created instead, of the same names. After an error nothing is created.
 	// Not called for Values and Uninstall.

@@ -59,6 +59,11 @@ func (o *operation) deploy() (*helm.Result, error) {
 	if result.Definitions, err = definitionsOf(c); err != nil {
 		return nil, err
 	}
+	if installs && len(result.Definitions) > 0 {
+		if err := o.announce(); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := o.checkCluster(c); err != nil {
 		return nil, err
 	}

@@ -213,6 +213,8 @@ func TestRefusedObjects(t *testing.T) {
 		return nil, errors.New("no room for it")
 	}
 	w.mustFail(w.request(plain, nil), helm.Refused, "no room for it")
+	w.audience.changing = func(context.Context) error { return errors.New("not now") }
+	w.mustFail(w.request(charts.Pack("definitions"), nil), helm.Refused, "not now")
 	w.mustHave()
 	for _, request := range w.Requests.Take() {
 		if !strings.HasPrefix(request, "GET") {

@@ -175,12 +175,20 @@ func (w *world) mustHave(want ...string) {
 
 // audience is an observer that keeps what it hears, and replaces objects if it is told to.
 type audience struct {
-	replace func(context.Context, []helm.Object) ([]helm.Object, error)
+	changing func(context.Context) error
+	replace  func(context.Context, []helm.Object) ([]helm.Object, error)
 
 	mu       sync.Mutex
 	objects  []helm.Object
 	progress []string
 	log      []string
+}
+
+func (a *audience) Changing(ctx context.Context) error {
+	if a.changing != nil {
+		return a.changing(ctx)
+	}
+	return nil
 }
 
 func (a *audience) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {

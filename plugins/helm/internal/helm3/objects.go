@@ -84,7 +84,17 @@ func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	return writeManifest(replaced)
 }
 
-// show calls the observer.
+// announce tells the observer that the first change is next.
+func (o *operation) announce() error {
+	err := errSealed
+	o.listener.call(func(observer helm.Observer) { err = observer.Changing(o.ctx) })
+	if err != nil {
+		return failure(helm.Refused, "%v", err)
+	}
+	return nil
+}
+
+// show calls the observer with the objects.
 func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err error) {
 	o.learn(objects)
 	if err := o.checkNames(objects); err != nil {

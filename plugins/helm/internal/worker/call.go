@@ -65,6 +65,8 @@ func (c *call) follow(ctx context.Context) (*done, error) {
 			return nil, errTooSlow
 		case err != nil:
 			return nil, err
+		case r.Changing:
+			c.send(order{Answer: &answer{Refused: c.observer.Changing(ctx) != nil}}) // the observer keeps the error
 		case r.Rendered != nil:
 			c.rendered()
 			c.send(order{Answer: c.answer(ctx, r.Rendered.Objects)})

@@ -103,11 +103,22 @@ func (w *worker) listen(from io.Reader, stop func()) {
 }
 
 // errRefused is for Helm. The parent knows why.
-var errRefused = errors.New("the deployer has refused the objects of the chart")
+var errRefused = errors.New("the deployer has refused the change")
+
+// Changing implements helm.Observer.
+func (w *worker) Changing(ctx context.Context) error {
+	_, err := w.ask(ctx, report{Changing: true})
+	return err
+}
 
 // Rendered implements helm.Observer.
 func (w *worker) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
-	w.send(report{Rendered: &rendered{Objects: objects}})
+	return w.ask(ctx, report{Rendered: &rendered{Objects: objects}})
+}
+
+// ask waits for the parent's answer, which has the objects that are to be created.
+func (w *worker) ask(ctx context.Context, question report) ([]helm.Object, error) {
+	w.send(question)
 	select {
 	case o := <-w.orders:
 		if o.Answer.Refused {

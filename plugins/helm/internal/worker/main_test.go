@@ -149,12 +149,19 @@ func action(a helm.Action) func(*helm.Request) { return func(req *helm.Request) 
 
 // observer writes down what it hears.
 type observer struct {
+	// changing is what Changing returns.
+	changing error
 	rendered func(ctx context.Context, objects []helm.Object) ([]helm.Object, error)
 	// heard gets each step of progress, if there is a place.
 	heard chan string
 
 	mu   sync.Mutex
 	said []string
+}
+
+func (o *observer) Changing(context.Context) error {
+	o.note("changing")
+	return o.changing
 }
 
 func (o *observer) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {

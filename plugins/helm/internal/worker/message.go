@@ -9,19 +9,21 @@ import (
 // order is what a parent sends: one of these.
 type order struct {
 	Request *helm.Request
-	// Answer is that to report.Rendered.
+	// Answer is that to report.Changing or report.Rendered.
 	Answer *answer
 }
 
-// answer says which objects are to be created, or that the deployer refuses them.
+// answer says which objects are to be created, or that the deployer wants no change.
 type answer struct {
+	// Objects are for report.Rendered.
 	Objects []helm.Object
 	Refused bool
 }
 
 // report is what a worker sends: one of these, or nothing when it has started.
 type report struct {
-	// Rendered asks for an answer.
+	// Changing and Rendered ask for an answer.
+	Changing bool
 	Rendered *rendered
 	Progress *progress
 	Log      string

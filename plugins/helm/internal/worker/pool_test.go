@@ -36,7 +36,7 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff(want, result); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	said := []string{"Load: loads <the chart>", "log: a line of Helm's", "rendered 3", "Create: creates the objects"}
+	said := []string{"Load: loads <the chart>", "log: a line of Helm's", "changing", "rendered 3", "Create: creates the objects"}
 	if diff := cmp.Diff(said, o.all()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -56,9 +56,13 @@ func TestObserverReplacesObjects(t *testing.T) {
 
 func TestObserverRefuses(t *testing.T) {
 	t.Parallel()
-	o := &observer{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return nil, errors.New("no") }}
-	_, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
-	wantError(t, err, helm.Refused)
+	for _, o := range []*observer{
+		{changing: errors.New("no")},
+		{rendered: func(context.Context, []helm.Object) ([]helm.Object, error) { return nil, errors.New("no") }},
+	} {
+		_, err := newPool(t, Options{}).Run(t.Context(), request("installs"), o)
+		wantError(t, err, helm.Refused)
+	}
 }
 
 func TestRequestArrives(t *testing.T) {
@@ -205,7 +209,7 @@ func TestRequestsOfAWorker(t *testing.T) {
 	requests := map[int]int{}
 	for range maxRequests {
 		o := &observer{}
-		if _, err := p.Run(t.Context(), request("installs"), o); err != nil || len(o.all()) != 4 {
+		if _, err := p.Run(t.Context(), request("installs"), o); err != nil || len(o.all()) != 5 {
 			t.Fatalf("found %q (%v)", o.all(), err)
 		}
 		result, err := p.Run(t.Context(), request("pid"), &observer{})

@@ -36,7 +36,11 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 	"installs": func(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
 		o.Progress("Load", "loads <the chart>")
 		o.Log("a line of Helm's")
-		found, err := o.Rendered(ctx, objects(3, "<&>"))
+		err := o.Changing(ctx)
+		var found []helm.Object
+		if err == nil {
+			found, err = o.Rendered(ctx, objects(3, "<&>"))
+		}
 		if errors.Is(err, errRefused) {
 			return nil, &helm.Error{Kind: helm.Refused, Message: "the objects were refused"}
 		}

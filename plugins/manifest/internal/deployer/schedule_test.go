@@ -88,7 +88,8 @@ func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	got := newWorld(t).Plugin.Info().Capabilities
 	want := sdktest.Capabilities{
-		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, Hooks: []hook.Type{hook.ShouldReconcile},
+		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, LatePickUp: true,
+		Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -46,7 +46,7 @@ func newWorldBy(t *testing.T, by func(http.RoundTripper) http.RoundTripper) *wor
 			d := deployer.New("pergola-manifest/test", target.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
 				return w.Requests.Wrap(by(next))
 			}))
-			return sdktest.New(w.TB, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type))
+			return sdktest.New(w.TB, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type), sdk.LatePickUp())
 		},
 	})}
 }
