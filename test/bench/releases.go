@@ -26,6 +26,10 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 	if err := f.waitReady(ctx); err != nil {
 		return err
 	}
+	mark, err := f.auditMark()
+	if err != nil {
+		return err
+	}
 	items, err := f.createItems(ctx, b.releases, helmv1alpha1.Type, func(name string) fields {
 		return fields{
 			"apiVersion": helmv1alpha1.GroupVersion.String(), "kind": "ProviderConfiguration", "name": name,
@@ -34,6 +38,9 @@ func (b *bench) measureReleases(ctx context.Context) (err error) {
 		}
 	})
 	if err != nil {
+		return err
+	}
+	if err := f.waitQuiet(ctx, mark); err != nil { // it looks at the items, which have no job yet
 		return err
 	}
 	for _, step := range []string{"installed", "unchanged", "unchanged"} {
