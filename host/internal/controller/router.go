@@ -219,13 +219,23 @@ func (r *router) attach(ctx context.Context, reader client.Reader, name string, 
 	return r.refill(ctx, reader, name)
 }
 
-// refill puts all its items into a queue.
+// refill puts its items into a queue, without those that are known to be idle until they change.
 func (r *router) refill(ctx context.Context, reader client.Reader, name string) error {
 	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
-		if queue, ok := r.queueFor(meta); ok && queue == name {
+		if queue, ok := r.queueFor(meta); ok && queue == name && !r.isIdle(meta) {
 			r.route(meta, priorityInitial)
 		}
 	})
+}
+
+// isIdle reports whether there is nothing to do for an item before it changes, or other hooks are to be asked.
+func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
+	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
+	if !current || !known.hooks.again.IsZero() {
+		return false
+	}
+	itemType, _ := r.typeOf(meta)
+	return known.isIdle(hookSet{plugins: r.plugins.Hooking(itemType)}.asking(), r.now())
 }
 
 // existing calls a function with each item of the cache.

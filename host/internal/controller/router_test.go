@@ -188,3 +188,20 @@ func TestAttachReplays(t *testing.T) {
 	r.OnAdd(typedItem("e", "one"), false)
 	expect(t, "those that come later", r.one, "e")
 }
+
+func TestAttachLeavesIdleItems(t *testing.T) {
+	r := newRouted(t, false)
+	remember := func(name, version string, hooks hookMemory) *metav1.PartialObjectMetadata {
+		item := typedItem(name, "one")
+		r.memory.idleAt(client.ObjectKeyFromObject(item), item.UID, version, hooks)
+		return item
+	}
+	items := lister{
+		remember("idle", "5", hookMemory{}), remember("changed", "4", hookMemory{}), typedItem("unknown", "one"),
+		remember("scheduled", "5", hookMemory{again: noon.Add(time.Hour)}), remember("others-asked", "5", hookMemory{asked: "x"}),
+	}
+	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "those for which there may be something to do", r.one, "changed", "unknown", "scheduled", "others-asked")
+}
