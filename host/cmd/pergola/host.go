@@ -115,6 +115,7 @@ type host struct {
 	level    slog.Level
 
 	manager     manager.Manager
+	items       *controller.Source
 	plugins     *plugin.Set
 	deployItems *controller.Controller
 	listener    *listener
@@ -131,7 +132,7 @@ type host struct {
 // setUp makes everything that the host consists of, and starts nothing.
 func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) error {
 	var err error
-	if h.manager, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration, h.log); err != nil {
+	if h.manager, h.items, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration, h.log); err != nil {
 		return err
 	}
 	selectors, errs := contract.CompileSelectors(h.settings.TargetSelectors, nil)
@@ -179,6 +180,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		Selectors:            selectors,
 		Standalone:           h.flags.standalone,
 		TargetServiceAccount: h.settings.TargetServiceAccount,
+		Source:               h.items,
 		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
 		Served:               h.served,
 		Observed:             telemetry.NewStream(clock.RealClock{}, h.tracer, h.jobMetrics, h.lastJobs),
@@ -188,7 +190,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		options.PluginWorkers[name] = p.Workers
 	}
 	if h.jobs != nil {
-		options.Surveyed = h.jobs
+		options.Listed = h.jobs
 	}
 	return options
 }
@@ -401,12 +403,18 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 }
 
 // newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and
-// secrets nothing but metadata. When it stops, calls under way may take the time of drain. How it and its controllers
-// start and stop is logged at level debug.
-func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (manager.Manager, error) {
+// secrets nothing but metadata, and the source that it gets its DeployItems from. When it stops, calls under way may
+// take the time of drain. How it and its controllers start and stop is logged at level debug.
+func newManager(
+	cluster *rest.Config, drain time.Duration, log *slog.Logger,
+) (manager.Manager, *controller.Source, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register API types: %w", err)
+		return nil, nil, fmt.Errorf("register API types: %w", err)
+	}
+	items, err := controller.NewSource(cluster, scheme)
+	if err != nil {
+		return nil, nil, err
 	}
 	mgr, err := manager.New(cluster, manager.Options{
 		Scheme:                  scheme,
@@ -415,9 +423,7 @@ func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (ma
 		GracefulShutdownTimeout: &drain,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				controller.NewMetadata(): {Transform: controller.Slim},
-			},
+			NewInformer:      items.NewInformer,
 		},
 		Client: client.Options{
 			// The types are those of the definitions: to look for unknown fields costs the API server a second decoding.
@@ -425,8 +431,11 @@ func newManager(cluster *rest.Config, drain time.Duration, log *slog.Logger) (ma
 			Cache:           &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}, &corev1.Secret{}}},
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	if err == nil { // an informer would wait for the definitions
+		_, err = mgr.GetRESTMapper().RESTMapping(v1alpha1.DeployItemGVK.GroupKind(), v1alpha1.DeployItemGVK.Version)
 	}
-	return mgr, nil
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return mgr, items, nil
 }

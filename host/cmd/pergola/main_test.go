@@ -223,7 +223,7 @@ func TestConclude(t *testing.T) {
 func TestManagerIsQuiet(t *testing.T) {
 	plane, _ := controlPlane.ForTest(t)
 	var out bytes.Buffer
-	mgr, err := newManager(plane.Config, time.Second, slog.New(slog.NewTextHandler(&out, nil)))
+	mgr, _, err := newManager(plane.Config, time.Second, slog.New(slog.NewTextHandler(&out, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

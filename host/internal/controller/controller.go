@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -36,9 +35,6 @@ import (
 
 // pickUpWorkers is how many items of one plugin can be reconciled at once while all its slots are taken.
 const pickUpWorkers = 4
-
-// classifyWorkers is how many items of unknown type are read at once.
-const classifyWorkers = 4
 
 // Options of a Controller.
 type Options struct {
@@ -78,8 +74,10 @@ type Options struct {
 	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
 	// to start. It must not block. Nil for nobody.
 	Served func(types []v1alpha1.DeployItemType)
-	// Surveyed gets the items that exist at the start; nil for nobody.
-	Surveyed SurveyListener
+	// Source is where the manager's cache gets its deploy items from. Required.
+	Source *Source
+	// Listed gets the items that exist at the start; nil for nobody.
+	Listed Listener
 	// Observed gets the events of jobs; nil for nobody.
 	Observed *telemetry.Stream
 	// Log is required.
@@ -111,7 +109,7 @@ var (
 	_ manager.LeaderElectionRunnable = (*Controller)(nil)
 )
 
-// New returns a Controller, which is to be added to its manager.
+// New returns a Controller, which is to be added to its manager before that starts.
 func New(mgr manager.Manager, options Options) *Controller {
 	return newController(mgr, pluginSet{options.Plugins}, options)
 }
@@ -135,6 +133,7 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
 	})
+	options.Source.seen = c.seen
 	return c
 }
 
@@ -209,7 +208,6 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.watchLocks(ctx); err != nil {
 		return err
 	}
-	// The metadata is listed while the survey lists the items.
 	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
@@ -217,20 +215,13 @@ func (c *Controller) Start(ctx context.Context) error {
 	if _, err := informer.AddEventHandler(c.router); err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
-	s := &survey{
-		live: c.manager.GetAPIReader(), router: c.router, listener: c.options.Surveyed,
-		standalone: c.options.Standalone, clock: c.clock, log: c.options.Log,
-	}
-	if err := s.run(ctx); err != nil || ctx.Err() != nil {
-		return err
-	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil // the host stops
 	}
-	if err := c.addClassifier(); err != nil {
-		return err
+	if c.options.Listed != nil {
+		c.options.Listed.AllListed()
 	}
-	debug.FreeOSMemory() // the lists have taken several times what is kept of them
+	debug.FreeOSMemory() // the list has taken several times what is kept of it
 	c.ready.Store(true)
 	return c.servePlugins(ctx)
 }
@@ -327,26 +318,6 @@ func (c *Controller) addPlugin(p deployer) error {
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(ctx context.Context, q queue) error {
 		return c.router.attach(ctx, c.manager.GetCache(), name, q)
-	})
-}
-
-// addClassifier adds the queue of the items whose metadata does not say their type. Each is read once.
-func (c *Controller) addClassifier() error {
-	read := func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		item := &v1alpha1.DeployItem{}
-		err := c.manager.GetAPIReader().Get(ctx, req.NamespacedName, item)
-		switch {
-		case apierrors.IsNotFound(err):
-			c.router.forgetType(req.NamespacedName)
-		case err != nil:
-			return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
-		default:
-			c.router.classify(item)
-		}
-		return reconcile.Result{}, nil
-	}
-	return c.add("classifier", classifyWorkers, reconcile.Func(read), func(ctx context.Context, q queue) error {
-		return c.router.attach(ctx, c.manager.GetCache(), untyped, q)
 	})
 }
 

@@ -36,9 +36,14 @@ func (a *api) startController(plugins *fakePlugins, set ...func(*Options)) *Cont
 	for _, s := range set {
 		s(&options)
 	}
+	source, err := NewSource(a.config, a.admin.Scheme())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	options.Source = source
 	var c *Controller
 	testenv.StartManager(a.t, a.config, manager.Options{
-		Cache:  cache.Options{ByObject: map[client.Object]cache.ByObject{NewMetadata(): {Transform: Slim}}},
+		Cache:  cache.Options{NewInformer: source.NewInformer},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&v1alpha1.DeployItem{}}}},
 	}, func(m manager.Manager) error {
 		c = newController(m, plugins, options)

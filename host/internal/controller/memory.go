@@ -23,9 +23,11 @@ type memory struct {
 type entry struct {
 	uid     types.UID
 	version string // the newest resourceVersion whose content this replica knows; empty if the item has to be read
-	// item is the content of an item whose job is running or has just ended; nil for an idle item, whose content nobody
-	// needs. It belongs to the worker that reconciles the item.
+	// item is the content of an item whose job is running or has just ended, or that has arrived; nil for an idle item,
+	// whose content nobody needs. It belongs to the worker that reconciles the item.
 	item *v1alpha1.DeployItem
+	// arrived: the item is as it came by a list or watch, for the next reconcile.
+	arrived bool
 	// plugin is the plugin of a job that is running or has met an error.
 	plugin string
 
@@ -73,6 +75,19 @@ func (m *memory) recall(key types.NamespacedName, uid types.UID, version string)
 	return *e, !contract.Newer(version, e.version)
 }
 
+// take is recall for whoever looks at the item next: what has arrived is handed over.
+func (m *memory) take(key types.NamespacedName, uid types.UID, version string) (known entry, current bool) {
+	known, current = m.recall(key, uid, version)
+	if known.arrived {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if e, ok := m.entries[key]; ok && e.item == known.item {
+			e.version, e.item, e.arrived = "", nil, false
+		}
+	}
+	return known, current
+}
+
 // idle remembers that there is nothing to do for an item.
 func (m *memory) idle(e entry) {
 	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
@@ -84,6 +99,30 @@ func (m *memory) idleAt(key types.NamespacedName, uid types.UID, version string,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
+}
+
+// foundIdle remembers that there is nothing to do for an item as it was listed, unless something is remembered of it.
+func (m *memory) foundIdle(item *v1alpha1.DeployItem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.entries[keyOf(item)]; !ok {
+		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
+	}
+}
+
+// arrived remembers an item as it came, so that it need not be read, unless more is known of it.
+func (m *memory) arrived(item *v1alpha1.DeployItem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, ok := m.entries[keyOf(item)]
+	switch {
+	case !ok || before.uid != item.UID:
+		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion, item: item, arrived: true}
+	case (before.item == nil || before.arrived) && contract.Newer(item.ResourceVersion, before.version):
+		now := *before
+		now.version, now.item, now.arrived = item.ResourceVersion, item, true
+		m.entries[keyOf(item)] = &now
+	}
 }
 
 // finished remembers an item whose job has just ended, and for which ShouldReconcile hooks are to run.
@@ -113,7 +152,7 @@ func (m *memory) lockState(key types.NamespacedName) (uid types.UID, note string
 		return "", "", false
 	case e.item == nil && e.version != "":
 		return e.uid, idleNote(e.version, e.hooks), false
-	case e.item == nil, e.version == "" && contract.Finished(e.item): // it has to be read
+	case e.item == nil, e.arrived, e.version == "" && contract.Finished(e.item): // it has to be read
 		return e.uid, "", false
 	default:
 		return e.uid, "", contract.Finished(e.item) || contract.PickedUp(e.item) && !contract.IsQueued(e.item)

@@ -237,17 +237,13 @@ func (r *queuedPeer) work() (worked bool) {
 // hearItem lets the replica hear of the item as it is.
 func (r *queuedPeer) hearItem() {
 	r.b.t.Helper()
-	meta := NewMetadata()
-	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), meta); err != nil {
+	item := &v1alpha1.DeployItem{}
+	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), item); err != nil {
 		r.b.t.Fatal(err)
 	}
-	slim, err := Slim(meta)
-	if err != nil {
-		r.b.t.Fatal(err)
-	}
-	before := r.seen
-	meta, _ = slim.(*metav1.PartialObjectMetadata)
+	before, meta := r.seen, slim(item)
 	r.seen = meta
+	r.memory.arrived(item)
 	switch {
 	case before == nil:
 		r.router.OnAdd(meta, true)

@@ -86,15 +86,20 @@ func (r *reconciler) reconcile(
 	}
 
 	// 4. The item is read in full, unless it is known, and contract.Decide decides what to do with it.
-	readNow := known.item == nil
-	if readNow {
-		if known, err = r.read(ctx, req); err != nil {
-			return r.conclude(ctx, req, nil, err)
-		}
-		if known.item == nil {
-			return reconcile.Result{}, nil
-		}
+	isNew := known.item == nil || known.arrived
+	switch {
+	case known.item == nil:
+		known, err = r.read(ctx, req)
+	case known.arrived:
+		err = r.verifyHeld(ctx, known.item)
 	}
+	if err != nil {
+		return r.conclude(ctx, req, nil, err)
+	}
+	if known.item == nil {
+		return reconcile.Result{}, nil
+	}
+	known.arrived = false
 	decision := decide(known.item, r.options.Standalone, r.clock.Now())
 	if r.clock.Now().Before(known.hooks.paused) && !endsWithoutDeployer(decision) {
 		return r.until(r.orDeadline(known.item, known.hooks.paused)), nil
@@ -112,7 +117,7 @@ func (r *reconciler) reconcile(
 	}
 
 	// 6. An operation that a user requests by annotation is accepted.
-	if readNow {
+	if isNew {
 		r.reportUnknownOperation(known.item)
 	}
 	if decision, err = r.accept(ctx, known.item, decision); err != nil {
@@ -148,8 +153,8 @@ func (r *reconciler) metadata(
 		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
 		return nil, hookSet{}, client.IgnoreNotFound(err)
 	}
-	itemType, typed := r.router.typeOf(meta)
-	if !typed || !r.serves(itemType) {
+	itemType := r.router.typeOf(meta)
+	if !r.serves(itemType) {
 		r.forget(req.NamespacedName, false)
 		return nil, hookSet{}, nil
 	}
@@ -166,12 +171,12 @@ func (r *reconciler) metadata(
 func (r *reconciler) recall(
 	meta *metav1.PartialObjectMetadata, hooks hookSet, slotReserved bool,
 ) (known entry, wait reconcile.Result, skip bool) {
-	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
+	known, current := r.memory.take(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
 	if wait, idle := r.idle(meta, known, hooks); current && idle {
 		return known, wait, true
 	}
 	if !current {
-		known.item = nil
+		known.item, known.arrived = nil, false
 	}
 	wait, skip = r.leaveForNow(meta, known, slotReserved, hooks)
 	return known, wait, skip
@@ -188,9 +193,8 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 		}
 		return entry{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	if !r.serves(item.Spec.Type) { // its metadata is wrong
+	if !r.serves(item.Spec.Type) { // it was created anew, and there is an event
 		r.forget(req.NamespacedName, false)
-		r.router.classify(item)
 		return entry{}, nil
 	}
 	if err := r.verifyHeld(ctx, item); err != nil {
@@ -339,8 +343,8 @@ func (r *reconciler) serves(itemType v1alpha1.DeployItemType) bool {
 	return p != nil && p.Name() == r.name
 }
 
-// verifyHeld checks that a lock which is held here was not taken over before the item was read: the new holder may have
-// written what was read. The error is lock.ErrHeld, or errOutdated if the lock was lost.
+// verifyHeld checks that a lock which is held here was not taken over before the item was read or arrived: the new
+// holder may have written what was read. The error is lock.ErrHeld, or errOutdated if the lock was lost.
 func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) error {
 	key := r.lockKey(item)
 	if !r.locks.Holds(key) {

@@ -41,7 +41,7 @@ type router struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	queues map[string]queue // by name of the plugin, and untyped
+	queues map[string]queue // by name of the plugin
 	// types are those of the items whose metadata does not say it, or says another one.
 	types map[types.NamespacedName]itemType
 	// unserved are the types that no plugin serves and that were logged, at most maxUnserved.
@@ -113,15 +113,9 @@ func (r *router) slotsReserved(plugin string, keys []types.NamespacedName) {
 	}
 }
 
-// untyped is the name of the queue of items whose type is unknown; see Controller.addClassifier.
-const untyped = ""
-
 // queueFor returns the name of an item's queue: that of its plugin. There is none if no plugin serves its type.
 func (r *router) queueFor(meta *metav1.PartialObjectMetadata) (name string, ok bool) {
-	itemType, typed := r.typeOf(meta)
-	if !typed {
-		return untyped, true
-	}
+	itemType := r.typeOf(meta)
 	if p := r.plugins.For(itemType); p != nil {
 		return p.Name(), true
 	}
@@ -135,11 +129,8 @@ func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
 	if !ok {
 		return
 	}
-	key, after := client.ObjectKeyFromObject(meta), time.Duration(0)
-	if name != untyped {
-		after = r.delayFor(lock.Key{Plugin: name, Item: key, UID: meta.UID})
-	}
-	r.enqueue(name, key, priority, after)
+	key := client.ObjectKeyFromObject(meta)
+	r.enqueue(name, key, priority, r.delayFor(lock.Key{Plugin: name, Item: key, UID: meta.UID}))
 }
 
 // maxUnserved bounds the types that are logged: users can invent any.
@@ -166,9 +157,7 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 func (r *router) countUnserved(ctx context.Context, reader client.Reader) (int, error) {
 	items := map[v1alpha1.DeployItemType]int{}
 	err := existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
-		if itemType, known := r.typeOf(meta); known {
-			items[itemType]++
-		}
+		items[r.typeOf(meta)]++
 	})
 	unserved := 0
 	for itemType, n := range items {
@@ -180,15 +169,28 @@ func (r *router) countUnserved(ctx context.Context, reader client.Reader) (int, 
 	return unserved, err
 }
 
-// typeOf is the type of an item, if it is known without reading the item.
-func (r *router) typeOf(meta *metav1.PartialObjectMetadata) (v1alpha1.DeployItemType, bool) {
+// typeOf is the type of an item.
+func (r *router) typeOf(meta *metav1.PartialObjectMetadata) v1alpha1.DeployItemType {
 	r.mu.Lock()
 	known, ok := r.types[client.ObjectKeyFromObject(meta)]
 	r.mu.Unlock()
 	if ok && known.uid == meta.UID {
-		return known.name, true
+		return known.name
 	}
-	return contract.TypeOf(meta)
+	said, _ := contract.TypeOf(meta)
+	return said
+}
+
+// see notes the type of an item if its metadata does not say it, or says another one.
+func (r *router) see(item *v1alpha1.DeployItem) {
+	said, _ := contract.TypeOf(item)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if said == item.Spec.Type {
+		delete(r.types, keyOf(item))
+		return
+	}
+	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 }
 
 func (r *router) forgetType(key types.NamespacedName) {
@@ -211,7 +213,7 @@ func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, 
 	}
 }
 
-// attach registers the queue of a plugin, or of the items of unknown type, and fills it with the items that exist.
+// attach registers the queue of a plugin, and fills it with the items that exist.
 func (r *router) attach(ctx context.Context, reader client.Reader, name string, q queue) error {
 	r.mu.Lock()
 	r.queues[name] = q
@@ -234,8 +236,7 @@ func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
 	if !current || !known.hooks.again.IsZero() {
 		return false
 	}
-	itemType, _ := r.typeOf(meta)
-	return known.isIdle(hookSet{plugins: r.plugins.Hooking(itemType)}.asking(), r.now())
+	return known.isIdle(hookSet{plugins: r.plugins.Hooking(r.typeOf(meta))}.asking(), r.now())
 }
 
 // existing calls a function with each item of the cache.
@@ -251,18 +252,6 @@ func existing(
 		each(&list.Items[i])
 	}
 	return nil
-}
-
-// classify remembers the type of an item whose metadata does not say it, and puts the item into its queue.
-func (r *router) classify(item *v1alpha1.DeployItem) {
-	r.setType(item)
-	r.route(metadataOf(item), priorityChange)
-}
-
-func (r *router) setType(item *v1alpha1.DeployItem) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 }
 
 // wakeWhere has the jobs reconciled that which selects.

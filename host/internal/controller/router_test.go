@@ -47,7 +47,7 @@ func typedItem(name string, itemType v1alpha1.DeployItemType) *metav1.PartialObj
 // routed is a router of two plugins for the types one and two.
 type routed struct {
 	*router
-	one, two, untyped priorityqueue.PriorityQueue[reconcile.Request]
+	one, two priorityqueue.PriorityQueue[reconcile.Request]
 }
 
 func newRouted(t *testing.T, attach bool) *routed {
@@ -58,10 +58,10 @@ func newRouted(t *testing.T, attach bool) *routed {
 		return q
 	}
 	plugins := &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: "one"}, {name: "two", itemType: "two"}}}
-	r := &routed{one: newQueue("one"), two: newQueue("two"), untyped: newQueue("untyped")}
+	r := &routed{one: newQueue("one"), two: newQueue("two")}
 	r.router = newRouter(plugins, lock.Off{}, newMemory(), func() time.Time { return noon }, slog.New(slog.DiscardHandler))
 	if attach {
-		r.queues["one"], r.queues["two"], r.queues[untyped] = r.one, r.two, r.untyped
+		r.queues["one"], r.queues["two"] = r.one, r.two
 	}
 	return r
 }
@@ -97,26 +97,28 @@ func TestRouteByType(t *testing.T) {
 	r := newRouted(t, true)
 	r.OnAdd(typedItem("a", "one"), false)
 	r.OnAdd(typedItem("b", "two"), false)
-	r.OnAdd(typedItem("c", ""), false)
 	r.OnAdd(typedItem("d", "nobody's"), false)
 	expect(t, "the items of type one", r.one, "a")
 	expect(t, "the items of type two", r.two, "b")
-	expect(t, "the items that say nothing about their type", r.untyped, "c")
 
 	item := itemAt("uid of c", "5")
 	item.Name, item.Spec.Type = "c", "two"
-	r.classify(item)
-	expect(t, "an item that was read", r.two, "c")
-	r.OnUpdate(typedItem("c", ""), typedItem("c", ""))
-	expect(t, "an item that was read before", r.two, "c")
-	r.OnUpdate(typedItem("c", "one"), typedItem("c", "one"))
-	expect(t, "what was read counts more than what the metadata says", r.two, "c")
+	r.see(item)
+	r.OnAdd(typedItem("c", ""), false)
+	expect(t, "an item whose metadata does not say it", r.two, "c")
+	r.OnUpdate(typedItem("c", ""), typedItem("c", "one"))
+	expect(t, "what was seen counts more than what the metadata says", r.two, "c")
 
-	recreated := typedItem("c", "")
+	item = itemAt("another", "6")
+	item.Name, item.Spec.Type, item.Annotations = "c", "one", typedItem("c", "one").Annotations
+	r.see(item)
+	recreated := typedItem("c", "one")
 	recreated.UID = "another"
 	r.OnUpdate(typedItem("c", ""), recreated)
-	expect(t, "a new item of the same name", r.untyped, "c")
-	expect(t, "a new item of the same name", r.two)
+	expect(t, "a new item of the same name", r.one, "c")
+	if expect(t, "a new item of the same name", r.two); len(r.types) != 0 {
+		t.Errorf("remembered: %v", r.types)
+	}
 }
 
 // TestUnservedTypes are logged once each, and their items counted, when it is known that nobody serves them.
@@ -124,7 +126,7 @@ func TestUnservedTypes(t *testing.T) {
 	r := newRouted(t, true)
 	var logged bytes.Buffer
 	r.log = slog.New(slog.NewTextHandler(&logged, nil))
-	items := lister{typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's"), typedItem("d", "")}
+	items := lister{typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's")}
 	for _, started := range []bool{false, true} {
 		r.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.started = started })
 		for _, item := range items {
@@ -145,9 +147,8 @@ func TestRouteForgets(t *testing.T) {
 	r := newRouted(t, true)
 	item := itemAt("uid of c", "5")
 	item.Name, item.Spec.Type = "c", "two"
-	r.classify(item)
+	r.see(item)
 	r.memory.idle(entry{item: item})
-	expect(t, "classified", r.two, "c")
 
 	r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: typedItem("c", "two")})
 	if len(r.types) != 0 || len(r.memory.entries) != 0 {
@@ -176,15 +177,11 @@ func TestAttachReplays(t *testing.T) {
 	r := newRouted(t, false)
 	r.OnAdd(typedItem("a", "one"), false) // nobody listens yet
 	r.types[types.NamespacedName{Namespace: "ns", Name: "b"}] = itemType{uid: "uid of b", name: "one"}
-	items := lister{typedItem("a", "one"), typedItem("b", ""), typedItem("c", ""), typedItem("d", "two")}
+	items := lister{typedItem("a", "one"), typedItem("b", ""), typedItem("d", "two")}
 	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.attach(t.Context(), items, untyped, r.untyped); err != nil {
-		t.Fatal(err)
-	}
 	expect(t, "the items that were there before the queue", r.one, "a", "b")
-	expect(t, "those that must be read first", r.untyped, "c")
 	r.OnAdd(typedItem("e", "one"), false)
 	expect(t, "those that come later", r.one, "e")
 }

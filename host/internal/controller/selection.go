@@ -89,35 +89,23 @@ func NewMetadata() *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// metadataOf is the metadata of an item that was read in full.
-func metadataOf(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
-	meta := NewMetadata()
-	meta.ObjectMeta = item.ObjectMeta
-	return meta
-}
-
 // kept are the annotations of deploy items that the host reads in the cache.
 var kept = []string{
 	v1alpha1.DeployerTypeAnnotation, v1alpha1.DeployerTargetNameAnnotation, v1alpha1.OperationAnnotation,
 }
 
-// Slim is the transformation for the cache of DeployItem metadata. It leaves what the host reads there, with one copy of
-// what many items share.
-func Slim(object any) (any, error) {
-	meta, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
-	}
+// slim is what a cache keeps of an item: what the host reads there, with one copy of what many items share.
+func slim(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
 	slim := NewMetadata()
-	slim.Name, slim.Namespace = meta.Name, shared(meta.Namespace)
-	slim.UID, slim.ResourceVersion, slim.Generation = meta.UID, meta.ResourceVersion, meta.Generation
-	slim.DeletionTimestamp = meta.DeletionTimestamp
+	slim.Name, slim.Namespace = item.Name, shared(item.Namespace)
+	slim.UID, slim.ResourceVersion, slim.Generation = item.UID, item.ResourceVersion, item.Generation
+	slim.DeletionTimestamp = item.DeletionTimestamp
 	for _, key := range kept {
-		if value, ok := meta.Annotations[key]; ok {
+		if value, ok := item.Annotations[key]; ok {
 			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, shared(value))
 		}
 	}
-	return slim, nil
+	return slim
 }
 
 func shared(text string) string { return unique.Make(text).Value() }

@@ -14,7 +14,7 @@
 // An item is read when it may need something. One that was seen to need nothing, or to say that no plugin serves its
 // type, is not read again until it has changed: what its content says is remembered by its resourceVersion, and is true
 // whoever is elected and whatever is served meanwhile. Somebody else lists all items once at the start (see
-// Setter.Surveyed), so that most of them are never read one by one. What changes until then is not kept waiting.
+// Setter.Listed), so that most of them are never read one by one. What changes until then is not kept waiting.
 //
 // # Timeouts
 //

@@ -113,10 +113,9 @@ func (b *bench) recreate() {
 	}
 }
 
-// TestStartWithASurvey: what was there at the start waits for the end of the survey, and what that has told needs no
-// read.
-func TestStartWithASurvey(t *testing.T) {
-	for name, complete := range map[string]bool{"complete": true, "failed": false} {
+// TestStart: what was there at the start waits until all is listed, and what was listed needs no read.
+func TestStart(t *testing.T) {
+	for name, listed := range map[string]bool{"listed": true, "not listed": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.reconcile()
@@ -132,23 +131,19 @@ func TestStartWithASurvey(t *testing.T) {
 			b.changes().Create(t.Context(), created, q)
 			b.signals().Generic(t.Context(), event.TypedGenericEvent[struct{}]{}, q)
 			if q.Len() != 0 {
-				t.Error("an item that was there has not waited for the survey")
+				t.Error("an item that was there has not waited")
 			}
-			if complete {
-				if err := b.Surveyed(t.Context(), b.read()); err != nil {
-					t.Fatal(err)
-				}
+			if listed {
+				b.Listed(b.read())
 			}
-			if err := b.SurveyEnded(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			b.AllListed()
 			b.ReplicasChanged() // one signal is enough
 			b.signals().Generic(t.Context(), <-b.wake, q)
 			if q.Len() != 1 {
-				t.Errorf("the survey has ended, but %d items are in the queue", q.Len())
+				t.Errorf("all is listed, but %d items are in the queue", q.Len())
 			}
 			reads := b.countReads()
-			if b.reconcile(); (*reads == 0) != complete {
+			if b.reconcile(); (*reads == 0) != listed {
 				t.Errorf("an item that needs nothing was read %d times", *reads)
 			}
 		})

@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // Setter sets jobs in place of a Landscaper, and ends those that no deployer ends. Somebody lists all items at the
-// start and calls Surveyed and SurveyEnded. What was there at the start waits for the end, so that only the items
+// start and calls Listed and AllListed. What was there at the start waits for the end, so that only the items
 // that need something are read one by one.
 type Setter struct {
 	live   client.Reader
@@ -65,7 +65,7 @@ type Setter struct {
 	recorder    events.EventRecorder
 	log         *slog.Logger
 	memory      *memory
-	// held: what was there at the start waits for the end of the survey.
+	// held: what was there at the start waits until all is listed.
 	held atomic.Bool
 	// wake takes one signal to reconcile all items.
 	wake chan event.TypedGenericEvent[struct{}]
@@ -115,18 +115,16 @@ func (s *Setter) Served(served []v1alpha1.DeployItemType) {
 // ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
 func (s *Setter) ReplicasChanged() { s.reconcileAll() }
 
-// Surveyed is told of an item that was listed in full at the start. The item is not kept. The error is always nil.
-func (s *Setter) Surveyed(_ context.Context, item *v1alpha1.DeployItem) error {
+// Listed is told of an item that was listed in full. The item is not kept.
+func (s *Setter) Listed(item *v1alpha1.DeployItem) {
 	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
-	return nil
 }
 
-// SurveyEnded has the items reconciled that were there at the start. Those that need nothing as they were listed are
-// not read; those that Surveyed has not told of are. The error is always nil.
-func (s *Setter) SurveyEnded(context.Context) error {
+// AllListed has the items reconciled that were there at the start. Those that need nothing as they were listed are not
+// read; those that Listed has not told of are.
+func (s *Setter) AllListed() {
 	s.held.Store(false)
 	s.reconcileAll()
-	return nil
 }
 
 func (s *Setter) reconcileAll() {
@@ -136,8 +134,7 @@ func (s *Setter) reconcileAll() {
 	}
 }
 
-// signals puts all items into the queue, behind those that have changed. What waits for the end of the survey still
-// does.
+// signals puts all items into the queue, behind those that have changed. What waits until all is listed still does.
 func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request] {
 	return handler.TypedFuncs[struct{}, reconcile.Request]{
 		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[struct{}], q queue) {
@@ -171,7 +168,7 @@ func addLast(q queue, request reconcile.Request) {
 func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
-			if !e.IsInInitialList || !s.held.Load() { // else the end of the survey finds it in the cache
+			if !e.IsInInitialList || !s.held.Load() { // else AllListed finds it in the cache
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			}
 		},
