@@ -3,16 +3,16 @@
 //
 // # Events
 //
-// There is one watch for all plugins, of metadata only: deploy items can be large, and most events concern idle ones.
-// The router puts each item into the queue of the plugin that serves it. Each plugin has its own queue and workers, so
-// that none waits for another.
+// There is one list and watch for all plugins; see Source. The cache keeps metadata only: deploy items can be large, and
+// most are idle. The router puts each item into the queue of the plugin that serves it. Each plugin has its own queue
+// and workers, so that none waits for another.
 //
 // # Memory
 //
 // A replica remembers what it has read and written: an idle item is not read again until it has changed, and one with a
-// running job is not read for each poll. When the host starts it lists all items once, page by page, so that idle ones
-// are not read one by one. Correctness does not depend on this: every write is conditional on the resourceVersion that
-// was decided on, and after a conflict the item is read and decided again.
+// running job is not read for each poll. What has arrived by the list or the watch is remembered until it is reconciled,
+// or, of an item that is idle when the host starts, only that it is. Correctness does not depend on this: every write is
+// conditional on the resourceVersion that was decided on, and after a conflict the item is read and decided again.
 //
 // # Slots
 //

@@ -73,7 +73,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *reconciler) reconcile(
 	ctx context.Context, req reconcile.Request, slotReserved bool,
 ) (reconcile.Result, error) {
-	// 2. The metadata says which type and Target the item has, and so whether this host may be responsible for it.
+	// 2. The metadata says which Target the item has, and so whether this host may be responsible for it.
 	meta, hooks, err := r.metadata(ctx, req)
 	if meta == nil || err != nil {
 		return reconcile.Result{}, err
@@ -85,21 +85,13 @@ func (r *reconciler) reconcile(
 		return wait, nil
 	}
 
-	// 4. The item is read in full, unless it is known, and contract.Decide decides what to do with it.
+	// 4. The item is read in full, unless it has arrived or is known, and contract.Decide decides what to do with it.
 	isNew := known.item == nil || known.arrived
-	switch {
-	case known.item == nil:
-		known, err = r.read(ctx, req)
-	case known.arrived:
-		err = r.verifyHeld(ctx, known.item)
-	}
-	if err != nil {
+	if known, err = r.inFull(ctx, req, known); err != nil {
 		return r.conclude(ctx, req, nil, err)
-	}
-	if known.item == nil {
+	} else if known.item == nil {
 		return reconcile.Result{}, nil
 	}
-	known.arrived = false
 	decision := decide(known.item, r.options.Standalone, r.clock.Now())
 	if r.clock.Now().Before(known.hooks.paused) && !endsWithoutDeployer(decision) {
 		return r.until(r.orDeadline(known.item, known.hooks.paused)), nil
@@ -180,6 +172,19 @@ func (r *reconciler) recall(
 	}
 	wait, skip = r.leaveForNow(meta, known, slotReserved, hooks)
 	return known, wait, skip
+}
+
+// inFull adds the content of an item that is not known. The entry has no item, and the error may be, as for read.
+func (r *reconciler) inFull(ctx context.Context, req reconcile.Request, known entry) (entry, error) {
+	switch {
+	case known.item == nil:
+		return r.read(ctx, req)
+	case known.arrived:
+		known.arrived = false
+		return known, r.verifyHeld(ctx, known.item)
+	default:
+		return known, nil
+	}
 }
 
 // read reads an item in full, and adds what is remembered of it. The entry has no item if that is gone or turns out to

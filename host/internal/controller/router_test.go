@@ -195,7 +195,8 @@ func TestAttachLeavesIdleItems(t *testing.T) {
 	}
 	items := lister{
 		remember("idle", "5", hookMemory{}), remember("changed", "4", hookMemory{}), typedItem("unknown", "one"),
-		remember("scheduled", "5", hookMemory{again: noon.Add(time.Hour)}), remember("others-asked", "5", hookMemory{asked: "x"}),
+		remember("scheduled", "5", hookMemory{again: noon.Add(time.Hour)}),
+		remember("others-asked", "5", hookMemory{asked: "x"}),
 	}
 	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
 		t.Fatal(err)

@@ -82,11 +82,11 @@ func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployI
 	return err == nil, client.IgnoreNotFound(err)
 }
 
+var typeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind}
+
 // NewMetadata returns an empty object for metadata-only access to DeployItems.
 func NewMetadata() *metav1.PartialObjectMetadata {
-	meta := &metav1.PartialObjectMetadata{}
-	meta.SetGroupVersionKind(v1alpha1.DeployItemGVK)
-	return meta
+	return &metav1.PartialObjectMetadata{TypeMeta: typeMeta}
 }
 
 // kept are the annotations of deploy items that the host reads in the cache.
