@@ -119,9 +119,9 @@ func (m *memory) arrived(item *v1alpha1.DeployItem) {
 	case !ok || before.uid != item.UID:
 		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion, item: item, arrived: true}
 	case (before.item == nil || before.arrived) && contract.Newer(item.ResourceVersion, before.version):
-		now := *before
-		now.version, now.item, now.arrived = item.ResourceVersion, item, true
-		m.entries[keyOf(item)] = &now
+		m.entries[keyOf(item)] = &entry{
+			uid: item.UID, version: item.ResourceVersion, item: item, arrived: true, hooks: before.hooks,
+		}
 	}
 }
 
@@ -283,6 +283,15 @@ func (m *memory) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.entries)
+}
+
+// forgetGone forgets an item that is gone, but not another one of its name.
+func (m *memory) forgetGone(key types.NamespacedName, uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[key]; ok && e.uid == uid {
+		delete(m.entries, key)
+	}
 }
 
 func (m *memory) forget(key types.NamespacedName) {

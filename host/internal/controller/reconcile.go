@@ -179,9 +179,11 @@ func (r *reconciler) inFull(ctx context.Context, req reconcile.Request, known en
 	switch {
 	case known.item == nil:
 		return r.read(ctx, req)
-	case known.arrived:
+	case known.arrived && r.serves(known.item.Spec.Type):
 		known.arrived = false
 		return known, r.verifyHeld(ctx, known.item)
+	case known.arrived: // its type has changed, and there is an event
+		return entry{}, nil
 	default:
 		return known, nil
 	}
@@ -206,7 +208,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 		return entry{}, err
 	}
 	known, _ := r.memory.recall(req.NamespacedName, item.UID, item.ResourceVersion)
-	known.item = item
+	known.item, known.arrived = item, false // another version may have arrived meanwhile
 	return known, nil
 }
 
@@ -307,6 +309,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		return reconcile.Result{}, err
 	case j.gone:
 		r.forget(req.NamespacedName, true)
+		r.memory.idleAt(req.NamespacedName, j.item.UID, j.item.ResourceVersion, hookMemory{}) // older events may come
 		return reconcile.Result{}, nil
 	case j.finished() && decide(j.item, r.options.Standalone, r.clock.Now()).Action == contract.Nothing:
 		return r.afterJob(j), nil

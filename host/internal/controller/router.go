@@ -81,6 +81,9 @@ func (r *router) OnUpdate(_, obj any) {
 	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		r.memory.changed(client.ObjectKeyFromObject(meta))
 		r.route(meta, priorityChange)
+		if said, _ := contract.TypeOf(meta); said == r.typeOf(meta) {
+			r.forgetType(meta)
+		}
 	}
 }
 
@@ -93,8 +96,8 @@ func (r *router) OnDelete(obj any) {
 	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		key := client.ObjectKeyFromObject(meta)
 		r.memory.changed(key)
-		r.memory.forget(key)
-		r.forgetType(key)
+		r.memory.forgetGone(key, meta.UID)
+		r.forgetType(meta)
 		r.route(meta, priorityPoll)
 	}
 }
@@ -181,22 +184,24 @@ func (r *router) typeOf(meta *metav1.PartialObjectMetadata) v1alpha1.DeployItemT
 	return said
 }
 
-// see notes the type of an item if its metadata does not say it, or says another one.
+// see notes the type of an item if its metadata does not say it, or says another one. What the metadata in the cache
+// says is not known before the event.
 func (r *router) see(item *v1alpha1.DeployItem) {
 	said, _ := contract.TypeOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if said == item.Spec.Type {
-		delete(r.types, keyOf(item))
-		return
+	if _, ok := r.types[keyOf(item)]; ok || said != item.Spec.Type {
+		r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 	}
-	r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
 }
 
-func (r *router) forgetType(key types.NamespacedName) {
+// forgetType forgets what was noted of an item, but not of another one of its name.
+func (r *router) forgetType(meta *metav1.PartialObjectMetadata) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.types, key)
+	if key := client.ObjectKeyFromObject(meta); r.types[key].uid == meta.UID {
+		delete(r.types, key)
+	}
 }
 
 // enqueue puts an item into the queue of a plugin after a time. If there is no queue yet, attach will fill it.

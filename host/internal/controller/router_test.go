@@ -119,6 +119,14 @@ func TestRouteByType(t *testing.T) {
 	if expect(t, "a new item of the same name", r.two); len(r.types) != 0 {
 		t.Errorf("remembered: %v", r.types)
 	}
+
+	item.UID, item.Annotations = "third", nil
+	r.see(item)
+	r.memory.arrived(item)
+	r.OnDelete(recreated)
+	if len(r.types) != 1 || len(r.memory.entries) != 1 {
+		t.Errorf("the deletion of an item has hit the next one of its name: %v, %v", r.types, r.memory.entries)
+	}
 }
 
 // TestUnservedTypes are logged once each, and their items counted, when it is known that nobody serves them.

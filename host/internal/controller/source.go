@@ -2,10 +2,12 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,8 +19,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// listPage is how many items a list holds at a time.
-const listPage = 500
+// pageSize is how many items a list holds at a time.
+const pageSize = 500
 
 // Source lists and watches deploy items in full for a cache that keeps their metadata. What is seen of an item on the
 // way need not be read: its type, whether it is idle, and the content of one that is not. The zero value is of no use.
@@ -69,25 +71,51 @@ func (s *Source) ListWithContext(ctx context.Context, _ metav1.ListOptions) (run
 	list := &metav1.List{}
 	var annotations map[string]string // items in a row have mostly the same ones, which are larger than all the rest
 	for {
-		page := &v1alpha1.DeployItemList{}
-		if err := s.client.List(ctx, page, client.Limit(listPage), client.Continue(list.Continue)); err != nil {
+		page, err := s.listPage(ctx, list.Continue)
+		if err != nil {
 			return nil, fmt.Errorf("list deploy items: %w", err)
 		}
 		for i := range page.Items {
-			item := page.Items[i].DeepCopy() // else one item that is kept keeps the page
-			meta := slim(item)
+			meta := &page.Items[i]
 			if maps.Equal(meta.Annotations, annotations) {
 				meta.Annotations = annotations
 			}
 			annotations = meta.Annotations
 			list.Items = append(list.Items, runtime.RawExtension{Object: meta})
-			s.seen(item, true)
 		}
 		list.ListMeta = page.ListMeta
 		if list.Continue == "" {
 			return list, nil
 		}
 	}
+}
+
+// listPage returns the metadata of a page of items. If one of them cannot be decoded, none is seen.
+func (s *Source) listPage(ctx context.Context, token string) (*metav1.PartialObjectMetadataList, error) {
+	page := &metav1.PartialObjectMetadataList{}
+	full := &v1alpha1.DeployItemList{}
+	err := s.client.List(ctx, full, client.Limit(pageSize), client.Continue(token))
+	var status apierrors.APIStatus
+	if err != nil && !errors.As(err, &status) {
+		page.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
+		if s.client.List(ctx, page, client.Limit(pageSize), client.Continue(token)) != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			page.Items[i] = *slim(&v1alpha1.DeployItem{ObjectMeta: page.Items[i].ObjectMeta})
+		}
+		return page, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	page.ListMeta, page.Items = full.ListMeta, make([]metav1.PartialObjectMetadata, 0, len(full.Items))
+	for i := range full.Items {
+		item := full.Items[i].DeepCopy() // else one item that is kept keeps the page
+		page.Items = append(page.Items, *slim(item))
+		s.seen(item, true)
+	}
+	return page, nil
 }
 
 // WatchWithContext watches the items.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -155,7 +156,7 @@ func TestNothingIsKeptOfOthers(t *testing.T) {
 // TestSourceListsPages: no list holds more than a page, and one that fails is an error of the informer, which tries
 // again.
 func TestSourceListsPages(t *testing.T) {
-	down := errors.New("down")
+	down := apierrors.NewServiceUnavailable("down")
 	for _, fails := range []int{0, 1, 2} {
 		a, seen := newFakeAPI(t), 0
 		namespace := a.newNamespace()
@@ -163,7 +164,7 @@ func TestSourceListsPages(t *testing.T) {
 			a.newItemAs(namespace, fmt.Sprint("item-", i), finished)
 		}
 		source := a.newSource(func(n int, asked client.ListOptions) error {
-			if asked.Limit != listPage || asked.Raw != nil || (asked.Continue == "") != (n == 1) {
+			if asked.Limit != pageSize || asked.Raw != nil || (asked.Continue == "") != (n == 1) {
 				t.Errorf("page %d: expected one of the newest items, but found %+v", n, asked)
 			}
 			if n == fails {
@@ -213,5 +214,52 @@ func TestSourceWatches(t *testing.T) {
 	}
 	if len(seen) == 0 || seen[0] != "item" {
 		t.Errorf("expected the item to be seen, but found %v", seen)
+	}
+}
+
+// TestOneItemThatCannotBeDecoded does not keep the others from being listed. They are read one by one.
+func TestOneItemThatCannotBeDecoded(t *testing.T) {
+	a := newFakeAPI(t)
+	a.newItemAs(a.newNamespace(), "item", newJob)
+	source := a.newSource(nil)
+	source.client = interceptor.NewClient(a.admin, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, full := list.(*v1alpha1.DeployItemList); full {
+				return errors.New("json: cannot unmarshal number into Go struct field")
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	source.seen = func(item *v1alpha1.DeployItem, _ bool) { t.Errorf("seen: %s", item.Name) }
+	list, err := source.List(metav1.ListOptions{})
+	if items, ok := list.(*metav1.List); err != nil || !ok || len(items.Items) != 1 {
+		t.Errorf("expected the item, but found %v, %v", list, err)
+	}
+}
+
+// TestArrivesWhileItIsRead: the job of an item of which another version arrives during the read goes on with its lock,
+// and what arrives later is looked at although the job is not due.
+func TestArrivesWhileItIsRead(t *testing.T) {
+	b := newBench(t, always(waits("a Pod")))
+	b.setJob()
+	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+		) error {
+			err := c.Get(ctx, key, obj, opts...)
+			if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
+				b.memory.arrived(item.DeepCopy())
+			}
+			return err
+		},
+	})
+	b.reconcile(t.Context())
+	if _, _, goesOn := b.memory.lockState(client.ObjectKeyFromObject(b.item)); !goesOn {
+		t.Error("the lock of the job is released")
+	}
+	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
+	b.memory.arrived(b.read())
+	if b.reconcile(t.Context()); b.read().Annotations[v1alpha1.OperationAnnotation] != "" {
+		t.Error("the abort is left for later")
 	}
 }
