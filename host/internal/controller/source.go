@@ -90,30 +90,39 @@ func (s *Source) ListWithContext(ctx context.Context, _ metav1.ListOptions) (run
 	}
 }
 
-// listPage returns the metadata of a page of items. If one of them cannot be decoded, none is seen.
+// listPage returns the metadata of a page of items, which are seen.
 func (s *Source) listPage(ctx context.Context, token string) (*metav1.PartialObjectMetadataList, error) {
-	page := &metav1.PartialObjectMetadataList{}
 	full := &v1alpha1.DeployItemList{}
-	err := s.client.List(ctx, full, client.Limit(pageSize), client.Continue(token))
-	var status apierrors.APIStatus
-	if err != nil && !errors.As(err, &status) {
-		page.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-		if s.client.List(ctx, page, client.Limit(pageSize), client.Continue(token)) != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			page.Items[i] = *slim(&v1alpha1.DeployItem{ObjectMeta: page.Items[i].ObjectMeta})
-		}
-		return page, nil
+	if err := s.client.List(ctx, full, client.Limit(pageSize), client.Continue(token)); err != nil {
+		return s.listUnseen(ctx, token, err)
 	}
-	if err != nil {
-		return nil, err
+	page := &metav1.PartialObjectMetadataList{
+		ListMeta: full.ListMeta, Items: make([]metav1.PartialObjectMetadata, 0, len(full.Items)),
 	}
-	page.ListMeta, page.Items = full.ListMeta, make([]metav1.PartialObjectMetadata, 0, len(full.Items))
 	for i := range full.Items {
 		item := full.Items[i].DeepCopy() // else one item that is kept keeps the page
 		page.Items = append(page.Items, *slim(item))
 		s.seen(item, true)
+	}
+	return page, nil
+}
+
+// listUnseen returns the metadata of a page that has an item which cannot be decoded, so that this concerns no other
+// item. An error of the API server is returned as it is.
+func (s *Source) listUnseen(
+	ctx context.Context, token string, err error,
+) (*metav1.PartialObjectMetadataList, error) {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		return nil, err
+	}
+	page := &metav1.PartialObjectMetadataList{}
+	page.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
+	if s.client.List(ctx, page, client.Limit(pageSize), client.Continue(token)) != nil {
+		return nil, err
+	}
+	for i := range page.Items {
+		page.Items[i] = *slim(&v1alpha1.DeployItem{ObjectMeta: page.Items[i].ObjectMeta})
 	}
 	return page, nil
 }

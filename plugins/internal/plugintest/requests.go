@@ -171,7 +171,7 @@ func (l *Requests) step(name string) (done, heard bool) {
 		return false, false
 	}
 	l.all = append(l.all, name)
-	done, heard = l.strike(name)
+	done, heard = l.disturbed(name)
 	switch {
 	case name == StepSave && heard:
 		l.fenced = false
@@ -197,8 +197,8 @@ func (l *Requests) begin(fenced bool) (end func() (early []string)) {
 	}
 }
 
-// strike is step for one that is sent.
-func (l *Requests) strike(name string) (done, heard bool) {
+// disturbed is step without the promise of a fenced call. l.mu must be held.
+func (l *Requests) disturbed(name string) (done, heard bool) {
 	if l.strikeAt == 0 || !l.fault.canStrike(name) {
 		return true, true
 	}

@@ -72,7 +72,8 @@ func (j *helmJob) checkMode(ctx context.Context, c *config.Config) error {
 	switch {
 	case !c.HelmDeployment && j.release != nil:
 		return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected true, "+
-			"since the deploy item has made the release %s, but found false; delete the deploy item and create it anew", nameOf(releaseOf(j.release)))
+			"since the deploy item has made the release %s, but found false; delete the deploy item and create it anew",
+			nameOf(releaseOf(j.release)))
 	case c.HelmDeployment && j.release == nil && len(j.stored.ManagedResources) > 0 && !j.fromLandscaper():
 		return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected false, "+
 			"since the deploy item has applied objects without a release of Helm, but found true; delete the deploy item and create it anew")

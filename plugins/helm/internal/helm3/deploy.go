@@ -59,17 +59,17 @@ func (o *operation) deploy() (*helm.Result, error) {
 	if result.Definitions, err = definitionsOf(c); err != nil {
 		return nil, err
 	}
-	if installs && len(result.Definitions) > 0 {
-		if err := o.announce(); err != nil {
-			return nil, err
-		}
-	}
 	if _, err := o.checkCluster(c); err != nil {
 		return nil, err
 	}
 	values, err := o.values()
 	if err != nil {
 		return nil, err
+	}
+	if installs && len(result.Definitions) > 0 {
+		if err := o.announce(); err != nil {
+			return nil, err
+		}
 	}
 	o.progress("Render", "Rendering chart %s", nameOf(c))
 	var rel *release.Release
