@@ -254,7 +254,7 @@ func (h *host) measure(ctx context.Context, podCluster *rest.Config) error {
 		h.replicas.measureAutoscalers(h.manager, podCluster, ownPod()),
 		metrics.Registry.Register(telemetry.NewPluginCollector(h.plugins.Status)),
 		metrics.Registry.Register(telemetry.NewWorkerCollector(h.deployItems.Workers)),
-		metrics.Registry.Register(telemetry.NewUnservedGauge(func() int { return h.deployItems.Unserved(ctx) })),
+		metrics.Registry.Register(telemetry.NewUnservedGauge(h.deployItems.Unserved)),
 		h.jobMetrics.Register(metrics.Registry),
 		h.measureMemory(ctx))
 	if err != nil {

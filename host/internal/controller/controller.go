@@ -126,6 +126,7 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 		slots:   map[string]*slots{},
 	}
 	c.router = newRouter(plugins, lock.Off{}, c.memory, c.clock.Now, options.Log)
+	c.router.source = options.Source
 	if options.Locks != nil {
 		c.router.locks = options.Locks
 	}
@@ -178,11 +179,11 @@ func (c *Controller) Workers() []telemetry.Workers {
 func (c *Controller) Remembered() int { return c.memory.size() }
 
 // Unserved is the number of deploy items whose types no plugin serves; zero as long as that is unknown.
-func (c *Controller) Unserved(ctx context.Context) int {
+func (c *Controller) Unserved() int {
 	if !c.ready.Load() || !c.plugins.Started() {
 		return 0
 	}
-	unserved, err := c.router.countUnserved(ctx, c.manager.GetCache())
+	unserved, err := c.router.countUnserved()
 	if err != nil {
 		c.options.Log.Warn("the deploy items that no plugin serves were not counted", "error", err.Error())
 	}
@@ -275,7 +276,7 @@ func (c *Controller) followPlugins(ctx context.Context, asked map[string]string,
 				c.served(p.Info().Types)
 			}
 		case asked[name] != before:
-			err = c.router.refill(ctx, c.manager.GetCache(), name)
+			err = c.router.refill(name)
 		}
 		if err != nil {
 			return err
@@ -283,7 +284,7 @@ func (c *Controller) followPlugins(ctx context.Context, asked map[string]string,
 	}
 	if !*started && c.plugins.Started() {
 		*started = true
-		if _, err := c.router.countUnserved(ctx, c.manager.GetCache()); err != nil {
+		if _, err := c.router.countUnserved(); err != nil {
 			return err
 		}
 		c.served(nil)
@@ -318,8 +319,8 @@ func (c *Controller) addPlugin(p deployer) error {
 		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
 	}
-	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(ctx context.Context, q queue) error {
-		return c.router.attach(ctx, c.manager.GetCache(), name, q)
+	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q queue) error {
+		return c.router.attach(name, q)
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // with an error, jobs that have failed because it was missing, and items that selectors may select now.
 type references struct {
 	router *router
-	reader client.Reader // metadata of deploy items, and Targets
+	reader client.Reader // Targets
 	// all: all items that refer to it are reconciled, and not only those with an error and those being deleted.
 	all bool
 	log *slog.Logger
@@ -54,7 +54,7 @@ func (r *references) handler(ctx context.Context, kind string) cache.ResourceEve
 }
 
 func (r *references) changed(ctx context.Context, kind string, object client.ObjectKey) {
-	reconcile := func() error { return r.reconcileUsers(ctx, kind, object) }
+	reconcile := func() error { return r.reconcileUsers(kind, object) }
 	if kind == kindSecret {
 		reconcile = func() error { return r.secretCame(ctx, object) }
 	}
@@ -79,16 +79,16 @@ func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) er
 }
 
 // reconcileUsers has the items reconciled that refer to an object.
-func (r *references) reconcileUsers(ctx context.Context, kind string, object client.ObjectKey) error {
+func (r *references) reconcileUsers(kind string, object client.ObjectKey) error {
 	using := map[types.NamespacedName]bool{}
-	err := existing(ctx, r.reader, func(item *metav1.PartialObjectMetadata) {
+	err := r.router.source.each(object.Namespace, func(item *metav1.PartialObjectMetadata) {
 		if name, _, known := contract.TargetOf(item); kind == kindTarget && known && name != object.Name {
 			return
 		}
 		if using[client.ObjectKeyFromObject(item)] = true; r.all || item.DeletionTimestamp != nil {
 			r.router.route(item, priorityChange)
 		}
-	}, client.InNamespace(object.Namespace))
+	})
 	r.router.wakeWhere(func(key types.NamespacedName, e *entry) bool { return using[key] && e.retries > 0 })
 	return err
 }

@@ -40,7 +40,7 @@ func (h hookSet) asking() string {
 			names = append(names, p.Name()+"="+p.Build())
 		}
 	}
-	return strings.Join(names, ",")
+	return shared(strings.Join(names, ","))
 }
 
 // run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil.

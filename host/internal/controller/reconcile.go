@@ -208,7 +208,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 		return entry{}, err
 	}
 	known, _ := r.memory.recall(req.NamespacedName, item.UID, item.ResourceVersion)
-	known.item, known.arrived = item, false // another version may have arrived meanwhile
+	known.item, known.arrived = withoutManagers(item), false // another version may have arrived meanwhile
 	return known, nil
 }
 

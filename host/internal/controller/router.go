@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,6 +35,7 @@ type router struct {
 	plugins plugins
 	locks   locks
 	memory  *memory
+	source  *Source
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -58,7 +57,7 @@ var _ cache.ResourceEventHandler = (*router)(nil)
 
 func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, log *slog.Logger) *router {
 	return &router{
-		plugins: plugins, locks: locks, memory: m, now: now, log: log,
+		plugins: plugins, locks: locks, memory: m, source: &Source{}, now: now, log: log,
 		queues:   map[string]queue{},
 		types:    map[types.NamespacedName]itemType{},
 		unserved: map[v1alpha1.DeployItemType]bool{},
@@ -67,12 +66,13 @@ func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, lo
 
 // OnAdd handles an item that is new, or that existed when the host started.
 func (r *router) OnAdd(obj any, isInInitialList bool) {
-	priority := priorityChange
-	if isInInitialList {
-		priority = priorityInitial
-	}
-	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		r.route(meta, priority)
+	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	switch {
+	case !ok:
+	case !isInInitialList:
+		r.route(meta, priorityChange)
+	case !r.isIdle(meta):
+		r.route(meta, priorityInitial)
 	}
 }
 
@@ -157,9 +157,9 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 }
 
 // countUnserved counts the items of types that no plugin serves, and logs the types; see plugin.Set.Unserved.
-func (r *router) countUnserved(ctx context.Context, reader client.Reader) (int, error) {
+func (r *router) countUnserved() (int, error) {
 	items := map[v1alpha1.DeployItemType]int{}
-	err := existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
+	err := r.source.each("", func(meta *metav1.PartialObjectMetadata) {
 		items[r.typeOf(meta)]++
 	})
 	unserved := 0
@@ -219,16 +219,16 @@ func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, 
 }
 
 // attach registers the queue of a plugin, and fills it with the items that exist.
-func (r *router) attach(ctx context.Context, reader client.Reader, name string, q queue) error {
+func (r *router) attach(name string, q queue) error {
 	r.mu.Lock()
 	r.queues[name] = q
 	r.mu.Unlock()
-	return r.refill(ctx, reader, name)
+	return r.refill(name)
 }
 
 // refill puts its items into a queue, without those that are known to be idle until they change.
-func (r *router) refill(ctx context.Context, reader client.Reader, name string) error {
-	return existing(ctx, reader, func(meta *metav1.PartialObjectMetadata) {
+func (r *router) refill(name string) error {
+	return r.source.each("", func(meta *metav1.PartialObjectMetadata) {
 		if queue, ok := r.queueFor(meta); ok && queue == name && !r.isIdle(meta) {
 			r.route(meta, priorityInitial)
 		}
@@ -242,21 +242,6 @@ func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
 		return false
 	}
 	return known.isIdle(hookSet{plugins: r.plugins.Hooking(r.typeOf(meta))}.asking(), r.now())
-}
-
-// existing calls a function with each item of the cache.
-func existing(
-	ctx context.Context, reader client.Reader, each func(*metav1.PartialObjectMetadata), which ...client.ListOption,
-) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-	if err := reader.List(ctx, list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
-		return fmt.Errorf("list deploy items in the cache: %w", err)
-	}
-	for i := range list.Items {
-		each(&list.Items[i])
-	}
-	return nil
 }
 
 // wakeWhere has the jobs reconciled that which selects.

@@ -2,8 +2,8 @@ package controller
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,19 +20,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// lister is a cache with some items.
-type lister []*metav1.PartialObjectMetadata
-
-func (l lister) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return nil
-}
-
-func (l lister) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	for _, meta := range l {
-		items := &list.(*metav1.PartialObjectMetadataList).Items
-		*items = append(*items, *meta)
+// cached has the source of a router know some items.
+func (r *routed) cached(items ...*metav1.PartialObjectMetadata) {
+	known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	for _, item := range items {
+		_ = known.Add(item) // which cannot fail for an item that has a name
 	}
-	return nil
+	r.source.known.Store(&itemIndex{known})
 }
 
 func typedItem(name string, itemType v1alpha1.DeployItemType) *metav1.PartialObjectMetadata {
@@ -77,6 +71,22 @@ func next(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) (strin
 // expect expects these names in this order, and then nothing.
 func expect(t *testing.T, reason string, q priorityqueue.PriorityQueue[reconcile.Request], want ...string) {
 	t.Helper()
+	if diff := cmp.Diff(want, queued(t, q)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+}
+
+// expectSorted is expect for names that come in any order.
+func expectSorted(t *testing.T, reason string, q priorityqueue.PriorityQueue[reconcile.Request], want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(queued(t, q)))); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", reason, diff)
+	}
+}
+
+// queued takes all items from a queue.
+func queued(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) []string {
+	t.Helper()
 	q.AddWithOpts(
 		priorityqueue.AddOpts{Priority: new(-1)}, reconcile.Request{NamespacedName: types.NamespacedName{Name: "end"}},
 	)
@@ -84,12 +94,9 @@ func expect(t *testing.T, reason string, q priorityqueue.PriorityQueue[reconcile
 	for {
 		name, _ := next(t, q)
 		if name == "end" {
-			break
+			return got
 		}
 		got = append(got, name)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", reason, diff)
 	}
 }
 
@@ -134,13 +141,16 @@ func TestUnservedTypes(t *testing.T) {
 	r := newRouted(t, true)
 	var logged bytes.Buffer
 	r.log = slog.New(slog.NewTextHandler(&logged, nil))
-	items := lister{typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's")}
+	items := []*metav1.PartialObjectMetadata{
+		typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's"),
+	}
+	r.cached(items...)
 	for _, started := range []bool{false, true} {
 		r.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.started = started })
 		for _, item := range items {
 			r.OnAdd(item, false)
 		}
-		count, err := r.countUnserved(t.Context(), items)
+		count, err := r.countUnserved()
 		want := 0
 		if started {
 			want = 2
@@ -185,11 +195,11 @@ func TestAttachReplays(t *testing.T) {
 	r := newRouted(t, false)
 	r.OnAdd(typedItem("a", "one"), false) // nobody listens yet
 	r.types[types.NamespacedName{Namespace: "ns", Name: "b"}] = itemType{uid: "uid of b", name: "one"}
-	items := lister{typedItem("a", "one"), typedItem("b", ""), typedItem("d", "two")}
-	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
+	r.cached(typedItem("a", "one"), typedItem("b", ""), typedItem("d", "two"))
+	if err := r.attach("one", r.one); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "the items that were there before the queue", r.one, "a", "b")
+	expectSorted(t, "the items that were there before the queue", r.one, "a", "b")
 	r.OnAdd(typedItem("e", "one"), false)
 	expect(t, "those that come later", r.one, "e")
 }
@@ -201,13 +211,15 @@ func TestAttachLeavesIdleItems(t *testing.T) {
 		r.memory.idleAt(client.ObjectKeyFromObject(item), item.UID, version, hooks)
 		return item
 	}
-	items := lister{
+	r.cached(
 		remember("idle", "5", hookMemory{}), remember("changed", "4", hookMemory{}), typedItem("unknown", "one"),
 		remember("scheduled", "5", hookMemory{again: noon.Add(time.Hour)}),
 		remember("others-asked", "5", hookMemory{asked: "x"}),
-	}
-	if err := r.attach(t.Context(), items, "one", r.one); err != nil {
+	)
+	if err := r.attach("one", r.one); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "those for which there may be something to do", r.one, "changed", "unknown", "scheduled", "others-asked")
+	expectSorted(
+		t, "those for which there may be something to do", r.one, "changed", "others-asked", "scheduled", "unknown",
+	)
 }

@@ -2,39 +2,57 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// pageSize is how many items a list holds at a time.
-const pageSize = 500
+// resource is that of deploy items.
+const resource = "deployitems"
 
 // Source lists and watches deploy items in full for a cache that keeps their metadata. What is seen of an item on the
 // way need not be read: its type, whether it is idle, and the content of one that is not. The zero value is of no use.
 type Source struct {
-	client client.WithWatch
+	client rest.Interface
 	// seen gets each item before the cache has it, and may keep it. listed: it is of a list, and not of a watch.
 	seen func(item *v1alpha1.DeployItem, listed bool)
+	// known are the items of the cache; nil before there is an informer.
+	known atomic.Pointer[itemIndex]
 }
+
+// itemIndex is the store of an informer.
+type itemIndex struct{ cache.Indexer }
 
 var _ cache.ListerWatcherWithContext = (*Source)(nil)
 
 // NewSource returns a source of the items of a cluster. It sends no request. scheme has the types of Landscaper.
 func NewSource(cluster *rest.Config, scheme *runtime.Scheme) (*Source, error) {
-	c, err := client.NewWithWatch(cluster, client.Options{Scheme: scheme})
+	httpClient, err := rest.HTTPClientFor(cluster)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of deploy items: %w", err)
+	}
+	const noProtobuf, unstructured = true, false
+	c, err := apiutil.RESTClientForGVK(
+		v1alpha1.DeployItemGVK, noProtobuf, unstructured, cluster, serializer.NewCodecFactory(scheme), httpClient,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of deploy items: %w", err)
 	}
@@ -47,13 +65,33 @@ func (s *Source) NewInformer(
 	lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
 	meta, ok := example.(*metav1.PartialObjectMetadata)
-	if ok && meta.GroupVersionKind() == v1alpha1.DeployItemGVK {
-		lw = s
+	if !ok || meta.GroupVersionKind() != v1alpha1.DeployItemGVK {
+		return cache.NewSharedIndexInformer(lw, example, resync, indexers)
 	}
-	return cache.NewSharedIndexInformer(lw, example, resync, indexers)
+	informer := cache.NewSharedIndexInformer(s, example, resync, indexers)
+	s.known.Store(&itemIndex{informer.GetIndexer()})
+	return informer
 }
 
-// IsWatchListSemanticsUnSupported says that a list has pages and is no watch, whose events cost twice as much to decode.
+// each calls a function with the metadata of each item in the cache, of a namespace or, if that is empty, of all. The
+// metadata must not be changed.
+func (s *Source) each(namespace string, f func(*metav1.PartialObjectMetadata)) error {
+	known := s.known.Load()
+	if known == nil {
+		return nil
+	}
+	err := cache.ListAllByNamespace(known, namespace, labels.Everything(), func(obj any) {
+		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			f(meta)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list deploy items in the cache: %w", err)
+	}
+	return nil
+}
+
+// IsWatchListSemanticsUnSupported says that a list is no watch, whose events cost twice as much to decode.
 func (s *Source) IsWatchListSemanticsUnSupported() bool { return true }
 
 // List is ListWithContext without a context.
@@ -66,84 +104,148 @@ func (s *Source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists the newest items page by page, so that no more than a page of them is held in full.
-func (s *Source) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+// ListWithContext lists the items, and decodes each as soon as it arrives, so that no more than one is held in full and
+// the API server encodes the next meanwhile.
+func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	body, err := s.request(&options).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list deploy items: %w", err)
+	}
 	list := &metav1.List{}
 	var annotations map[string]string // items in a row have mostly the same ones, which are larger than all the rest
-	for {
-		page, err := s.listPage(ctx, list.Continue)
+	list.ListMeta, err = decodeList(body, func(d *json.Decoder) error {
+		meta, item, err := decodeItem(d)
 		if err != nil {
-			return nil, fmt.Errorf("list deploy items: %w", err)
+			return err
 		}
-		for i := range page.Items {
-			meta := &page.Items[i]
-			if maps.Equal(meta.Annotations, annotations) {
-				meta.Annotations = annotations
-			}
-			annotations = meta.Annotations
-			list.Items = append(list.Items, runtime.RawExtension{Object: meta})
+		if item != nil {
+			s.seen(item, true)
 		}
-		list.ListMeta = page.ListMeta
-		if list.Continue == "" {
-			return list, nil
+		if maps.Equal(meta.Annotations, annotations) {
+			meta.Annotations = annotations
 		}
+		annotations = meta.Annotations
+		list.Items = append(list.Items, runtime.RawExtension{Object: meta})
+		return nil
+	})
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, fmt.Errorf("list deploy items: %w", err)
 	}
+	return list, nil
 }
 
-// listPage returns the metadata of a page of items, which are seen.
-func (s *Source) listPage(ctx context.Context, token string) (*metav1.PartialObjectMetadataList, error) {
-	full := &v1alpha1.DeployItemList{}
-	if err := s.client.List(ctx, full, client.Limit(pageSize), client.Continue(token)); err != nil {
-		return s.listUnseen(ctx, token, err)
-	}
-	page := &metav1.PartialObjectMetadataList{
-		ListMeta: full.ListMeta, Items: make([]metav1.PartialObjectMetadata, 0, len(full.Items)),
-	}
-	for i := range full.Items {
-		item := full.Items[i].DeepCopy() // else one item that is kept keeps the page
-		page.Items = append(page.Items, *slim(item))
-		s.seen(item, true)
-	}
-	return page, nil
+func (s *Source) request(options *metav1.ListOptions) *rest.Request {
+	return s.client.Get().Resource(resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
-// listUnseen returns the metadata of a page that has an item which cannot be decoded, so that this concerns no other
-// item. An error of the API server is returned as it is.
-func (s *Source) listUnseen(
-	ctx context.Context, token string, err error,
-) (*metav1.PartialObjectMetadataList, error) {
-	var answer apierrors.APIStatus
-	if errors.As(err, &answer) {
-		return nil, err
+// decodeList decodes a list, and each item of it by a function.
+func decodeList(encoded io.Reader, item func(*json.Decoder) error) (meta metav1.ListMeta, err error) {
+	d := json.NewDecoder(encoded)
+	err = decodeObject(d, func(field json.Token) error {
+		switch field {
+		case "items":
+			return decodeArray(d, item)
+		case "metadata":
+			return d.Decode(&meta)
+		default:
+			return d.Decode(&json.RawMessage{})
+		}
+	})
+	return meta, err
+}
+
+// decodeObject decodes the value of each field of an object by a function.
+func decodeObject(d *json.Decoder, value func(field json.Token) error) error {
+	if _, err := d.Token(); err != nil { // {
+		return err
 	}
-	page := &metav1.PartialObjectMetadataList{}
-	page.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("DeployItemList"))
-	if s.client.List(ctx, page, client.Limit(pageSize), client.Continue(token)) != nil {
-		return nil, err
+	for d.More() {
+		field, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if err := value(field); err != nil {
+			return err
+		}
 	}
-	for i := range page.Items {
-		page.Items[i] = *slim(&v1alpha1.DeployItem{ObjectMeta: page.Items[i].ObjectMeta})
+	_, err := d.Token() // }
+	return err
+}
+
+func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return errors.Join(err, fmt.Errorf("expected an array, but found %v", begin))
 	}
-	return page, nil
+	for d.More() {
+		if err := element(d); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token() // ]
+	return err
+}
+
+// decodeItem returns the metadata of the next item, and the item; nil for one of which only the metadata can be decoded,
+// so that this concerns no other item. Whoever reads it finds the error.
+func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.DeployItem, error) {
+	item := &v1alpha1.DeployItem{}
+	err := d.Decode(item)
+	item.TypeMeta = metav1.TypeMeta{} // as in any item that a client reads
+	switch {
+	case err == nil:
+		return slim(item), withoutManagers(item), nil
+	case item.ResourceVersion != "": // metadata comes before spec and status
+		return slim(item), nil, nil
+	default:
+		return nil, nil, err
+	}
 }
 
 // WatchWithContext watches the items.
 func (s *Source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	full, err := s.client.Watch(ctx, &v1alpha1.DeployItemList{}, &client.ListOptions{Raw: &options})
+	options.Watch = true
+	body, err := s.request(&options).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("watch deploy items: %w", err)
 	}
-	return watch.Filter(full, func(e watch.Event) (watch.Event, bool) {
-		item, ok := e.Object.(*v1alpha1.DeployItem)
-		if !ok { // an error
-			return e, true
+	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")
+	return watch.NewStreamWatcher(&eventDecoder{source: s, body: body, json: json.NewDecoder(body)}, reporter), nil
+}
+
+// eventDecoder decodes the events of a watch.
+type eventDecoder struct {
+	source *Source
+	body   io.Closer
+	json   *json.Decoder
+}
+
+var _ watch.Decoder = (*eventDecoder)(nil)
+
+// Decode implements watch.Decoder: it blocks until there is an event.
+func (e *eventDecoder) Decode() (eventType watch.EventType, object runtime.Object, err error) {
+	var item *v1alpha1.DeployItem
+	err = decodeObject(e.json, func(field json.Token) (err error) {
+		switch {
+		case field == "type": // which comes first
+			return e.json.Decode(&eventType)
+		case eventType == watch.Error:
+			status := &metav1.Status{}
+			object = status
+			return e.json.Decode(status)
+		default:
+			object, item, err = decodeItem(e.json)
+			return err
 		}
-		e.Object = slim(item)
-		if e.Type == watch.Added || e.Type == watch.Modified {
-			s.seen(item, false)
-		}
-		return e, true
-	}), nil
+	})
+	if err == nil && item != nil && (eventType == watch.Added || eventType == watch.Modified) {
+		e.source.seen(item, false)
+	}
+	return eventType, object, err
+}
+
+// Close implements watch.Decoder.
+func (e *eventDecoder) Close() {
+	_ = e.body.Close() // nothing more is read
 }
 
 // Listener gets the items that exist when the host starts, so that it need not list them itself.

@@ -1,49 +1,52 @@
 package controller
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 const (
-	finished  = `{"jobID":"1","jobIDFinished":"1","phase":"Succeeded"}`
-	newJob    = `{"jobID":"2","jobIDFinished":"1","phase":"Succeeded"}`
-	smallPage = 3 // so that a few items have several pages
+	finished = `{"jobID":"1","jobIDFinished":"1","phase":"Succeeded"}`
+	newJob   = `{"jobID":"2","jobIDFinished":"1","phase":"Succeeded"}`
 )
 
-// newSource returns a source of a fake API server, whose lists have pages. before is called before each page, of which
-// n is the number.
-func (a *api) newSource(before func(n int, asked client.ListOptions) error) *Source {
-	n := 0
-	paged := interceptor.NewClient(a.admin, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			n++
-			asked := (&client.ListOptions{}).ApplyOptions(opts)
-			if err := errors.Join(before(n, *asked), c.List(ctx, list)); err != nil {
-				return err
-			}
-			page, _ := list.(*v1alpha1.DeployItemList)
-			from, _ := strconv.Atoi(asked.Continue)
-			if next := from + smallPage; next < len(page.Items) {
-				page.Items, page.Continue = page.Items[:next], strconv.Itoa(next)
-			}
-			page.Items = page.Items[from:]
-			return nil
-		},
-	})
-	return &Source{client: paged, seen: func(*v1alpha1.DeployItem, bool) {}}
+// sourceOf returns a source whose API server has this answer to each request; asked gets its query.
+func sourceOf(t *testing.T, code int, answer string, asked *url.Values) *Source {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = r.URL.Query()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(answer)) // if that fails, so does the test
+	}))
+	t.Cleanup(server.Close)
+	scheme, err := testenv.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := NewSource(&rest.Config{Host: server.URL}, scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
 }
 
 func annotated(key, value string) func(*v1alpha1.DeployItem) {
@@ -91,8 +94,6 @@ func TestSeen(t *testing.T) {
 		c := &Controller{router: b.router, memory: b.memory, plugins: b.plugins, clock: b.clock}
 		hearer := heard{}
 		c.options.Listed = hearer
-		source := b.newSource(func(int, client.ListOptions) error { return nil })
-		source.seen = c.seen
 		for name, tc := range cases {
 			b.newItemAs(b.item.Namespace, name, tc.status, func(item *v1alpha1.DeployItem) {
 				if tc.modify != nil {
@@ -101,6 +102,16 @@ func TestSeen(t *testing.T) {
 			})
 		}
 		if listed {
+			list := &v1alpha1.DeployItemList{}
+			if err := b.admin.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			encoded, err := json.Marshal(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source := sourceOf(t, http.StatusOK, string(encoded), &url.Values{})
+			source.seen = c.seen
 			if _, err := source.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -153,87 +164,104 @@ func TestNothingIsKeptOfOthers(t *testing.T) {
 	}
 }
 
-// TestSourceListsPages: no list holds more than a page, and one that fails is an error of the informer, which tries
-// again.
-func TestSourceListsPages(t *testing.T) {
-	down := apierrors.NewServiceUnavailable("down")
-	for _, fails := range []int{0, 1, 2} {
-		a, seen := newFakeAPI(t), 0
-		namespace := a.newNamespace()
-		for i := range 2 * smallPage {
-			a.newItemAs(namespace, fmt.Sprint("item-", i), finished)
+// TestSourceLists: all items are listed, and those seen that can be decoded. A list that is broken is an error of the
+// informer, which tries again.
+func TestSourceLists(t *testing.T) {
+	const (
+		one     = `{"metadata":{"name":"one","resourceVersion":"1"},"status":{"observedGeneration":1}}`
+		strange = `{"metadata":{"name":"strange","resourceVersion":"2"},"status":{"observedGeneration":"first"}}`
+		listed  = `{"kind":"DeployItemList","items":[` + one + `,` + strange + `,` + one + `],` +
+			`"metadata":{"resourceVersion":"7","continue":"next"}}`
+	)
+	cases := map[string]struct {
+		answer     string
+		code       int
+		seen, list []string
+		err        string
+	}{
+		"items, one of which cannot be decoded": {
+			answer: listed, seen: []string{"one", "one"}, list: []string{"one", "strange", "one"},
+		},
+		"no item":          {answer: `{"items":[],"metadata":{"resourceVersion":"7","continue":"next"}}`},
+		"cut off":          {answer: listed[:len(one)+50], seen: []string{"one"}, err: "EOF"},
+		"cut off at once":  {err: "EOF"},
+		"without metadata": {answer: `{"items":[{"metadata":7}]}`, err: "cannot unmarshal"},
+		"no list":          {answer: `{"items":7}`, err: "expected an array, but found 7"},
+		"refused": {
+			answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too soon","code":429}`,
+			code:   http.StatusTooManyRequests, err: "too soon",
+		},
+	}
+	for name, tc := range cases {
+		var asked url.Values
+		source := sourceOf(t, cmp.Or(tc.code, http.StatusOK), tc.answer, &asked)
+		var seen, listed []string
+		source.seen = func(item *v1alpha1.DeployItem, _ bool) { seen = append(seen, item.Name) }
+		list, err := source.List(metav1.ListOptions{ResourceVersion: "0", Limit: 500})
+		if want := (url.Values{"resourceVersion": {"0"}, "limit": {"500"}}); !reflect.DeepEqual(asked, want) {
+			t.Errorf("%s: asked for %v", name, asked)
 		}
-		source := a.newSource(func(n int, asked client.ListOptions) error {
-			if asked.Limit != pageSize || asked.Raw != nil || (asked.Continue == "") != (n == 1) {
-				t.Errorf("page %d: expected one of the newest items, but found %+v", n, asked)
-			}
-			if n == fails {
-				return down
-			}
-			return nil
-		})
-		source.seen = func(*v1alpha1.DeployItem, bool) { seen++ }
-		list, err := source.List(metav1.ListOptions{ResourceVersion: "0"})
-		if fails > 0 {
-			if !errors.Is(err, down) {
-				t.Errorf("expected the error, but found %v", err)
+		if !slices.Equal(seen, tc.seen) {
+			t.Errorf("%s: seen %v", name, seen)
+		}
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%s: expected an error with %q, but found %v", name, tc.err, err)
 			}
 			continue
 		}
-		items, _ := list.(*metav1.List)
-		if err != nil || seen != 2*smallPage || len(items.Items) != seen {
-			t.Fatalf("found %d items, seen %d: %v", len(items.Items), seen, err)
+		items, ok := list.(*metav1.List)
+		if err != nil || !ok || items.ResourceVersion != "7" || items.Continue != "next" {
+			t.Fatalf("%s: found %+v, %v", name, list, err)
 		}
-		if meta, ok := items.Items[0].Object.(*metav1.PartialObjectMetadata); !ok || meta.Name != "item-0" {
-			t.Errorf("expected metadata, but found %+v", items.Items[0].Object)
+		for _, item := range items.Items {
+			meta, _ := item.Object.(*metav1.PartialObjectMetadata)
+			listed = append(listed, meta.GetName())
+		}
+		if !slices.Equal(listed, tc.list) {
+			t.Errorf("%s: listed %v", name, listed)
 		}
 	}
 }
 
 func TestSourceWatches(t *testing.T) {
-	a := newFakeAPI(t)
-	source := a.newSource(nil)
-	var seen []string
-	source.seen = func(item *v1alpha1.DeployItem, _ bool) { seen = append(seen, item.Name) }
-	events, err := source.WatchWithContext(t.Context(), metav1.ListOptions{})
+	a := newServerAPI(t)
+	source, err := NewSource(a.config, a.admin.Scheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, seen := a.newNamespace(), 0
+	source.seen = func(item *v1alpha1.DeployItem, listed bool) {
+		if item.Namespace == namespace && !listed {
+			seen++
+		}
+	}
+	list, err := source.List(metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _ := list.(*metav1.List)
+	events, err := source.Watch(metav1.ListOptions{ResourceVersion: version.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer events.Stop()
-	item := a.newItemAs(a.newNamespace(), "item", finished)
+	item := newDeployItem(namespace, "item")
+	a.create(item)
 	if err := a.admin.Delete(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
 	for e := range events.ResultChan() {
-		if meta, ok := e.Object.(*metav1.PartialObjectMetadata); !ok || meta.Name != "item" {
-			t.Errorf("expected metadata, but found %+v", e.Object)
+		meta, ok := e.Object.(*metav1.PartialObjectMetadata)
+		if !ok {
+			t.Fatalf("expected metadata, but found %+v", e.Object)
 		}
-		if e.Type == watch.Deleted {
+		if e.Type == watch.Deleted && meta.Namespace == namespace {
 			break
 		}
 	}
-	if len(seen) == 0 || seen[0] != "item" {
-		t.Errorf("expected the item to be seen, but found %v", seen)
-	}
-}
-
-// TestOneItemThatCannotBeDecoded does not keep the others from being listed. They are read one by one.
-func TestOneItemThatCannotBeDecoded(t *testing.T) {
-	a := newFakeAPI(t)
-	a.newItemAs(a.newNamespace(), "item", newJob)
-	source := a.newSource(nil)
-	source.client = interceptor.NewClient(a.admin, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if _, full := list.(*v1alpha1.DeployItemList); full {
-				return errors.New("json: cannot unmarshal number into Go struct field")
-			}
-			return c.List(ctx, list, opts...)
-		},
-	})
-	source.seen = func(item *v1alpha1.DeployItem, _ bool) { t.Errorf("seen: %s", item.Name) }
-	list, err := source.List(metav1.ListOptions{})
-	if items, ok := list.(*metav1.List); err != nil || !ok || len(items.Items) != 1 {
-		t.Errorf("expected the item, but found %v, %v", list, err)
+	if seen != 1 {
+		t.Errorf("expected the item to be seen once, but found %d", seen)
 	}
 }
 

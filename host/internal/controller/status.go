@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -33,14 +34,14 @@ type writer struct {
 // status changes the status of an item, and writes the difference if there is one. Afterwards item is what the API
 // server has; after an error it is unchanged. The error is errOutdated after a conflict, or if the item is gone.
 func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	return write(ctx, item, change, func(ctx context.Context, after *v1alpha1.DeployItem, patch client.Patch) error {
+	return write(ctx, item, change, onlyStatus, func(ctx context.Context, after client.Object, patch client.Patch) error {
 		return w.client.Status().Patch(ctx, after, patch)
 	})
 }
 
 // metadata changes the metadata of an item, as status does the status.
 func (w *writer) metadata(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	return write(ctx, item, change, func(ctx context.Context, after *v1alpha1.DeployItem, patch client.Patch) error {
+	return write(ctx, item, change, onlyMetadata, func(ctx context.Context, after client.Object, patch client.Patch) error {
 		return w.client.Patch(ctx, after, patch)
 	})
 }
@@ -57,14 +58,14 @@ func (w *writer) removeFinalizer(ctx context.Context, item *v1alpha1.DeployItem)
 	})
 }
 
-// write sends the difference that change makes, and sets item to what the API server returns.
+// write sends the difference that change makes in a part of item, and sets item to what the API server returns.
 func write(
 	ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem),
-	send func(context.Context, *v1alpha1.DeployItem, client.Patch) error,
+	part func(*v1alpha1.DeployItem) *v1alpha1.DeployItem, send func(context.Context, client.Object, client.Patch) error,
 ) error {
 	after := item.DeepCopy()
 	change(after)
-	patch, err := client.MergeFromWithOptions(written(item), client.MergeFromWithOptimisticLock{}).Data(written(after))
+	patch, err := client.MergeFromWithOptions(part(item), client.MergeFromWithOptimisticLock{}).Data(part(after))
 	if err != nil {
 		return fmt.Errorf("compute patch: %w", err)
 	}
@@ -80,15 +81,25 @@ func write(
 	if err != nil {
 		return notOfJob(fmt.Errorf("write deploy item: %w", err))
 	}
-	*item = *after
+	*item = *withoutManagers(after)
 	return nil
 }
 
-// written has what is written of an item, without what makes it large.
-func written(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
-	part := &v1alpha1.DeployItem{ObjectMeta: item.ObjectMeta, Status: item.Status}
-	part.ManagedFields = nil
-	return part
+// withoutManagers removes from an item that was read the note of who has set which field. Nobody here needs it, and it
+// may be larger than all the rest.
+func withoutManagers(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	item.ManagedFields = nil
+	return item
+}
+
+func onlyStatus(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	return &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: item.ResourceVersion}, Status: item.Status,
+	}
+}
+
+func onlyMetadata(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	return &v1alpha1.DeployItem{ObjectMeta: item.ObjectMeta}
 }
 
 // notOfJob keeps the timeout of a request from being taken for that of the job.
@@ -205,6 +216,6 @@ func (j *job) readAgain(ctx context.Context, wanted func(fresh *v1alpha1.DeployI
 	if contract.UnknownOperation(fresh) != contract.UnknownOperation(j.item) {
 		j.r.reportUnknownOperation(fresh)
 	}
-	*j.item = *fresh
+	*j.item = *withoutManagers(fresh)
 	return nil
 }
