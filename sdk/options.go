@@ -31,6 +31,7 @@ type plugin struct {
 	contextCredentials bool
 	hostCluster        bool
 	latePickUp         bool
+	scheduleInConfig   bool
 }
 
 // Name sets the name of the plugin, a DNS label such as "helm". It prefixes the names of the plugin's locks and must
@@ -85,6 +86,13 @@ func HostClusterAccess() Option {
 // provider status, which is one write less for each job. By default, a job is picked up before the deployer is called.
 func LatePickUp() Option {
 	return func(p *plugin) { p.latePickUp = true }
+}
+
+// ScheduleInConfig promises that the hooks of type hook.ShouldReconcile have an opinion only about deploy items whose
+// provider configuration has the field continuousReconcile, see package continuousreconcile. The host then asks them
+// about no other item. By default, they are asked about each item once its job is done, and when a host starts.
+func ScheduleInConfig() Option {
+	return func(p *plugin) { p.scheduleInConfig = true }
 }
 
 // deployerPlugin is a plugin with a deployer. The error is everything that is wrong with the options.
@@ -151,6 +159,10 @@ func (p *plugin) check() []error {
 	var errs []error
 	if !namePattern.MatchString(p.name) {
 		errs = append(errs, fmt.Errorf("sdk.Name: expected a DNS label such as \"my-deployer\", but found %q", p.name))
+	}
+	if p.scheduleInConfig && len(p.hooks[hook.ShouldReconcile]) == 0 {
+		errs = append(errs, errors.New("sdk.ScheduleInConfig: there is no hook of type ShouldReconcile that would keep the "+
+			"promise; leave it out"))
 	}
 	if slices.Contains(p.types, "") {
 		errs = append(errs, errors.New("sdk.Types: a deploy item type is empty"))

@@ -68,6 +68,13 @@ func TestOptions(t *testing.T) {
 		{"everything that is missing is said at once", deployerWith{}, nil, nil, []string{"sdk.Name", "sdk.Types"}},
 		{"hooks may be for others' items", deployerWith{hooksFor(hook.Start)}, nil, []Option{name, types, hooked}, nil},
 		{"nothing would run for them", deployerWith{}, nil, []Option{name, types, hooked}, []string{"sdk.HookedTypes"}},
+		{
+			"a schedule needs its hook", deployerWith{hooksFor(hook.End)}, nil, []Option{name, types, ScheduleInConfig()},
+			[]string{"sdk.ScheduleInConfig"},
+		},
+		{
+			"which may be nothing else", nil, hooksFor(hook.ShouldReconcile), []Option{name, hooked, ScheduleInConfig()}, nil,
+		},
 		{"it would never run", deployerWith{hooksFor("start")}, nil, []Option{name, types}, []string{"hook.Hooks"}},
 		{"types have names", deployerWith{}, nil, []Option{name, Types("", "a")}, []string{"sdk.Types"}},
 

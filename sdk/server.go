@@ -58,6 +58,7 @@ func (p *plugin) capabilities() *deployerv1.Capabilities {
 	c := &deployerv1.Capabilities{
 		SeparateDocuments: true, HookTypes: p.hookTypes(),
 		ContextCredentials: p.contextCredentials, HostCluster: p.hostCluster, LatePickUp: p.latePickUp,
+		ScheduleInConfiguration: p.scheduleInConfig,
 	}
 	_, c.Abort = p.deployer.(Aborter)
 	_, c.ForceReconcile = p.deployer.(ForceReconciler)

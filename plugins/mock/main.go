@@ -24,5 +24,6 @@ func main() {
 func options() []sdk.Option {
 	return []sdk.Option{
 		sdk.Name("mock"), sdk.Version(version), sdk.Types(mockv1alpha1.Type), sdk.ProviderConfigSchema(mockv1alpha1.Type, schema),
+		sdk.ScheduleInConfig(),
 	}
 }

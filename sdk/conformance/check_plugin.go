@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -216,7 +217,13 @@ func (e *examination) checkHooks(ctx context.Context) {
 		if err != nil || len(out.GetOutcomes()) == 0 {
 			e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
 		}
+		promised := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
+			!bytes.Contains(in.GetDeployItem(), []byte("continuousReconcile"))
 		for i, outcome := range out.GetOutcomes() {
+			if promised && outcome.GetResult() != nil {
+				e.breaks(RuleHooks, "outcome %d of hook type %.100q is an opinion about an item without a schedule in its "+
+					"provider configuration, see sdk.ScheduleInConfig: {%.100q}", i, hookType, outcome.String())
+			}
 			failed := outcome.GetError()
 			if outcome.GetOutcome() == nil || outcome.GetResult().GetRequeueAfter().AsDuration() < 0 ||
 				failed != nil && (failed.GetReason() == "" || failed.GetMessage() == "") {

@@ -110,6 +110,8 @@ type Capabilities struct {
 	Collect bool
 	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
 	LatePickUp bool
+	// ScheduleInConfig: no schedule is kept elsewhere than in the provider configuration, see sdk.ScheduleInConfig.
+	ScheduleInConfig bool
 	// Hooks are the types for which at least one function is registered.
 	Hooks []hook.Type
 }
@@ -131,8 +133,8 @@ func (p *Plugin) Info() *Info {
 			Abort: can.GetAbort(), ForceReconcile: can.GetForceReconcile(), Render: can.GetRender(), Diff: can.GetDiff(),
 			Validate: can.GetValidate(), Configure: can.GetConfigure(), Watch: can.GetWatch(),
 			ContextCredentials: can.GetContextCredentials(), HostCluster: can.GetHostCluster(), Collect: can.GetCollect(),
-			LatePickUp: can.GetLatePickUp(),
-			Hooks:      names[hook.Type](can.GetHookTypes()),
+			LatePickUp: can.GetLatePickUp(), ScheduleInConfig: can.GetScheduleInConfiguration(),
+			Hooks: names[hook.Type](can.GetHookTypes()),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},

@@ -40,7 +40,7 @@ func (*fake) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.G
 		Capabilities: &deployerv1.Capabilities{
 			Abort: true, Render: true, Diff: true, Configure: true, SeparateDocuments: true,
 			ContextCredentials: true, HostCluster: true, Collect: true,
-			HookTypes: []string{"End", "Start"},
+			HookTypes: []string{"End", "ShouldReconcile", "Start"}, ScheduleInConfiguration: true,
 		},
 		ConfigurationSchema:          []byte(`{"type":"object"}`),
 		ProviderConfigurationSchemas: map[string][]byte{fakeType: []byte(`{"type":"object"}`)},

@@ -166,6 +166,10 @@ func misbehaviours() map[string]misbehaviour {
 		"HookErrorWithoutMessage": {want: []Rule{RuleHooks}, answers: answer(func(r *deployerv1.RunHooksResponse) {
 			r.Outcomes[0].Outcome = &deployerv1.HookOutcome_Error{Error: &deployerv1.Error{Reason: "Wrong"}}
 		})},
+		// The host would not ask.
+		"OpinionWithoutSchedule": {want: []Rule{RuleHooks}, answers: answer(func(r *deployerv1.RunHooksResponse) {
+			r.Outcomes[0].Outcome = &deployerv1.HookOutcome_Result{Result: &deployerv1.HookResult{}}
+		})},
 		// Nobody could report whether its item is gone.
 		"HoldingWithoutUID": {want: []Rule{RuleHoldings}, answers: answer(func(r *deployerv1.HoldingsResponse) {
 			r.GetHeld().GetHoldings()[0].Uid = ""

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,12 +23,14 @@ import (
 type hookSet struct {
 	plugins []deployer // in the order in which they are called
 	timeout time.Duration
+	// unscheduled: the item has no schedule, so that hooks that have no opinion without one are left out.
+	unscheduled bool
 }
 
 // has reports whether there is a hook of any of the types.
 func (h hookSet) has(types ...sdkhook.Type) bool {
 	return slices.ContainsFunc(h.plugins, func(p deployer) bool {
-		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return hasHook(p, t) })
+		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return h.hasHook(p, t) })
 	})
 }
 
@@ -36,7 +39,7 @@ func (h hookSet) has(types ...sdkhook.Type) bool {
 func (h hookSet) asking() string {
 	var names []string
 	for _, p := range h.plugins {
-		if hasHook(p, sdkhook.ShouldReconcile) {
+		if h.hasHook(p, sdkhook.ShouldReconcile) {
 			names = append(names, p.Name()+"="+p.Build())
 		}
 	}
@@ -51,7 +54,7 @@ func (h hookSet) run(
 ) (result *sdkhook.Result, aborting []string, err error) {
 	var results []*sdkhook.Result
 	for _, p := range h.plugins {
-		if !hasHook(p, t) {
+		if !h.hasHook(p, t) {
 			continue
 		}
 		outcomes, err := h.call(ctx, p, t, item, target)
@@ -138,8 +141,15 @@ func isOver(ctx context.Context) bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-func hasHook(p deployer, t sdkhook.Type) bool {
-	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
+func (h hookSet) hasHook(p deployer, t sdkhook.Type) bool {
+	can := p.Info().Capabilities
+	return slices.Contains(can.HookTypes, string(t)) &&
+		(t != sdkhook.ShouldReconcile || !h.unscheduled || !can.ScheduleInConfig)
+}
+
+// unscheduled reports whether an item has no schedule in its provider configuration; false if it may have one.
+func unscheduled(item *v1alpha1.DeployItem) bool {
+	return item.Spec.Config == nil || !bytes.Contains(item.Spec.Config.Raw, []byte("continuousReconcile"))
 }
 
 // withoutContent returns a Target as hooks get it: without its content, which has credentials.

@@ -115,7 +115,9 @@ func (r *reconciler) leaveForNow(
 		if again, noted := readNote(note, asked); noted {
 			noted := hookMemory{asked: asked, again: again, begins: again}
 			if wait, idle := r.idle(meta, entry{hooks: noted}, hooks); idle {
-				r.memory.idleAt(key.Item, meta.UID, meta.ResourceVersion, noted)
+				r.memory.idleAt(key.Item, entry{
+					uid: meta.UID, version: meta.ResourceVersion, unscheduled: hooks.unscheduled, hooks: noted,
+				})
 				return wait, true
 			}
 		}

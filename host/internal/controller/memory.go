@@ -28,6 +28,8 @@ type entry struct {
 	item *v1alpha1.DeployItem
 	// arrived: the item is as it came by a list or watch, for the next reconcile.
 	arrived bool
+	// unscheduled: the item as it is known has no schedule; see hookSet.
+	unscheduled bool
 	// plugin is the plugin of a job that is running or has met an error.
 	plugin string
 
@@ -91,14 +93,16 @@ func (m *memory) take(key types.NamespacedName, uid types.UID, version string) (
 // idle remembers that there is nothing to do for an item.
 func (m *memory) idle(e entry) {
 	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
-	m.idleAt(keyOf(e.item), e.item.UID, e.item.ResourceVersion, e.hooks)
+	m.idleAt(keyOf(e.item), entry{
+		uid: e.item.UID, version: e.item.ResourceVersion, unscheduled: unscheduled(e.item), hooks: e.hooks,
+	})
 }
 
-// idleAt remembers that there is nothing to do for an item at a version.
-func (m *memory) idleAt(key types.NamespacedName, uid types.UID, version string, hooks hookMemory) {
+// idleAt remembers that there is nothing to do for an item, of which no more is known than that.
+func (m *memory) idleAt(key types.NamespacedName, idle entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[key] = &entry{uid: uid, version: version, hooks: hooks}
+	m.entries[key] = &idle
 }
 
 // foundIdle remembers that there is nothing to do for an item as it was listed, unless something is remembered of it.
@@ -106,7 +110,7 @@ func (m *memory) foundIdle(item *v1alpha1.DeployItem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.entries[keyOf(item)]; !ok {
-		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion}
+		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion, unscheduled: unscheduled(item)}
 	}
 }
 

@@ -98,6 +98,7 @@ func (r *reconciler) reconcile(
 	}
 
 	// 5. Hooks run before and around the check of responsibility.
+	hooks.unscheduled = unscheduled(known.item)
 	run, err := r.newHookRun(ctx, hooks, known.item, decision)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
@@ -164,6 +165,7 @@ func (r *reconciler) recall(
 	meta *metav1.PartialObjectMetadata, hooks hookSet, slotReserved bool,
 ) (known entry, wait reconcile.Result, skip bool) {
 	known, current := r.memory.take(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
+	hooks.unscheduled = current && known.unscheduled
 	if wait, idle := r.idle(meta, known, hooks); current && idle {
 		return known, wait, true
 	}
@@ -309,7 +311,8 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		return reconcile.Result{}, err
 	case j.gone:
 		r.forget(req.NamespacedName, true)
-		r.memory.idleAt(req.NamespacedName, j.item.UID, j.item.ResourceVersion, hookMemory{}) // older events may come
+		// Older events may come.
+		r.memory.idleAt(req.NamespacedName, entry{uid: j.item.UID, version: j.item.ResourceVersion})
 		return reconcile.Result{}, nil
 	case j.finished() && decide(j.item, r.options.Standalone, r.clock.Now()).Action == contract.Nothing:
 		return r.afterJob(j), nil
@@ -332,7 +335,9 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 // run at once, in another reconcile.
 func (r *reconciler) afterJob(j *job) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
-	if r.hooksFor(j.item.Spec.Type).has(sdkhook.ShouldReconcile) {
+	hooks := r.hooksFor(j.item.Spec.Type)
+	hooks.unscheduled = unscheduled(j.item)
+	if hooks.has(sdkhook.ShouldReconcile) {
 		r.memory.finished(j.known)
 		return pollAfter(time.Millisecond)
 	}

@@ -241,7 +241,8 @@ func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
 	if !current || !known.hooks.again.IsZero() {
 		return false
 	}
-	return known.isIdle(hookSet{plugins: r.plugins.Hooking(r.typeOf(meta))}.asking(), r.now())
+	hooks := hookSet{plugins: r.plugins.Hooking(r.typeOf(meta)), unscheduled: known.unscheduled}
+	return known.isIdle(hooks.asking(), r.now())
 }
 
 // wakeWhere has the jobs reconciled that which selects.

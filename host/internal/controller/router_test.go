@@ -208,7 +208,7 @@ func TestAttachLeavesIdleItems(t *testing.T) {
 	r := newRouted(t, false)
 	remember := func(name, version string, hooks hookMemory) *metav1.PartialObjectMetadata {
 		item := typedItem(name, "one")
-		r.memory.idleAt(client.ObjectKeyFromObject(item), item.UID, version, hooks)
+		r.memory.idleAt(client.ObjectKeyFromObject(item), entry{uid: item.UID, version: version, hooks: hooks})
 		return item
 	}
 	r.cached(

@@ -25,6 +25,7 @@ func (p *hookRun) shouldReconcile(
 		known.hooks.again = time.Time{}
 	}
 	if !p.hooks.has(sdkhook.ShouldReconcile) {
+		known.hooks.asked = ""
 		return decision, nil
 	}
 	result, _, err := p.hooks.run(ctx, sdkhook.ShouldReconcile, p.item, p.target)

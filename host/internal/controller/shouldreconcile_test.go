@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -194,10 +195,10 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
 		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
+			b.memory.idleAt(keyOf(item), entry{uid: item.UID, version: item.ResourceVersion})
 		},
 		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idleAt(keyOf(item), item.UID, item.ResourceVersion, hookMemory{})
+			b.memory.idleAt(keyOf(item), entry{uid: item.UID, version: item.ResourceVersion})
 		},
 		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b0"}})
@@ -214,6 +215,50 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 			b.expectPassed("first reconcile", "ShouldReconcile")
 			b.reconcile(t.Context())
 			b.expectPassed("second reconcile")
+		})
+	}
+}
+
+// TestItemsWithoutSchedule: a plugin that has its schedules in the provider configuration is asked about no item that has
+// none there: neither after a job, nor when it was listed, nor when it has changed.
+func TestItemsWithoutSchedule(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		config *runtime.RawExtension
+		asked  bool
+	}{
+		"no configuration": {},
+		"no schedule":      {config: raw(`{"manifests":[]}`)},
+		"a schedule":       {config: raw(`{"continuousReconcile":{"every":"1h"}}`), asked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHooked(
+				t, done, []sdkhook.Type{sdkhook.ShouldReconcile},
+				func(item *v1alpha1.DeployItem) { item.Spec.Config = tc.config },
+			)
+			b.plugin.capabilities.ScheduleInConfig = true
+			var want []string
+			if tc.asked {
+				want = []string{"ShouldReconcile"}
+			}
+			b.setJob()
+			b.drive()
+			b.expectPassed("after a job", slices.Concat(want, []string{"call Reconcile"}, want)...)
+			item := b.read()
+			b.memory.forget(keyOf(item))
+			b.memory.foundIdle(item)
+			meta := slim(item)
+			if idle := b.router.isIdle(meta); idle == tc.asked {
+				t.Errorf("after the list of a new host: idle: %t", idle)
+			}
+			b.reconcile(t.Context())
+			b.expectPassed("when it was listed", want...)
+			b.annotate(item, "a", "b")
+			b.reconcile(t.Context())
+			b.expectPassed("when it has changed", want...)
+			b.reconcile(t.Context())
+			b.expectPassed("when nothing has changed")
 		})
 	}
 }

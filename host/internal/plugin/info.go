@@ -46,6 +46,9 @@ type Capabilities struct {
 	Collect bool
 	// LatePickUp: it changes nothing in Reconcile and ForceReconcile before the job is picked up by what it saves.
 	LatePickUp bool
+	// ScheduleInConfig: its ShouldReconcile hooks have an opinion only about items whose provider configuration has the
+	// field continuousReconcile.
+	ScheduleInConfig bool
 	// HookTypes for which it has at least one function, each once and in the order in which they are passed.
 	HookTypes []string
 }
@@ -83,6 +86,7 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 			Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(), Diff: c.GetDiff(),
 			HookTypes: hookTypes, SeparateDocuments: c.GetSeparateDocuments(), ContextCredentials: c.GetContextCredentials(),
 			HostCluster: c.GetHostCluster(), Collect: c.GetCollect(), LatePickUp: c.GetLatePickUp(),
+			ScheduleInConfig: c.GetScheduleInConfiguration(),
 		},
 	}, errors.Join(errs...)
 }

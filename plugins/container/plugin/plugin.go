@@ -36,5 +36,5 @@ func Serve(version string, opts ...Option) {
 	defer tracing.Start(context.Background(), name, version)()
 	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type),
 		sdk.ConfigSchema(deployer.SettingsSchema), sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema),
-		sdk.ContextCredentials(), sdk.HostClusterAccess(), sdk.LatePickUp())
+		sdk.ContextCredentials(), sdk.HostClusterAccess(), sdk.LatePickUp(), sdk.ScheduleInConfig())
 }

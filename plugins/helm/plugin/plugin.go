@@ -96,6 +96,7 @@ func served(version string) []sdk.Option {
 	return []sdk.Option{
 		sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(settings.Schema),
 		sdk.ProviderConfigSchema(v1alpha1.Type, config.Schema), sdk.ContextCredentials(), sdk.LatePickUp(),
+		sdk.ScheduleInConfig(),
 	}
 }
 

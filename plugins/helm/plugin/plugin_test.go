@@ -85,7 +85,7 @@ func TestInfo(t *testing.T) {
 	}
 	want := sdktest.Capabilities{
 		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ForceReconcile: true, ContextCredentials: true,
-		LatePickUp: true, Hooks: []hook.Type{hook.ShouldReconcile},
+		LatePickUp: true, ScheduleInConfig: true, Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, info.Capabilities); diff != "" {
 		t.Errorf("capabilities: -want +got:\n%s", diff)

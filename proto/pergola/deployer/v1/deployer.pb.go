@@ -205,9 +205,12 @@ type Capabilities struct {
 	// The plugin serves Holdings and Collect.
 	Collect bool `protobuf:"varint,12,opt,name=collect,proto3" json:"collect,omitempty"`
 	// Reconcile and ForceReconcile change nothing before the job is picked up; see Start.pick_up_pending.
-	LatePickUp    bool `protobuf:"varint,13,opt,name=late_pick_up,json=latePickUp,proto3" json:"late_pick_up,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LatePickUp bool `protobuf:"varint,13,opt,name=late_pick_up,json=latePickUp,proto3" json:"late_pick_up,omitempty"`
+	// The functions of hook type ShouldReconcile have an opinion only about deploy items whose provider configuration has the field
+	// continuousReconcile. The host need not ask them about others.
+	ScheduleInConfiguration bool `protobuf:"varint,14,opt,name=schedule_in_configuration,json=scheduleInConfiguration,proto3" json:"schedule_in_configuration,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *Capabilities) Reset() {
@@ -327,6 +330,13 @@ func (x *Capabilities) GetCollect() bool {
 func (x *Capabilities) GetLatePickUp() bool {
 	if x != nil {
 		return x.LatePickUp
+	}
+	return false
+}
+
+func (x *Capabilities) GetScheduleInConfiguration() bool {
+	if x != nil {
+		return x.ScheduleInConfiguration
 	}
 	return false
 }
@@ -3479,7 +3489,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xa7\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xe3\x03\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -3496,7 +3506,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\fhost_cluster\x18\v \x01(\bR\vhostCluster\x12\x18\n" +
 	"\acollect\x18\f \x01(\bR\acollect\x12 \n" +
 	"\flate_pick_up\x18\r \x01(\bR\n" +
-	"latePickUp\".\n" +
+	"latePickUp\x12:\n" +
+	"\x19schedule_in_configuration\x18\x0e \x01(\bR\x17scheduleInConfiguration\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"M\n" +
 	"\x11ConfigureResponse\x128\n" +
