@@ -241,7 +241,7 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	asked := map[string]string{}
 	started := false
 	for {
-		if err := c.followPlugins(ctx, asked, &started); err != nil {
+		if err := c.followPlugins(asked, &started); err != nil {
 			return err
 		}
 		select {
@@ -255,7 +255,7 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 // followPlugins adds queues and workers for new plugins, and has the items reconciled whose ShouldReconcile hooks have
 // changed or that wait for a plugin that runs now. asked has the ShouldReconcile hooks by plugin that is served;
 // started: all plugins have tried to start.
-func (c *Controller) followPlugins(ctx context.Context, asked map[string]string, started *bool) error {
+func (c *Controller) followPlugins(asked map[string]string, started *bool) error {
 	running := c.plugins.Running()
 	var atWork []string
 	for _, p := range c.plugins.Serving() {

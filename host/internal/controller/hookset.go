@@ -19,7 +19,7 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// hookSet are the hooks for one type of deploy items. It is immutable. The zero value has none.
+// hookSet are the hooks for one type of deploy items, or for one item. It is immutable. The zero value has none.
 type hookSet struct {
 	plugins []deployer // in the order in which they are called
 	timeout time.Duration
@@ -30,16 +30,22 @@ type hookSet struct {
 // has reports whether there is a hook of any of the types.
 func (h hookSet) has(types ...sdkhook.Type) bool {
 	return slices.ContainsFunc(h.plugins, func(p deployer) bool {
-		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return h.hasHook(p, t) })
+		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return h.runs(p, t) })
 	})
 }
 
-// asking identifies the ShouldReconcile hooks: plugins and their builds; empty if there are none. Equal ones give equal
-// results. Versions would not do: an author may forget to change them.
+// about returns the hooks that run for an item of the type.
+func (h hookSet) about(item *v1alpha1.DeployItem) hookSet {
+	h.unscheduled = unscheduled(item)
+	return h
+}
+
+// asking identifies the ShouldReconcile hooks for the type: plugins and their builds; empty if there are none. Equal ones
+// give equal results. Versions would not do: an author may forget to change them.
 func (h hookSet) asking() string {
 	var names []string
 	for _, p := range h.plugins {
-		if h.hasHook(p, sdkhook.ShouldReconcile) {
+		if hasHook(p, sdkhook.ShouldReconcile) {
 			names = append(names, p.Name()+"="+p.Build())
 		}
 	}
@@ -54,7 +60,7 @@ func (h hookSet) run(
 ) (result *sdkhook.Result, aborting []string, err error) {
 	var results []*sdkhook.Result
 	for _, p := range h.plugins {
-		if !h.hasHook(p, t) {
+		if !h.runs(p, t) {
 			continue
 		}
 		outcomes, err := h.call(ctx, p, t, item, target)
@@ -141,10 +147,14 @@ func isOver(ctx context.Context) bool {
 	return ok && !time.Now().Before(deadline)
 }
 
-func (h hookSet) hasHook(p deployer, t sdkhook.Type) bool {
-	can := p.Info().Capabilities
-	return slices.Contains(can.HookTypes, string(t)) &&
-		(t != sdkhook.ShouldReconcile || !h.unscheduled || !can.ScheduleInConfig)
+func hasHook(p deployer, t sdkhook.Type) bool {
+	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
+}
+
+// runs reports whether a plugin has a hook of a type that may have an opinion.
+func (h hookSet) runs(p deployer, t sdkhook.Type) bool {
+	return hasHook(p, t) &&
+		(t != sdkhook.ShouldReconcile || !h.unscheduled || !p.Info().Capabilities.ScheduleInConfig)
 }
 
 // unscheduled reports whether an item has no schedule in its provider configuration; false if it may have one.

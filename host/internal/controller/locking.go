@@ -115,9 +115,7 @@ func (r *reconciler) leaveForNow(
 		if again, noted := readNote(note, asked); noted {
 			noted := hookMemory{asked: asked, again: again, begins: again}
 			if wait, idle := r.idle(meta, entry{hooks: noted}, hooks); idle {
-				r.memory.idleAt(key.Item, entry{
-					uid: meta.UID, version: meta.ResourceVersion, unscheduled: hooks.unscheduled, hooks: noted,
-				})
+				r.memory.idleAt(key.Item, entry{uid: meta.UID, version: meta.ResourceVersion, hooks: noted})
 				return wait, true
 			}
 		}
@@ -140,7 +138,7 @@ func (r *reconciler) idle(
 	if !known.hooks.again.IsZero() {
 		known.hooks.again = known.hooks.again.Add(r.router.delayFor(r.lockKey(meta)))
 	}
-	return r.until(known.hooks.again), known.isIdle(hooks.asking(), r.clock.Now())
+	return r.until(known.hooks.again), known.isIdle(hooks, r.clock.Now())
 }
 
 // leftToOthers reports whether an item is left to replicas whose plugin runs, because the plugin here does not.

@@ -11,10 +11,33 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 func TestLockOfAJob(t *testing.T) {
-	b := newBench(t, nil)
+	for name, prepare := range map[string]func(b *bench){
+		"without hooks": func(*bench) {},
+		"with a hook that has no opinion about an item without a schedule": func(b *bench) {
+			b.plugin.capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
+			b.plugin.capabilities.ScheduleInConfig = true
+			b.plugin.hooks = func(
+				context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+			) ([]plugin.HookOutcome, error) {
+				t.Error("the hook was asked")
+				return nil, nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			prepare(b)
+			testLockOfAJob(t, b)
+		})
+	}
+}
+
+func testLockOfAJob(t *testing.T, b *bench) {
+	t.Helper()
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	if here.reconcile(t.Context()); here.locks != 0 {
 		t.Errorf("an item without a job costs %d requests for its lock", here.locks)

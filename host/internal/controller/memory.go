@@ -8,6 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // memory is what a replica remembers of the items that it has read or written. It saves requests, and has what the
@@ -28,7 +29,7 @@ type entry struct {
 	item *v1alpha1.DeployItem
 	// arrived: the item is as it came by a list or watch, for the next reconcile.
 	arrived bool
-	// unscheduled: the item as it is known has no schedule; see hookSet.
+	// unscheduled: the idle item has no schedule; see hookSet.
 	unscheduled bool
 	// plugin is the plugin of a job that is running or has met an error.
 	plugin string
@@ -49,7 +50,8 @@ type entry struct {
 
 // hookMemory is what is remembered of the hooks for an item.
 type hookMemory struct {
-	// asked is the hookSet.asking of the ShouldReconcile hooks that ran for the idle item; empty for none.
+	// asked is the hookSet.asking of the ShouldReconcile hooks that ran for the idle item, or that have no opinion about
+	// it; empty for none.
 	asked string
 	// again is when hooks want the item to be reconciled again, and begins when the job begins that they request; zero
 	// for no such time.
@@ -139,10 +141,11 @@ func (m *memory) finished(e entry) {
 	}
 }
 
-// isIdle reports whether to skip an item because there is nothing to do for it. asked are the ShouldReconcile hooks
-// that must have run for that.
-func (e entry) isIdle(asked string, now time.Time) bool {
-	return e.item == nil && e.hooks.asked == asked && (e.hooks.again.IsZero() || now.Before(e.hooks.again))
+// isIdle reports whether to skip an item because there is nothing to do for it. hooks are those for its type.
+func (e entry) isIdle(hooks hookSet, now time.Time) bool {
+	hooks.unscheduled = e.unscheduled
+	asked := e.hooks.asked == hooks.asking() || !hooks.has(sdkhook.ShouldReconcile)
+	return e.item == nil && asked && (e.hooks.again.IsZero() || now.Before(e.hooks.again))
 }
 
 // lockState is what unlock needs to know of an item: its UID, empty if nothing is remembered; the note for others if

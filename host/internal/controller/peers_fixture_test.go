@@ -246,7 +246,7 @@ func (r *queuedPeer) hearItem() {
 	r.memory.arrived(item)
 	switch {
 	case before == nil:
-		r.router.OnAdd(meta, true)
+		r.router.route(meta, priorityInitial) // as when its queue is filled
 	case before.ResourceVersion != meta.ResourceVersion:
 		r.router.OnUpdate(before, meta)
 	}

@@ -98,8 +98,7 @@ func (r *reconciler) reconcile(
 	}
 
 	// 5. Hooks run before and around the check of responsibility.
-	hooks.unscheduled = unscheduled(known.item)
-	run, err := r.newHookRun(ctx, hooks, known.item, decision)
+	run, err := r.newHookRun(ctx, hooks.about(known.item), known.item, decision)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
@@ -126,7 +125,7 @@ func (r *reconciler) reconcile(
 		return r.afterHookError(ctx, req, known.item, err)
 	}
 	if decision.Action == contract.Nothing {
-		known.hooks.again = run.again(known.hooks.again)
+		known.hooks.asked, known.hooks.again = hooks.asking(), run.again(known.hooks.again)
 		r.memory.idle(known)
 		return r.until(known.hooks.again), nil
 	}
@@ -165,7 +164,6 @@ func (r *reconciler) recall(
 	meta *metav1.PartialObjectMetadata, hooks hookSet, slotReserved bool,
 ) (known entry, wait reconcile.Result, skip bool) {
 	known, current := r.memory.take(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
-	hooks.unscheduled = current && known.unscheduled
 	if wait, idle := r.idle(meta, known, hooks); current && idle {
 		return known, wait, true
 	}
@@ -336,11 +334,11 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 func (r *reconciler) afterJob(j *job) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	hooks := r.hooksFor(j.item.Spec.Type)
-	hooks.unscheduled = unscheduled(j.item)
-	if hooks.has(sdkhook.ShouldReconcile) {
+	if hooks.about(j.item).has(sdkhook.ShouldReconcile) {
 		r.memory.finished(j.known)
 		return pollAfter(time.Millisecond)
 	}
+	j.known.hooks.asked = hooks.asking()
 	r.memory.idle(j.known)
 	return r.until(j.known.hooks.again)
 }

@@ -64,15 +64,10 @@ func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, lo
 	}
 }
 
-// OnAdd handles an item that is new, or that existed when the host started.
+// OnAdd handles an item that is new. Those that existed when the host started are put into a queue when it is attached.
 func (r *router) OnAdd(obj any, isInInitialList bool) {
-	meta, ok := obj.(*metav1.PartialObjectMetadata)
-	switch {
-	case !ok:
-	case !isInInitialList:
+	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok && !isInInitialList {
 		r.route(meta, priorityChange)
-	case !r.isIdle(meta):
-		r.route(meta, priorityInitial)
 	}
 }
 
@@ -241,8 +236,7 @@ func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
 	if !current || !known.hooks.again.IsZero() {
 		return false
 	}
-	hooks := hookSet{plugins: r.plugins.Hooking(r.typeOf(meta)), unscheduled: known.unscheduled}
-	return known.isIdle(hooks.asking(), r.now())
+	return known.isIdle(hookSet{plugins: r.plugins.Hooking(r.typeOf(meta))}, r.now())
 }
 
 // wakeWhere has the jobs reconciled that which selects.

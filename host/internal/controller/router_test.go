@@ -2,6 +2,7 @@ package controller
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -17,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // cached has the source of a router know some items.
@@ -177,7 +180,12 @@ func TestRouteForgets(t *testing.T) {
 
 func TestPriorities(t *testing.T) {
 	r := newRouted(t, true)
-	r.OnAdd(typedItem("there-before", "one"), true)
+	there := typedItem("there-before", "one")
+	r.OnAdd(there, true) // it is in the cache when the queue is filled
+	r.cached(there)
+	if err := r.refill("one"); err != nil {
+		t.Fatal(err)
+	}
 	r.OnAdd(typedItem("new", "one"), false)
 	r.OnUpdate(typedItem("changed", "one"), typedItem("changed", "one"))
 	r.WakeUp("one", "ns", "woken")
@@ -206,20 +214,30 @@ func TestAttachReplays(t *testing.T) {
 
 func TestAttachLeavesIdleItems(t *testing.T) {
 	r := newRouted(t, false)
+	one := r.plugins.(*fakePlugins).serving[0]
+	one.capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
+	one.hooks = func(
+		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
+		return nil, nil
+	}
+	const asked = "one=b"
 	remember := func(name, version string, hooks hookMemory) *metav1.PartialObjectMetadata {
 		item := typedItem(name, "one")
 		r.memory.idleAt(client.ObjectKeyFromObject(item), entry{uid: item.UID, version: version, hooks: hooks})
 		return item
 	}
 	r.cached(
-		remember("idle", "5", hookMemory{}), remember("changed", "4", hookMemory{}), typedItem("unknown", "one"),
-		remember("scheduled", "5", hookMemory{again: noon.Add(time.Hour)}),
+		remember("idle", "5", hookMemory{asked: asked}), remember("changed", "4", hookMemory{asked: asked}),
+		typedItem("unknown", "one"), remember("nobody-asked", "5", hookMemory{}),
+		remember("scheduled", "5", hookMemory{asked: asked, again: noon.Add(time.Hour)}),
 		remember("others-asked", "5", hookMemory{asked: "x"}),
 	)
 	if err := r.attach("one", r.one); err != nil {
 		t.Fatal(err)
 	}
 	expectSorted(
-		t, "those for which there may be something to do", r.one, "changed", "others-asked", "scheduled", "unknown",
+		t, "those for which there may be something to do", r.one, "changed", "nobody-asked", "others-asked", "scheduled",
+		"unknown",
 	)
 }

@@ -25,7 +25,6 @@ func (p *hookRun) shouldReconcile(
 		known.hooks.again = time.Time{}
 	}
 	if !p.hooks.has(sdkhook.ShouldReconcile) {
-		known.hooks.asked = ""
 		return decision, nil
 	}
 	result, _, err := p.hooks.run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
@@ -44,7 +43,6 @@ func (p *hookRun) shouldReconcile(
 	case err != nil:
 		return decision, err
 	}
-	known.hooks.asked = p.hooks.asking()
 	switch {
 	case decision.Action != contract.Nothing:
 		p.add(sdkhook.ShouldReconcile, result)

@@ -197,9 +197,6 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idleAt(keyOf(item), entry{uid: item.UID, version: item.ResourceVersion})
 		},
-		"noted by others": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idleAt(keyOf(item), entry{uid: item.UID, version: item.ResourceVersion})
-		},
 		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
 			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b0"}})
 		},

@@ -29,7 +29,7 @@ import (
 const resource = "deployitems"
 
 // Source lists and watches deploy items in full for a cache that keeps their metadata. What is seen of an item on the
-// way need not be read: its type, whether it is idle, and the content of one that is not. The zero value is of no use.
+// way need not be read: its type, whether it is idle, and the content of one that is not. The zero value has no items.
 type Source struct {
 	client rest.Interface
 	// seen gets each item before the cache has it, and may keep it. listed: it is of a list, and not of a watch.
@@ -104,9 +104,13 @@ func (s *Source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists the items, and decodes each as soon as it arrives, so that no more than one is held in full and
-// the API server encodes the next meanwhile.
+// ListWithContext lists the items, and decodes each as soon as it arrives, so that the list is not held in full and the
+// API server encodes the next item meanwhile. The first list is the newest one, and not any that the API server has:
+// the content of items that it has is not read again.
 func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if options.ResourceVersion == "0" {
+		options.ResourceVersion, options.Limit = "", 0
+	}
 	body, err := s.request(&options).Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list deploy items: %w", err)
@@ -151,13 +155,18 @@ func decodeList(encoded io.Reader, item func(*json.Decoder) error) (meta metav1.
 			return d.Decode(&json.RawMessage{})
 		}
 	})
+	if err == nil && meta.ResourceVersion == "" {
+		err = errors.New("the answer of the API server is no list")
+	}
 	return meta, err
 }
 
 // decodeObject decodes the value of each field of an object by a function.
 func decodeObject(d *json.Decoder, value func(field json.Token) error) error {
-	if _, err := d.Token(); err != nil { // {
+	if begin, err := d.Token(); err != nil {
 		return err
+	} else if begin != json.Delim('{') {
+		return fmt.Errorf("expected an object, but found %v", begin)
 	}
 	for d.More() {
 		field, err := d.Token()
@@ -173,8 +182,10 @@ func decodeObject(d *json.Decoder, value func(field json.Token) error) error {
 }
 
 func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
-	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
-		return errors.Join(err, fmt.Errorf("expected an array, but found %v", begin))
+	if begin, err := d.Token(); err != nil || begin == nil { // null
+		return err
+	} else if begin != json.Delim('[') {
+		return fmt.Errorf("expected an array, but found %v", begin)
 	}
 	for d.More() {
 		if err := element(d); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -106,6 +107,7 @@ func TestSeen(t *testing.T) {
 			if err := b.admin.List(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
+			list.ResourceVersion = "1"
 			encoded, err := json.Marshal(list)
 			if err != nil {
 				t.Fatal(err)
@@ -185,6 +187,8 @@ func TestSourceLists(t *testing.T) {
 		"no item":          {answer: `{"items":[],"metadata":{"resourceVersion":"7","continue":"next"}}`},
 		"cut off":          {answer: listed[:len(one)+50], seen: []string{"one"}, err: "EOF"},
 		"cut off at once":  {err: "EOF"},
+		"null":             {answer: `{"items":null,"metadata":{"resourceVersion":"7","continue":"next"}}`},
+		"another object":   {answer: `{"kind":"Status","metadata":{}}`, err: "is no list"},
 		"without metadata": {answer: `{"items":[{"metadata":7}]}`, err: "cannot unmarshal"},
 		"no list":          {answer: `{"items":7}`, err: "expected an array, but found 7"},
 		"refused": {
@@ -197,8 +201,8 @@ func TestSourceLists(t *testing.T) {
 		source := sourceOf(t, cmp.Or(tc.code, http.StatusOK), tc.answer, &asked)
 		var seen, listed []string
 		source.seen = func(item *v1alpha1.DeployItem, _ bool) { seen = append(seen, item.Name) }
-		list, err := source.List(metav1.ListOptions{ResourceVersion: "0", Limit: 500})
-		if want := (url.Values{"resourceVersion": {"0"}, "limit": {"500"}}); !reflect.DeepEqual(asked, want) {
+		list, err := source.List(metav1.ListOptions{ResourceVersion: "5", Limit: 500})
+		if want := (url.Values{"resourceVersion": {"5"}, "limit": {"500"}}); !reflect.DeepEqual(asked, want) {
 			t.Errorf("%s: asked for %v", name, asked)
 		}
 		if !slices.Equal(seen, tc.seen) {
@@ -221,6 +225,57 @@ func TestSourceLists(t *testing.T) {
 		if !slices.Equal(listed, tc.list) {
 			t.Errorf("%s: listed %v", name, listed)
 		}
+	}
+}
+
+// TestFirstListIsTheNewest: no item is taken for what it was before the host stopped.
+func TestFirstListIsTheNewest(t *testing.T) {
+	var asked url.Values
+	source := sourceOf(t, http.StatusOK, `{"items":[],"metadata":{"resourceVersion":"7"}}`, &asked)
+	_, err := source.List(metav1.ListOptions{ResourceVersion: "0", Limit: 500})
+	if err != nil || len(asked) > 0 {
+		t.Errorf("asked for %v: %v", asked, err)
+	}
+}
+
+// TestEventsAreDecoded: each event is passed on, and those of items that can be decoded are seen.
+func TestEventsAreDecoded(t *testing.T) {
+	const item = `{"metadata":{"name":"item","resourceVersion":"8"},"status":{"observedGeneration":1}}`
+	strange := strings.Replace(item, ":1}", `:"first"}`, 1)
+	for name, tc := range map[string]struct {
+		answer string
+		seen   bool
+		want   watch.EventType
+	}{
+		"added":             {`{"type":"ADDED","object":` + item + `}`, true, watch.Added},
+		"modified":          {`{"type":"MODIFIED","object":` + item + `}`, true, watch.Modified},
+		"deleted":           {`{"type":"DELETED","object":` + item + `}`, false, watch.Deleted},
+		"bookmark":          {`{"type":"BOOKMARK","object":` + item + `}`, false, watch.Bookmark},
+		"cannot be decoded": {`{"type":"MODIFIED","object":` + strange + `}`, false, watch.Modified},
+		"too old":           {`{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}`, false, watch.Error},
+		"no event":          {`[]`, false, watch.Error},
+		"cut off":           {`{"type":"MODIFIED","object":{"meta`, false, ""},
+		"the end":           {``, false, ""},
+	} {
+		seen, asked := false, url.Values{}
+		source := sourceOf(t, http.StatusOK, tc.answer, &asked)
+		source.seen = func(*v1alpha1.DeployItem, bool) { seen = true }
+		events, err := source.Watch(metav1.ListOptions{ResourceVersion: "7", AllowWatchBookmarks: true})
+		want := url.Values{"watch": {"true"}, "resourceVersion": {"7"}, "allowWatchBookmarks": {"true"}}
+		if err != nil || !reflect.DeepEqual(asked, want) {
+			t.Fatalf("%s: asked for %v: %v", name, asked, err)
+		}
+		e := <-events.ResultChan() // without a type after its end
+		if meta, ok := e.Object.(*metav1.PartialObjectMetadata); ok && meta.ResourceVersion != "8" {
+			t.Errorf("%s: found %+v", name, meta)
+		}
+		if err := apierrors.FromObject(e.Object); name == "too old" && !apierrors.IsResourceExpired(err) {
+			t.Errorf("%s: found %v", name, err)
+		}
+		if e.Type != tc.want || seen != tc.seen {
+			t.Errorf("%s: found %q, seen: %t", name, e.Type, seen)
+		}
+		events.Stop()
 	}
 }
 

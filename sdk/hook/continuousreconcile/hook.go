@@ -5,9 +5,9 @@
 //
 //	hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(continuousreconcile.ReadSpec)))
 //
-// One that has its schedules elsewhere writes a NextFunc of its own. Nothing is kept in memory: when an item is due
-// follows from the item alone, so that a schedule outlives restarts and goes on at another replica, and a time that
-// was missed comes once, later.
+// and says so with sdk.ScheduleInConfig, so that it is asked about no other item. One that has its schedules elsewhere
+// writes a NextFunc of its own. Nothing is kept in memory: when an item is due follows from the item alone, so that a
+// schedule outlives restarts and goes on at another replica, and a time that was missed comes once, later.
 package continuousreconcile
 
 import (
