@@ -218,7 +218,7 @@ func (e *examination) checkHooks(ctx context.Context) {
 			e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
 		}
 		promised := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
-			!bytes.Contains(in.GetDeployItem(), []byte("continuousReconcile"))
+			!bytes.Contains(in.GetDeployItem(), []byte(hook.ScheduleField))
 		for i, outcome := range out.GetOutcomes() {
 			if promised && outcome.GetResult() != nil {
 				e.breaks(RuleHooks, "outcome %d of hook type %.100q is an opinion about an item without a schedule in its "+

@@ -53,6 +53,9 @@ const (
 // ConditionStarted names, in its message, the job of an item that the host has set last itself.
 const ConditionStarted v1alpha1.ConditionType = "Started"
 
+// ScheduleField is the field of a provider configuration that has the schedule, see sdk.ScheduleInConfig.
+const ScheduleField = "continuousReconcile"
+
 // ReasonStartedByHook is the reason of ConditionStarted for a job that hooks of type ShouldReconcile have asked for.
 const ReasonStartedByHook = "StartedByHook"
 

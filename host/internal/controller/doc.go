@@ -49,9 +49,9 @@
 //
 // ShouldReconcile hooks run once for each idle item: the memory and the note at its lock say which ones ran, and when
 // they want to run again. After a job they run at once, under the same lock, so that the note is there for the other
-// replicas. A plugin that has its schedules in the provider configuration is not asked about an item without one, and the
-// note says that it was. The host sets the job that they request by the write that picks it up, as for an annotation; that write is
-// conditional, so that a job that somebody else has set meanwhile wins.
+// replicas. A plugin that has its schedules in the provider configuration is not asked about an item without one, and
+// the note says that it was. The host sets the job that they request by the write that picks it up, as for an
+// annotation; that write is conditional, so that a job that somebody else has set meanwhile wins.
 //
 // HTTP hooks are part of the plugin's call: what cancels the call cancels them.
 //

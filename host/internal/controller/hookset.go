@@ -40,8 +40,8 @@ func (h hookSet) about(item *v1alpha1.DeployItem) hookSet {
 	return h
 }
 
-// asking identifies the ShouldReconcile hooks for the type: plugins and their builds; empty if there are none. Equal ones
-// give equal results. Versions would not do: an author may forget to change them.
+// asking identifies the ShouldReconcile hooks for the type: plugins and their builds; empty if there are none. Equal
+// ones give equal results. Versions would not do: an author may forget to change them.
 func (h hookSet) asking() string {
 	var names []string
 	for _, p := range h.plugins {
@@ -159,7 +159,7 @@ func (h hookSet) runs(p deployer, t sdkhook.Type) bool {
 
 // unscheduled reports whether an item has no schedule in its provider configuration; false if it may have one.
 func unscheduled(item *v1alpha1.DeployItem) bool {
-	return item.Spec.Config == nil || !bytes.Contains(item.Spec.Config.Raw, []byte("continuousReconcile"))
+	return item.Spec.Config == nil || !bytes.Contains(item.Spec.Config.Raw, []byte(sdkhook.ScheduleField))
 }
 
 // withoutContent returns a Target as hooks get it: without its content, which has credentials.

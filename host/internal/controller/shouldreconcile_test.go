@@ -216,8 +216,8 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	}
 }
 
-// TestItemsWithoutSchedule: a plugin that has its schedules in the provider configuration is asked about no item that has
-// none there: neither after a job, nor when it was listed, nor when it has changed.
+// TestItemsWithoutSchedule: a plugin that has its schedules in the provider configuration is asked about no item that
+// has none there: neither after a job, nor when it was listed, nor when it has changed.
 func TestItemsWithoutSchedule(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

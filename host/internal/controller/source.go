@@ -91,7 +91,7 @@ func (s *Source) each(namespace string, f func(*metav1.PartialObjectMetadata)) e
 	return nil
 }
 
-// IsWatchListSemanticsUnSupported says that a list is no watch, whose events cost twice as much to decode.
+// IsWatchListSemanticsUnSupported says that a list is no watch: whether an item is listed or new makes a difference.
 func (s *Source) IsWatchListSemanticsUnSupported() bool { return true }
 
 // List is ListWithContext without a context.
@@ -196,8 +196,8 @@ func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
 	return err
 }
 
-// decodeItem returns the metadata of the next item, and the item; nil for one of which only the metadata can be decoded,
-// so that this concerns no other item. Whoever reads it finds the error.
+// decodeItem returns the metadata of the next item, and the item; nil for one of which only the metadata can be
+// decoded, so that this concerns no other item. Whoever reads it finds the error.
 func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.DeployItem, error) {
 	item := &v1alpha1.DeployItem{}
 	err := d.Decode(item)

@@ -252,7 +252,7 @@ func TestEventsAreDecoded(t *testing.T) {
 		"deleted":           {`{"type":"DELETED","object":` + item + `}`, false, watch.Deleted},
 		"bookmark":          {`{"type":"BOOKMARK","object":` + item + `}`, false, watch.Bookmark},
 		"cannot be decoded": {`{"type":"MODIFIED","object":` + strange + `}`, false, watch.Modified},
-		"too old":           {`{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}`, false, watch.Error},
+		"too old":           {`{"type":"ERROR","object":{"code":410,"reason":"Expired"}}`, false, watch.Error},
 		"no event":          {`[]`, false, watch.Error},
 		"cut off":           {`{"type":"MODIFIED","object":{"meta`, false, ""},
 		"the end":           {``, false, ""},

@@ -34,15 +34,15 @@ type writer struct {
 // status changes the status of an item, and writes the difference if there is one. Afterwards item is what the API
 // server has; after an error it is unchanged. The error is errOutdated after a conflict, or if the item is gone.
 func (w *writer) status(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	return write(ctx, item, change, onlyStatus, func(ctx context.Context, after client.Object, patch client.Patch) error {
-		return w.client.Status().Patch(ctx, after, patch)
+	return write(ctx, item, change, onlyStatus, func(ctx context.Context, o client.Object, patch client.Patch) error {
+		return w.client.Status().Patch(ctx, o, patch)
 	})
 }
 
 // metadata changes the metadata of an item, as status does the status.
 func (w *writer) metadata(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
-	return write(ctx, item, change, onlyMetadata, func(ctx context.Context, after client.Object, patch client.Patch) error {
-		return w.client.Patch(ctx, after, patch)
+	return write(ctx, item, change, onlyMetadata, func(ctx context.Context, o client.Object, patch client.Patch) error {
+		return w.client.Patch(ctx, o, patch)
 	})
 }
 
