@@ -25,8 +25,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// resource is that of deploy items.
-const resource = "deployitems"
+const (
+	// resource is that of deploy items.
+	resource = "deployitems"
+	// pageSize is how many items a list has at most where it may have pages. The API server ends a request after a minute.
+	pageSize = 20_000
+)
 
 // Source lists and watches deploy items in full for a cache that keeps their metadata. What is seen of an item on the
 // way need not be read: its type, whether it is idle, and the content of one that is not. The zero value has no items.
@@ -109,7 +113,10 @@ func (s *Source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 // the content of items that it has is not read again.
 func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
-		options.ResourceVersion, options.Limit = "", 0
+		options.ResourceVersion = ""
+	}
+	if options.Limit > 0 {
+		options.Limit = pageSize
 	}
 	body, err := s.request(&options).Stream(ctx)
 	if err != nil {

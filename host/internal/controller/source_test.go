@@ -202,7 +202,7 @@ func TestSourceLists(t *testing.T) {
 		var seen, listed []string
 		source.seen = func(item *v1alpha1.DeployItem, _ bool) { seen = append(seen, item.Name) }
 		list, err := source.List(metav1.ListOptions{ResourceVersion: "5", Limit: 500})
-		if want := (url.Values{"resourceVersion": {"5"}, "limit": {"500"}}); !reflect.DeepEqual(asked, want) {
+		if want := (url.Values{"resourceVersion": {"5"}, "limit": {"20000"}}); !reflect.DeepEqual(asked, want) {
 			t.Errorf("%s: asked for %v", name, asked)
 		}
 		if !slices.Equal(seen, tc.seen) {
@@ -232,7 +232,7 @@ func TestSourceLists(t *testing.T) {
 func TestFirstListIsTheNewest(t *testing.T) {
 	var asked url.Values
 	source := sourceOf(t, http.StatusOK, `{"items":[],"metadata":{"resourceVersion":"7"}}`, &asked)
-	_, err := source.List(metav1.ListOptions{ResourceVersion: "0", Limit: 500})
+	_, err := source.List(metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil || len(asked) > 0 {
 		t.Errorf("asked for %v: %v", asked, err)
 	}
