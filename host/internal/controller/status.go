@@ -63,9 +63,10 @@ func write(
 	ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem),
 	part func(*v1alpha1.DeployItem) *v1alpha1.DeployItem, send func(context.Context, client.Object, client.Patch) error,
 ) error {
-	after := item.DeepCopy()
+	after, before := item.DeepCopy(), part(item)
 	change(after)
-	patch, err := client.MergeFromWithOptions(part(item), client.MergeFromWithOptimisticLock{}).Data(part(after))
+	before.ResourceVersion = "" // so that the patch has that of the item, as its condition
+	patch, err := client.MergeFrom(before).Data(part(after))
 	if err != nil {
 		return fmt.Errorf("compute patch: %w", err)
 	}
