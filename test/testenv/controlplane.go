@@ -29,6 +29,10 @@ import (
 // their locks, and of their answers.
 const AuditedNamespace = "audited"
 
+// auditLogSize, in megabytes, is more than any audit log has, so that it stays one file: who reads on in it finds no
+// less than what was added.
+const auditLogSize = "100000"
+
 // auditPolicy has every request logged once, when it is answered, and outside AuditedNamespace without its body.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -96,7 +100,8 @@ func StartControlPlane(ctx context.Context, dir string, options ...ControlPlaneO
 	server.Configure().
 		Append("audit-policy-file", policy).
 		Append("audit-log-path", c.AuditLog).
-		Append("audit-log-mode", "blocking-strict")
+		Append("audit-log-mode", "blocking-strict").
+		Append("audit-log-maxsize", auditLogSize)
 	// Its own directory, so that it is the same server with the same certificates after a restart.
 	server.CertDir = filepath.Join(dir, "apiserver")
 	if err := os.Mkdir(server.CertDir, 0o700); err != nil {
