@@ -29,8 +29,7 @@ import (
 // their locks, and of their answers.
 const AuditedNamespace = "audited"
 
-// auditLogSize, in megabytes, is more than any audit log has, so that it stays one file: who reads on in it finds no
-// less than what was added.
+// auditLogSize, in megabytes, is more than any audit log has, so that it is not rotated while it is read.
 const auditLogSize = "100000"
 
 // auditPolicy has every request logged once, when it is answered, and outside AuditedNamespace without its body.
