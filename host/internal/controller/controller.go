@@ -209,7 +209,6 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.watchLocks(ctx); err != nil {
 		return err
 	}
-	start := c.clock.Now()
 	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
@@ -220,7 +219,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil // the host stops
 	}
-	c.options.Log.Info("listed all deploy items", "took", c.clock.Since(start).String())
+	c.options.Log.Info("listed all deploy items")
 	if c.options.Listed != nil {
 		c.options.Listed.AllListed()
 	}

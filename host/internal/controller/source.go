@@ -207,17 +207,34 @@ func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
 // decoded, so that this concerns no other item. Whoever reads it finds the error.
 func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.DeployItem, error) {
 	item := &v1alpha1.DeployItem{}
-	err := d.Decode(item)
+	err := d.Decode(&wireItem{DeployItem: item, Metadata: wireMetadata{ObjectMeta: &item.ObjectMeta}})
 	item.TypeMeta = metav1.TypeMeta{} // as in any item that a client reads
 	switch {
 	case err == nil:
-		return slim(item), withoutManagers(item), nil
+		return slim(item), item, nil
 	case item.ResourceVersion != "": // metadata comes before spec and status
 		return slim(item), nil, nil
 	default:
 		return nil, nil, err
 	}
 }
+
+// wireItem decodes an item without the note of who has set which field, as withoutManagers removes it.
+type wireItem struct {
+	*v1alpha1.DeployItem
+	Metadata wireMetadata `json:"metadata"`
+}
+
+type wireMetadata struct {
+	*metav1.ObjectMeta
+	ManagedFields skipped `json:"managedFields"`
+}
+
+// skipped is what is not decoded.
+type skipped struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
 // WatchWithContext watches the items.
 func (s *Source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {

@@ -59,15 +59,10 @@ func (t Time) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a time as RFC 3339 has it. Anything else is the zero time, and no error; see Time.
 func (t *Time) UnmarshalJSON(document []byte) error {
 	*t = Time{}
-	var text string
-	if err := json.Unmarshal(document, &text); err != nil {
-		return nil //nolint:nilerr // see Time
+	var parsed time.Time
+	if err := parsed.UnmarshalJSON(document); err == nil && !parsed.IsZero() {
+		t.Time = parsed.Local()
 	}
-	parsed, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return nil //nolint:nilerr // see Time
-	}
-	t.Time = parsed.Local()
 	return nil
 }
 
