@@ -190,8 +190,8 @@ func TestSourceLists(t *testing.T) {
 		"cut off at once":  {err: "EOF"},
 		"null":             {answer: `{"items":null,"metadata":{"resourceVersion":"7","continue":"next"}}`},
 		"another object":   {answer: `{"kind":"Status","metadata":{}}`, err: "is no list"},
-		"without metadata": {answer: `{"items":[{"metadata":7}]}`, err: "cannot unmarshal"},
-		"no list":          {answer: `{"items":7}`, err: "cannot unmarshal JSON number"},
+		"without metadata": {answer: `{"items":[{"metadata":7}]}`, err: "unmarshal JSON number"},
+		"no list":          {answer: `{"items":7}`, err: "unmarshal JSON number"},
 		"refused": {
 			answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too soon","code":429}`,
 			code:   http.StatusTooManyRequests, err: "too soon",
