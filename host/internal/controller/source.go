@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -125,12 +124,8 @@ func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions
 	}
 	list := &metav1.List{}
 	var annotations map[string]string // items in a row have mostly the same ones, which are larger than all the rest
-	each := json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, element *runtime.RawExtension) error {
-		encoded, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		meta, item, err := decodeItem(encoded)
+	list.ListMeta, err = decodeList(body, func(d *json.Decoder) error {
+		meta, item, err := decodeItem(d)
 		if err != nil {
 			return err
 		}
@@ -140,14 +135,11 @@ func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions
 		if maps.Equal(meta.Annotations, annotations) {
 			meta.Annotations = annotations
 		}
-		annotations, element.Object = meta.Annotations, meta
+		annotations = meta.Annotations
+		list.Items = append(list.Items, runtime.RawExtension{Object: meta})
 		return nil
-	}))
-	err = errors.Join(json.UnmarshalRead(body, list, each, lenient), body.Close())
-	if err == nil && list.ResourceVersion == "" {
-		err = errors.New("the answer of the API server is no list")
-	}
-	if err != nil {
+	})
+	if err = errors.Join(err, body.Close()); err != nil {
 		return nil, fmt.Errorf("list deploy items: %w", err)
 	}
 	return list, nil
@@ -157,19 +149,65 @@ func (s *Source) request(options *metav1.ListOptions) *rest.Request {
 	return s.client.Get().Resource(resource).VersionedParams(options, metav1.ParameterCodec)
 }
 
-// lenient is for decoders that refuse no more than those of client-go.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// decodeList decodes a list, and each item of it by a function.
+func decodeList(encoded io.Reader, item func(*json.Decoder) error) (meta metav1.ListMeta, err error) {
+	d := json.NewDecoder(encoded)
+	err = decodeObject(d, func(field json.Token) error {
+		switch field {
+		case "items":
+			return decodeArray(d, item)
+		case "metadata":
+			return d.Decode(&meta)
+		default:
+			return d.Decode(&json.RawMessage{})
+		}
+	})
+	if err == nil && meta.ResourceVersion == "" {
+		err = errors.New("the answer of the API server is no list")
+	}
+	return meta, err
+}
 
-// skipManagers skips the note of who has set which field of an item, which withoutManagers removes.
-var skipManagers = json.WithUnmarshalers(json.UnmarshalFromFunc(
-	func(d *jsontext.Decoder, _ *[]metav1.ManagedFieldsEntry) error { return d.SkipValue() },
-))
+// decodeObject decodes the value of each field of an object by a function.
+func decodeObject(d *json.Decoder, value func(field json.Token) error) error {
+	if begin, err := d.Token(); err != nil {
+		return err
+	} else if begin != json.Delim('{') {
+		return fmt.Errorf("expected an object, but found %v", begin)
+	}
+	for d.More() {
+		field, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if err := value(field); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token() // }
+	return err
+}
 
-// decodeItem returns the metadata of an item, and the item; nil for one of which only the metadata can be decoded, so
-// that this concerns no other item. Whoever reads it finds the error.
-func decodeItem(encoded []byte) (*metav1.PartialObjectMetadata, *v1alpha1.DeployItem, error) {
+func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
+	if begin, err := d.Token(); err != nil || begin == nil { // null
+		return err
+	} else if begin != json.Delim('[') {
+		return fmt.Errorf("expected an array, but found %v", begin)
+	}
+	for d.More() {
+		if err := element(d); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token() // ]
+	return err
+}
+
+// decodeItem returns the metadata of the next item, and the item; nil for one of which only the metadata can be
+// decoded, so that this concerns no other item. Whoever reads it finds the error.
+func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.DeployItem, error) {
 	item := &v1alpha1.DeployItem{}
-	err := json.Unmarshal(encoded, item, skipManagers, lenient)
+	err := d.Decode(&wireItem{DeployItem: item, Metadata: wireMetadata{ObjectMeta: &item.ObjectMeta}})
 	item.TypeMeta = metav1.TypeMeta{} // as in any item that a client reads
 	switch {
 	case err == nil:
@@ -181,6 +219,23 @@ func decodeItem(encoded []byte) (*metav1.PartialObjectMetadata, *v1alpha1.Deploy
 	}
 }
 
+// wireItem decodes an item without the note of who has set which field, as withoutManagers removes it.
+type wireItem struct {
+	*v1alpha1.DeployItem
+	Metadata wireMetadata `json:"metadata"`
+}
+
+type wireMetadata struct {
+	*metav1.ObjectMeta
+	ManagedFields skipped `json:"managedFields"`
+}
+
+// skipped is what is not decoded.
+type skipped struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
+
 // WatchWithContext watches the items.
 func (s *Source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
@@ -189,42 +244,38 @@ func (s *Source) WatchWithContext(ctx context.Context, options metav1.ListOption
 		return nil, fmt.Errorf("watch deploy items: %w", err)
 	}
 	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, "watch", "ClientWatchDecoding")
-	decoder := &eventDecoder{source: s, body: body, json: jsontext.NewDecoder(body, lenient)}
-	return watch.NewStreamWatcher(decoder, reporter), nil
+	return watch.NewStreamWatcher(&eventDecoder{source: s, body: body, json: json.NewDecoder(body)}, reporter), nil
 }
 
 // eventDecoder decodes the events of a watch.
 type eventDecoder struct {
 	source *Source
 	body   io.Closer
-	json   *jsontext.Decoder
+	json   *json.Decoder
 }
 
 var _ watch.Decoder = (*eventDecoder)(nil)
 
 // Decode implements watch.Decoder: it blocks until there is an event.
-func (e *eventDecoder) Decode() (watch.EventType, runtime.Object, error) {
-	event := &metav1.WatchEvent{}
-	err := json.UnmarshalDecode(e.json, event)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", nil, io.ErrUnexpectedEOF // not wrapped, it is an ordinary end of a watch
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	eventType := watch.EventType(event.Type)
-	if eventType == watch.Error {
-		status := &metav1.Status{}
-		return eventType, status, json.Unmarshal(event.Object.Raw, status)
-	}
-	meta, item, err := decodeItem(event.Object.Raw)
-	if err != nil {
-		return "", nil, err
-	}
-	if item != nil && (eventType == watch.Added || eventType == watch.Modified) {
+func (e *eventDecoder) Decode() (eventType watch.EventType, object runtime.Object, err error) {
+	var item *v1alpha1.DeployItem
+	err = decodeObject(e.json, func(field json.Token) (err error) {
+		switch {
+		case field == "type": // which comes first
+			return e.json.Decode(&eventType)
+		case eventType == watch.Error:
+			status := &metav1.Status{}
+			object = status
+			return e.json.Decode(status)
+		default:
+			object, item, err = decodeItem(e.json)
+			return err
+		}
+	})
+	if err == nil && item != nil && (eventType == watch.Added || eventType == watch.Modified) {
 		e.source.seen(item, false)
 	}
-	return eventType, meta, nil
+	return eventType, object, err
 }
 
 // Close implements watch.Decoder.

@@ -176,6 +176,9 @@ func TestSourceLists(t *testing.T) {
 		listed  = `{"kind":"DeployItemList","items":[` + one + `,` + strange + `,` + one + `],` +
 			`"metadata":{"resourceVersion":"7","continue":"next"}}`
 	)
+	// As deep as the API server takes it: who may create items must not keep the host from listing those of others.
+	deep := `{"metadata":{"name":"deep","resourceVersion":"3"},"spec":{"config":{"a":` +
+		strings.Repeat("[", 9997) + strings.Repeat("]", 9997) + `}}}`
 	cases := map[string]struct {
 		answer     string
 		code       int
@@ -185,13 +188,17 @@ func TestSourceLists(t *testing.T) {
 		"items, one of which cannot be decoded": {
 			answer: listed, seen: []string{"one", "one"}, list: []string{"one", "strange", "one"},
 		},
+		"an item that is nested deeply": {
+			answer: strings.Replace(listed, strange, deep, 1),
+			seen:   []string{"one", "deep", "one"}, list: []string{"one", "deep", "one"},
+		},
 		"no item":          {answer: `{"items":[],"metadata":{"resourceVersion":"7","continue":"next"}}`},
 		"cut off":          {answer: listed[:len(one)+50], seen: []string{"one"}, err: "EOF"},
 		"cut off at once":  {err: "EOF"},
 		"null":             {answer: `{"items":null,"metadata":{"resourceVersion":"7","continue":"next"}}`},
 		"another object":   {answer: `{"kind":"Status","metadata":{}}`, err: "is no list"},
-		"without metadata": {answer: `{"items":[{"metadata":7}]}`, err: "unmarshal JSON number"},
-		"no list":          {answer: `{"items":7}`, err: "unmarshal JSON number"},
+		"without metadata": {answer: `{"items":[{"metadata":7}]}`, err: "cannot unmarshal"},
+		"no list":          {answer: `{"items":7}`, err: "expected an array, but found 7"},
 		"refused": {
 			answer: `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too soon","code":429}`,
 			code:   http.StatusTooManyRequests, err: "too soon",
