@@ -30,6 +30,8 @@ const (
 	wait
 	// done: it has done its work and is gone.
 	done
+	// vanished: the job has applied it, and it is gone.
+	vanished
 )
 
 // outcome is what is to be done with an object and, later on, what came of it.
@@ -44,6 +46,8 @@ type outcome struct {
 	hash string
 	// drift is what others had changed.
 	drift *Drift
+	// settled: an earlier call of the job has applied it.
+	settled bool
 	// takenFrom is the deploy item that the object belonged to.
 	takenFrom string
 	err       error
@@ -58,8 +62,12 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	switch {
 	case p.isDone(i, entry, live):
 		return outcome{action: done}
+	case live == nil && p.isSettled(i):
+		return outcome{action: vanished, err: Vanished(i)}
 	case live == nil:
 		return outcome{action: create}
+	case p.isSettled(i) && live.GetUID() == entry.Resource.UID:
+		return outcome{action: leave, before: live, live: live, hash: entry.Applied, settled: true}
 	case deleting && p.countsAsDone(i, entry): // although it has failed
 		return leaveWith(entry.Applied)
 	case rule.OursOnly && i.relation(live) != owner.Ours:
@@ -89,10 +97,13 @@ func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live
 	return p.countsAsDone(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
 }
 
-// countsAsDone tells whether an object counts as done, unless there is more to know about it.
+// countsAsDone tells whether an object counts as done, unless there is more to know about it. The manifest of a settled
+// object does not matter: another rendering of the same job may have changed it.
 func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus) bool {
-	return p.Done != nil && p.Done(entry) && !i.Stale(entry.Applied)
+	return p.Done != nil && p.Done(entry) && (!i.Stale(entry.Applied) || p.isSettled(i))
 }
+
+func (p *Plan) isSettled(i *Item) bool { return p.Settled != nil && p.Settled(i.Key) }
 
 // isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it
 // is.

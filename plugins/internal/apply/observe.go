@@ -73,8 +73,12 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	switch {
 	case r.plan.isDone(i, entry, live):
 		return outcome{action: done}
+	case live == nil && r.plan.isSettled(i):
+		return outcome{err: Vanished(i)}
 	case live == nil:
 		return outcome{drift: missing(i, entry)}
+	case r.plan.isSettled(i):
+		return outcome{action: leave, live: live, hash: entry.Applied, settled: true}
 	case i.Stale(entry.Applied):
 		return outcome{action: leave, live: live, hash: hashOf(i, live)}
 	case fits(entry.Applied, i, live):

@@ -64,17 +64,19 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 		}
 		a.Live = live
 	}
-	if a.LastAppliedHash != "" {
+	if a.LastAppliedHash != "" && !(a.Settled && wasPatched(a.LastAppliedHash)) {
 		a.LastAppliedHash = hashOfPatched(a.Item, a.Live)
 	}
 	return a, nil
 }
 
 // lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way
-// than the patch is no change, as long as it looks as it looked after the patch.
+// than the patch is no change, as long as it looks as it looked after the patch. A job patches an object once.
 func (a Applied) lacksPatch() bool {
-	return a.PatchAfterDeployment != nil && a.LastAppliedHash != hashOfPatched(a.Item, a.Live) &&
-		Changes(a.Live.Object, a.PatchAfterDeployment)
+	if a.PatchAfterDeployment == nil || a.Settled && wasPatched(a.LastAppliedHash) {
+		return false
+	}
+	return a.LastAppliedHash != hashOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
 // finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API

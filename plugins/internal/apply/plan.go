@@ -118,6 +118,9 @@ type Plan struct {
 	// ManagedResourceStatus.DoneIn. One that is done and gone is not created again, as long as its manifest is the
 	// same. Nil if none is.
 	Done func(managedresource.ManagedResourceStatus) bool
+	// Settled reports whether the job that the plan is for has applied an object in an earlier call. Such an object is
+	// neither compared nor written, and one that is gone is an error. Nil if the job has applied none.
+	Settled func(object.Key) bool
 
 	stages [][]*Item
 	// unknown are the objects of kinds that the target does not serve yet.

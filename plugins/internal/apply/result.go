@@ -19,6 +19,8 @@ type Applied struct {
 	Live *unstructured.Unstructured
 	// LastAppliedHash is for the inventory.
 	LastAppliedHash string
+	// Settled says that the job has applied it in an earlier call; see Plan.Settled.
+	Settled bool
 }
 
 // Skipped is an object that is not managed. The inventory drops it.
@@ -63,7 +65,9 @@ func (r *Result) add(item *Item, o outcome) {
 	case o.live == nil:
 		r.Missing = append(r.Missing, item)
 	default:
-		r.Applied = append(r.Applied, Applied{Item: item, Live: o.live, LastAppliedHash: o.hash})
+		r.Applied = append(r.Applied, Applied{
+			Item: item, Live: o.live, LastAppliedHash: o.hash, Settled: o.settled,
+		})
 	}
 	if o.drift != nil {
 		r.Drift = append(r.Drift, *o.drift)

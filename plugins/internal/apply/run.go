@@ -125,8 +125,9 @@ func (r runner) attempt(
 	case write:
 		return r.change(ctx, w, i, entry, live)
 	case leave:
-		// What patchAfterDeployment repairs is drift, too.
-		o.drift = repaired(i, entry, live, live)
+		if !o.settled { // what patchAfterDeployment repairs is drift, too
+			o.drift = repaired(i, entry, live, live)
+		}
 		return o, nil
 	default:
 		return o, nil

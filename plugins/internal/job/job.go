@@ -87,6 +87,9 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	before := NewInventory(inventory.Entries())
 	due := 0 // objects that are new or were changed
 	for _, item := range plan.Items() {
+		if j.Status.IsSettled(item.Key) {
+			continue
+		}
 		inventory.Expect(item.Entry(), item.Stale)
 		if e, _ := inventory.Get(item.Key); e.Applied == "" {
 			due++
@@ -98,7 +101,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	if due > 0 { // else the user is to see what the job waits for, and not that it looks again
 		j.Request.Progress(StepApply, fmt.Sprintf("applying objects: %d of %d", due, len(plan.Items())))
 	}
-	plan.Done = j.IsDone
+	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
 	j.NoteDone(result.Done)
@@ -123,13 +126,15 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
-// NoteApplied puts in the inventory what was applied, with uids, hashes, and the job for which it is done.
+// NoteApplied puts in the inventory what was applied, with uids, hashes, and the job for which it is done. The job
+// leaves it as it is from then on.
 func (j *Job) NoteApplied(all []apply.Applied) {
 	for _, applied := range all {
 		before, _ := j.Status.Inventory.Get(applied.Key)
 		reference := applied.Reference()
 		reference.UID = applied.Live.GetUID()
 		j.Status.Inventory.Applied(reference, applied.LastAppliedHash)
+		j.Status.settled.add(applied.Key)
 		switch {
 		case !readiness.NeedNotStay(applied.Live):
 			j.Status.Inventory.Done(applied.Key, "")
@@ -148,15 +153,17 @@ func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 // NoteDone notes what is done and gone, so that it counts as ready.
 func (j *Job) NoteDone(items []*apply.Item) {
 	for _, item := range items {
+		j.Status.settled.add(item.Key)
 		j.done = append(j.done, item.Desired)
 	}
 }
 
-// CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says.
+// CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says. What the job itself
+// has applied stays, also if a later call renders other objects.
 func (j *Job) CleanUp(
 	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d prune.Deletion,
 ) (*sdk.Response, error) {
-	wanted := plan.Keys()
+	wanted := j.Status.withSettled(plan.Keys())
 	d.Entries, d.Spare = j.Status.Inventory.Without(wanted), wanted
 	if len(d.Entries) == 0 {
 		return nil, nil //nolint:nilnil // see Job
@@ -250,6 +257,9 @@ func (j *Job) ReadExports(
 func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response, error) {
 	if unpatched := apply.Unpatched(applied); len(unpatched) > 0 {
 		j.NoteApplied(unpatched)
+		for _, a := range unpatched { // after a crash in between they have to be compared
+			delete(j.Status.settled.objects, a.Key)
+		}
 		if err := j.Status.Save(ctx); err != nil {
 			return j.End(), err
 		}
@@ -285,6 +295,7 @@ func (j *Job) Done(exports map[string]any) *sdk.Response {
 	if !j.Status.drifted() {
 		j.Status.drift = nil
 	}
+	j.Status.settled = settled{}
 	return &sdk.Response{ProviderStatus: j.Status.Unsaved(), Conditions: conditions, Exports: exports}
 }
 

@@ -20,6 +20,8 @@ type ObjectsStatus struct {
 	Cluster types.UID
 	// Drift is what the last job that found something changed has repaired; nil if there is nothing to tell.
 	Drift *managedresource.Drift
+	// SettledIn is the job in progress that has applied the ManagedResources with a SettledMark; empty for none.
+	SettledIn string
 }
 
 // ProviderStatus is what a deployer keeps about a deploy item, together with what is saved of it.
@@ -29,6 +31,7 @@ type ProviderStatus struct {
 
 	cluster  types.UID
 	drift    *managedresource.Drift
+	settled  settled
 	req      *sdk.Request
 	document func(ObjectsStatus) any
 	// saved is the provider status that is saved; nil if it has to be replaced in any case.
@@ -44,8 +47,12 @@ func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, do
 		Inventory: NewInventory(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
 		req: req, document: document,
 	}
+	s.settled = readSettled(s.Inventory, stored.SettledIn)
 	if !outdated {
 		s.saved = s.current()
+	}
+	if s.settled.jobID != req.JobID { // the job compares all objects once
+		s.settled = settled{jobID: req.JobID}
 	}
 	return s
 }
@@ -53,6 +60,7 @@ func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, do
 // current is the provider status as it should be saved.
 func (s *ProviderStatus) current() any {
 	status := ObjectsStatus{ManagedResources: s.Inventory.Entries(), Cluster: s.cluster, Drift: s.drift}
+	status.SettledIn = s.settled.mark(status.ManagedResources)
 	if len(status.ManagedResources) == 0 {
 		status.ManagedResources = nil
 	}

@@ -74,6 +74,11 @@ type Manifest struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// SettledMark ends ManagedResourceStatus.Applied of an object that the job in progress has applied: later calls of the
+// job leave the object as it is. It is one byte, since a provider status with thousands of objects is at the limit of
+// what an API server stores.
+const SettledMark = "*"
+
 // ManagedResourceStatus is what a deployer keeps about one object that it manages.
 type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	// Policy that the object was applied with. Empty means manage.
@@ -85,7 +90,8 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
 	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell
-	// without a write whether there is something to write. Pergola's own; Landscaper ignores it.
+	// without a write whether there is something to write. A trailing SettledMark says that the job in the field
+	// settledIn of the provider status has applied the object. Pergola's own; Landscaper ignores it.
 	Applied string `json:"applied,omitempty"`
 	// DoneIn is the job of the deploy item in which the object was seen complete, or was applied as one that is deleted
 	// by itself when it has finished. In that job, and in those that hooks such as a schedule ask for after it, nobody

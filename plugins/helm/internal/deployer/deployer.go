@@ -147,15 +147,15 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 	if err := j.checkMode(ctx, c); err != nil {
 		return nil, err
 	}
+	if !c.HelmDeployment {
+		return j.reconcileObjects(ctx, c)
+	}
 	archive, err := j.fetch(ctx, c.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer archive.Release()
-	if c.HelmDeployment {
-		return j.reconcileRelease(ctx, c, archive, force)
-	}
-	return j.reconcileObjects(ctx, c, archive)
+	return j.reconcileRelease(ctx, c, archive, force)
 }
 
 // Delete uninstalls the release, or deletes the objects of the chart, and waits until they are gone.
@@ -175,6 +175,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
+	j.dropRendering(ctx)
 	res, err := j.delete(ctx, deletion)
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
@@ -201,6 +202,7 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string
 		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Owner: ownerOf(req.DeployItem), Began: time.Now(),
 		Status: job.NewProviderStatus(req, job.ObjectsStatus{
 			ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Drift: stored.Drift,
+			SettledIn: stored.SettledIn,
 		}, false, j.document),
 	}
 	return j, j.Begin(ctx, namespace)

@@ -59,15 +59,19 @@ func (j *helmJob) diffObjects(ctx context.Context, c *config.Config, archive *ch
 	if err != nil {
 		return nil, err
 	}
-	changes, err := j.diffRendered(ctx, c, rendered)
+	objects, err := objectsOf(rendered, j.Request.Children)
 	if err != nil {
-		return nil, redactorOf(c, rendered).HideError(err)
+		return nil, err
+	}
+	changes, err := j.diffRendered(ctx, c, objects)
+	if err != nil {
+		return nil, redactorOf(c, objects).HideError(err)
 	}
 	return changes, nil
 }
 
-func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, rendered *helm.Result) ([]sdk.Change, error) {
-	plan, err := j.planOfObjects(ctx, c, rendered)
+func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, objects []helm.Object) ([]sdk.Change, error) {
+	plan, err := j.planOfObjects(ctx, c, objects)
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}

@@ -37,48 +37,58 @@ var namespaces = target.Mapping{Resource: schema.GroupVersionResource{Version: "
 const reasonRendered = "RenderedInvalid"
 
 // reconcileObjects applies the objects of the chart, without a release.
-func (j *helmJob) reconcileObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
-	rendered, err := j.render(ctx, c, archive, 0)
+func (j *helmJob) reconcileObjects(ctx context.Context, c *config.Config) (*sdk.Response, error) {
+	objects, err := j.settledObjects(ctx, c)
 	if err != nil {
-		return nil, err
+		return j.End(), err
 	}
-	j.chart = chartStatus(rendered.Chart, archive)
-	res, err := j.deployObjects(ctx, c, archive, rendered)
-	if err != nil {
-		return res, redactorOf(c, rendered).HideError(err)
+	res, err := j.deployObjects(ctx, c, objects)
+	if isOver := err == nil && res.InProgress == nil || len(sdk.Codes(err)) > 0; isOver && res != nil {
+		j.dropRendering(ctx)
+		res.ProviderStatus = j.Status.Unsaved()
 	}
-	return res, nil
+	return res, redactorOf(c, objects).HideError(err)
 }
 
 // redactorOf returns what keeps values out of errors that are not Helm's.
-func redactorOf(c *config.Config, rendered *helm.Result) *redact.Redactor {
+func redactorOf(c *config.Config, objects []helm.Object) *redact.Redactor {
 	s := redact.New(c.Values)
 	s.Publish(c.Release.Name, c.Release.Namespace)
-	for _, objects := range [][]helm.Object{rendered.Definitions, rendered.Objects} {
-		for _, o := range objects {
-			s.LearnObject(o.JSON)
-			s.Publish(o.Source)
-		}
+	for _, o := range objects {
+		s.LearnObject(o.JSON)
+		s.Publish(o.Source)
 	}
 	return s
 }
 
-func (j *helmJob) deployObjects(
-	ctx context.Context, c *config.Config, archive *chartsource.Archive, rendered *helm.Result,
-) (*sdk.Response, error) {
-	plan, err := j.planOfObjects(ctx, c, rendered)
+func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects []helm.Object) (*sdk.Response, error) {
+	plan, err := j.planOfObjects(ctx, c, objects)
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
 	applied, res, err := j.Apply(ctx, plan)
+	if res != nil && len(sdk.Codes(err)) == 0 { // there is another call
+		j.keepRendering(ctx, objects, c.Release.Namespace)
+		res.ProviderStatus = j.Status.Unsaved()
+	}
 	if res != nil || err != nil {
 		return res, err
 	}
+	j.noteAllApplied(ctx, applied, objects, c.Release.Namespace)
 	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
 	if res, err := j.CleanUp(ctx, plan, applied, deletion); res != nil || err != nil {
 		return res, err
 	}
-	return j.finish(ctx, c, archive, applied)
+	return j.finish(ctx, c, nil, applied)
+}
+
+// objectsOf returns the objects of a rendering that the job applies, with those of children in their places.
+func objectsOf(rendered *helm.Result, children []sdk.Child) ([]helm.Object, error) {
+	objects, err := replace(rendered.Objects, children)
+	if err != nil {
+		return nil, job.During(stepRender, err)
+	}
+	return slices.Concat(rendered.Definitions, objects), nil
 }
 
 // finish waits for the objects and reads the exports.
@@ -99,12 +109,21 @@ func (j *helmJob) finish(
 	return j.Done(exports), nil
 }
 
-// exportValues adds what is exported from the values that the chart is rendered with.
+// exportValues adds what is exported from the values that the chart is rendered with. Without an archive it fetches the
+// chart.
 func (j *helmJob) exportValues(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, exports map[string]any,
 ) (map[string]any, error) {
 	if len(c.ValueExports) == 0 {
 		return exports, nil
+	}
+	if archive == nil {
+		fetched, err := j.fetch(ctx, c.Source)
+		if err != nil {
+			return nil, err
+		}
+		defer fetched.Release()
+		archive = fetched
 	}
 	result, err := j.run(ctx, job.StepExport, &helm.Request{
 		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Options: c.Install,
@@ -154,12 +173,8 @@ func runsAtDeployment(h helm.Hook) bool {
 }
 
 // planOfObjects returns the plan for a chart without a release.
-func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, rendered *helm.Result) (*apply.Plan, error) {
-	objects, err := replace(rendered.Objects, j.Request.Children)
-	if err != nil {
-		return nil, err
-	}
-	manifests, err := manifestsOf(slices.Concat(rendered.Definitions, objects), c.Release.Namespace)
+func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, objects []helm.Object) (*apply.Plan, error) {
+	manifests, err := manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +208,11 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 	var all []apply.Manifest
 	var problems field.ErrorList
 	for _, o := range objects {
-		parsed, p := object.Parse(o.JSON, field.NewPath(o.Source))
+		var path *field.Path
+		if o.Source != "" {
+			path = field.NewPath(o.Source)
+		}
+		parsed, p := object.Parse(o.JSON, path)
 		problems = append(problems, p...)
 		for _, m := range parsed {
 			all = append(all, apply.Manifest{Manifest: m, DefaultNamespace: namespace, Policy: policyOf(m)})

@@ -17,8 +17,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -27,6 +29,8 @@ const (
 	reasonRecovered = "Recovered"
 	// reasonReleaseTaken is given to the error about a release that belongs to another deploy item.
 	reasonReleaseTaken = "ReleaseTaken"
+	// reasonReleaseChanged is given to the error about a release that another client has changed during the job.
+	reasonReleaseChanged = "ReleaseChanged"
 	// reasonTakenOver is given to the event about a release that belonged to another deploy item.
 	reasonTakenOver = "TakenOver"
 )
@@ -48,7 +52,7 @@ func (j *helmJob) reconcileRelease(ctx context.Context, c *config.Config, archiv
 	if res, err := j.leaveOtherRelease(ctx, c, archive); res != nil || err != nil {
 		return res, err
 	}
-	objects, res, err := j.deployRelease(ctx, c, archive, force && !j.isMade())
+	objects, res, err := j.deployRelease(ctx, c, archive, force)
 	if res != nil || err != nil {
 		return res, err
 	}
@@ -60,7 +64,7 @@ func (j *helmJob) reconcileRelease(ctx context.Context, c *config.Config, archiv
 	return j.finish(ctx, c, archive, objects.applied)
 }
 
-// isMade tells whether an earlier call of the same job has made a revision, so that this one need not insist.
+// isMade reports whether an earlier call of the same job has made the revision, or has found it as it should be.
 func (j *helmJob) isMade() bool { return j.release != nil && j.release.JobID == j.Request.JobID }
 
 // leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can
@@ -124,31 +128,72 @@ func (j *helmJob) deployRelease(
 	if err != nil {
 		return nil, nil, job.During(stepRelease, err)
 	}
+	if j.isMade() {
+		return j.await(ctx, history)
+	}
 	want := j.want(c, archive)
 	want.Force = force || j.goesOn(history)
-	// What is rendered anew for each call, as with random texts, must not lead to a revision for each.
-	want.AnyChildren = j.isMade()
 	decision := release.Decide(history, want)
-	var gone []object.Key
+	live := &releaseObjects{}
 	if decision.Action == release.Nothing {
-		live, err := j.look(ctx, c.Release, decision.Revision)
-		if err != nil {
+		if live, err = j.look(ctx, c.Release, decision.Revision); err != nil {
 			return nil, j.End(), job.During(stepRelease, err)
 		}
 		if len(live.drift) == 0 && len(live.missing) == 0 {
 			j.NoteApplied(live.applied)
+			j.release = &v1alpha1.ReleaseStatus{
+				Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: decision.Revision, JobID: j.Request.JobID,
+			}
 			return live, nil, nil
 		}
-		// What was never seen, and is missing, is no drift to tell, but to be made.
-		j.Status.NoteDrift(live.plan, live.drift)
-		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 		want.Drifted = true
-		decision, gone = release.Decide(history, want), live.gone
+		decision = release.Decide(history, want)
 	}
 	if res := j.renderFirst(c, archive, history, decision); res != nil {
 		return nil, res, nil
 	}
-	return j.enact(ctx, c, archive, want, decision, gone)
+	objects, res, err := j.enact(ctx, c, archive, want, decision, live.gone)
+	if err == nil && res == nil {
+		// What was never seen, and was missing, was no drift to tell, but to be made.
+		j.Status.NoteDrift(live.plan, live.drift)
+		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
+	}
+	return objects, res, err
+}
+
+// await reads the objects of the revision that the job has made. How they differ from it by now does not matter:
+// controllers answer to what the job has made, and a revision for each answer would never end.
+func (j *helmJob) await(ctx context.Context, history []release.Revision) (*releaseObjects, *sdk.Response, error) {
+	name := releaseOf(j.release)
+	if newest := release.Newest(history); newest.Version != j.release.Revision || newest.Status != release.StatusDeployed {
+		return nil, j.End(), job.During(stepRelease, &sdk.Error{
+			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Reason: reasonReleaseChanged,
+			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, which is %s; "+
+				"another job makes it as the deploy item says",
+				nameOf(name), j.release.Revision, release.StatusOf(history, j.release.Revision)),
+		})
+	}
+	found, err := j.look(ctx, name, j.release.Revision)
+	if err != nil {
+		return nil, j.End(), job.During(stepRelease, err)
+	}
+	if err := vanished(found.missing); err != nil {
+		return nil, j.End(), err
+	}
+	j.NoteApplied(found.applied)
+	return found, nil, nil
+}
+
+// vanished returns the error about objects that are gone although the job has made them; nil for none.
+func vanished(missing []*apply.Item) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	errs := make([]error, 0, len(missing))
+	for _, item := range missing {
+		errs = append(errs, fmt.Errorf("%s: %w", item.Key, apply.Vanished(item)))
+	}
+	return job.During(stepRelease, target.Collect(errs))
 }
 
 // renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another
@@ -289,19 +334,18 @@ func (j *helmJob) settle(ctx context.Context, c *config.Config, objects []helm.O
 		return nil, j.End(), job.During(stepRelease, err)
 	}
 	j.NoteApplied(found.applied)
-	if waiting := j.noteGone(found); len(waiting) > 0 {
-		// Somebody has deleted them at once; the next call finds a drift.
-		return nil, j.Wait(stepRelease, "", waiting, j.Seen(found.applied)), nil
+	if err := vanished(j.noteGone(found)); err != nil {
+		return nil, j.End(), err
 	}
 	return found, nil, nil
 }
 
-// noteGone notes which objects that Helm has just created are done and gone already, and names the others that are
+// noteGone notes which objects that Helm has just created are done and gone already, and returns the others that are
 // missing.
-func (j *helmJob) noteGone(found *releaseObjects) (others []string) {
+func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
 	for _, item := range found.missing {
 		if !readiness.NeedNotStay(item.Desired) {
-			others = append(others, item.Key.String())
+			others = append(others, item)
 			continue
 		}
 		j.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
@@ -337,7 +381,7 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 	if err != nil {
 		return nil, err
 	}
-	plan.Done = j.IsDone
+	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
 	result, err := apply.Observe(ctx, j.Client, plan, j.Status.Inventory.Get, helmSelector)
 	if err != nil {
 		return nil, err

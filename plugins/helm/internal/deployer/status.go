@@ -33,6 +33,7 @@ func (j *helmJob) document(s job.ObjectsStatus) any {
 		Drift:            s.Drift,
 		Release:          j.release,
 		Chart:            j.chart,
+		SettledIn:        s.SettledIn,
 	}
 	if j.release != nil || len(s.ManagedResources) > 0 {
 		status.Cluster = s.Cluster

@@ -166,6 +166,24 @@ func DecideRemoval(history []Revision, want Want) Decision {
 	return d
 }
 
+// Newest returns the newest revision; the zero value if there is none.
+func Newest(history []Revision) Revision {
+	if len(history) == 0 {
+		return Revision{}
+	}
+	return history[len(history)-1]
+}
+
+// StatusOf returns the status of a revision; StatusUninstalled if it is not there any more.
+func StatusOf(history []Revision, version int) Status {
+	for _, r := range history {
+		if r.Version == version {
+			return r.Status
+		}
+	}
+	return StatusUninstalled
+}
+
 // Exists tells whether there is a release: a history that was kept of one that was uninstalled is none.
 func Exists(history []Revision) bool {
 	return len(history) > 0 && history[len(history)-1].Status != StatusUninstalled

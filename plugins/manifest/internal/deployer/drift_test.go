@@ -97,25 +97,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestDriftOfSeveralCalls: somebody who changes an object again and again during a job fills the list with it no more
-// than once.
-func TestDriftOfSeveralCalls(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("a", object{"x": "1", "y": "2"}), w.configMap("b", nil), w.deployment("web", "nginx")))
-	w.mustWait(w.Do(plugintest.Reconcile, item), "web")
-	plugintest.NewJob(item)
-	for _, change := range []string{`{"data":{"y":"9"}}`, `{"data":{"x":"9"}}`, `{"data":{"y":"8"}}`} {
-		w.Patch(configMaps, "a", change)
-		w.mustWait(w.call(item), "web")
-	}
-	w.Delete(configMaps, "b")
-	w.mustReport(w.call(item), landscaper.ConditionTrue, "/a: data.x, data.y; ConfigMap "+w.Namespace+"/b was missing")
-	if got := driftIn(t, item); len(got.Objects) != 2 {
-		t.Errorf("expected two objects, but found %v", got.Objects)
-	}
-}
-
 // TestDriftOfASecret names fields and never values, neither the old nor the new ones.
 func TestDriftOfASecret(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,8 @@ type storedStatus struct {
 	} `json:"managedResources"`
 	Cluster types.UID              `json:"cluster"`
 	Drift   *managedresource.Drift `json:"drift"`
+
+	SettledIn string `json:"settledIn"`
 }
 
 // readProviderStatus reads what was saved last. A provider status of another kind is an error: its objects would be
@@ -53,7 +55,9 @@ func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 		}
 		entries = append(entries, entry)
 	}
-	objects := job.ObjectsStatus{ManagedResources: entries, Cluster: stored.Cluster, Drift: stored.Drift}
+	objects := job.ObjectsStatus{
+		ManagedResources: entries, Cluster: stored.Cluster, Drift: stored.Drift, SettledIn: stored.SettledIn,
+	}
 	return job.NewProviderStatus(req, objects, stale, document), nil
 }
 
@@ -65,6 +69,7 @@ func document(s job.ObjectsStatus) any {
 		},
 		ManagedResources: s.ManagedResources,
 		Drift:            s.Drift,
+		SettledIn:        s.SettledIn,
 	}
 	if len(s.ManagedResources) > 0 {
 		status.Cluster = s.Cluster

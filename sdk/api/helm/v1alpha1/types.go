@@ -171,6 +171,9 @@ type ProviderStatus struct {
 	Release *ReleaseStatus `json:"release,omitempty"`
 	// Chart is the one that was deployed last. Pergola's own.
 	Chart *ChartStatus `json:"chart,omitempty"`
+	// SettledIn is the job in progress that has applied the entries with a SettledMark. Empty after the end of a job.
+	// Pergola's own.
+	SettledIn string `json:"settledIn,omitempty"`
 }
 
 // ReleaseStatus names a release.
@@ -181,7 +184,7 @@ type ReleaseStatus struct {
 	Namespace string `json:"namespace"`
 	// Revision that was deployed last; zero as long as there is none.
 	Revision int `json:"revision,omitempty"`
-	// JobID is the job that has made it.
+	// JobID is the job that has made it, or has found it as it should be. Later calls of the job only wait for it.
 	JobID string `json:"jobID,omitempty"`
 	// Next is the revision that the job is about to make although chart and values are the same, so that an HTTP hook
 	// sees its objects first. Zero for none.
@@ -198,4 +201,10 @@ type ChartStatus struct {
 	AppVersion string `json:"appVersion,omitempty"`
 	// Digest of the archive, such as "sha256:…".
 	Digest string `json:"digest"`
+	// AppliedIn is the last job that has applied all objects of a chart without a release. Later calls of the job only
+	// wait for them.
+	AppliedIn string `json:"appliedIn,omitempty"`
+	// Rendering is the Secret on the target with the objects that a job in progress is still to apply, without a
+	// release. Nil if there is none.
+	Rendering *managedresource.ObjectReference `json:"rendering,omitempty"`
 }

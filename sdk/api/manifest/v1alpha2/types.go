@@ -61,4 +61,7 @@ type ProviderStatus struct {
 	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing.
 	// Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
+	// SettledIn is the job in progress that has applied the entries with a SettledMark. Empty after the end of a job.
+	// Pergola's own.
+	SettledIn string `json:"settledIn,omitempty"`
 }

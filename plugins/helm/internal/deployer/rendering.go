@@ -1,0 +1,200 @@
+package deployer
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// A chart without a release is rendered once per job: random texts, the time and lookups give another answer each time.
+// A job that has applied all objects goes on with its inventory. One that is still to apply some keeps the objects in a
+// Secret on the target, as Helm keeps those of a release: they may hold passwords, which do not belong in the status of
+// a deploy item. Where it cannot keep them it renders again, and leaves what it has applied as it is.
+
+const (
+	// renderingType is the type of the Secret.
+	renderingType = "pergola.dev/rendering"
+	// maxRendering bounds its content, packed; an API server takes 1 MiB.
+	maxRendering = 900 << 10
+)
+
+// settledObjects returns what the job applies: as an earlier call has settled it, or else as the chart is rendered now.
+func (j *helmJob) settledObjects(ctx context.Context, c *config.Config) ([]helm.Object, error) {
+	if j.chart != nil && j.chart.AppliedIn == j.Request.JobID {
+		return namesOf(j.Status.Settled())
+	}
+	kept, err := j.readRendering(ctx)
+	if err != nil || kept != nil {
+		return kept, err
+	}
+	archive, err := j.fetch(ctx, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Release()
+	rendered, err := j.render(ctx, c, archive, 0)
+	if err != nil {
+		return nil, err
+	}
+	next := chartStatus(rendered.Chart, archive)
+	if j.chart != nil {
+		next.Rendering = j.chart.Rendering // it is there until it was deleted
+	}
+	j.chart = next
+	return objectsOf(rendered, j.Request.Children)
+}
+
+// namesOf returns objects with nothing but what identifies them, for entries of the inventory.
+func namesOf(entries []managedresource.ManagedResourceStatus) ([]helm.Object, error) {
+	objects := make([]helm.Object, 0, len(entries))
+	for _, e := range entries {
+		content, err := json.Marshal(metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: e.Resource.APIVersion, Kind: e.Resource.Kind},
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.Resource.Namespace, Name: e.Resource.Name},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("write the name of an object: %w", err)
+		}
+		objects = append(objects, helm.Object{JSON: content})
+	}
+	return objects, nil
+}
+
+// noteAllApplied notes that the job has applied all objects. The rendering of an object that deletes itself is still
+// needed: readiness checks select the object by its labels.
+func (j *helmJob) noteAllApplied(ctx context.Context, applied []apply.Applied, objects []helm.Object, namespace string) {
+	for _, a := range applied {
+		if readiness.NeedNotStay(a.Live) {
+			j.keepRendering(ctx, objects, namespace)
+			return
+		}
+	}
+	next := *j.chart
+	next.AppliedIn = j.Request.JobID
+	j.chart = &next
+	j.dropRendering(ctx)
+}
+
+// keepRendering keeps the objects for later calls of the job. Failing to do so is no failure of the job.
+func (j *helmJob) keepRendering(ctx context.Context, objects []helm.Object, namespace string) {
+	if j.chart.Rendering != nil && j.keptFor == j.Request.JobID {
+		return
+	}
+	content, err := pack(objects)
+	if err == nil && len(content) > maxRendering {
+		err = fmt.Errorf("it has %d bytes, and a Secret takes %d", len(content), maxRendering)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: j.renderingName(), Labels: map[string]string{owner.Label: itemLabel(j.Owner)},
+		},
+		Type: renderingType, Data: map[string][]byte{"job": []byte(j.Request.JobID), "objects": content},
+	}
+	if err == nil {
+		secrets := j.Client.Core().Secrets(namespace)
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{FieldManager: apply.FieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{FieldManager: apply.FieldManager})
+		}
+	}
+	if err != nil {
+		j.Request.Log.Info("the rendered objects are not kept for later calls of the job", "error", err.Error())
+		return
+	}
+	j.keptFor = j.Request.JobID
+	j.noteRendering(&managedresource.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: namespace, Name: secret.Name,
+	})
+}
+
+// renderingName returns the name of the Secret: another one for each deploy item, in whatever cluster that is.
+func (j *helmJob) renderingName() string {
+	sum := sha256.Sum256([]byte(cmp.Or(string(j.Request.DeployItem.UID), itemLabel(j.Owner))))
+	return "pergola-rendering-" + hex.EncodeToString(sum[:10])
+}
+
+func (j *helmJob) noteRendering(r *managedresource.ObjectReference) {
+	next := *j.chart
+	next.Rendering = r
+	j.chart = &next
+}
+
+// readRendering returns the objects that an earlier call of the job has kept; nil if there are none.
+func (j *helmJob) readRendering(ctx context.Context) ([]helm.Object, error) {
+	if j.chart == nil || j.chart.Rendering == nil {
+		return nil, nil
+	}
+	secret, err := j.Client.Core().Secrets(j.chart.Rendering.Namespace).Get(ctx, j.chart.Rendering.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, job.During(stepRender, target.Explain(j.Client.Host, fmt.Errorf("read the rendered objects: %w", err)))
+	case string(secret.Data["job"]) != j.Request.JobID || secret.Type != renderingType:
+		return nil, nil
+	}
+	objects, err := unpack(secret.Data["objects"])
+	if err != nil {
+		return nil, sdk.ConfigurationError(reasonRendered,
+			"Secret %s/%s with the rendered objects of this job: %w; delete it, and the chart is rendered again",
+			secret.Namespace, secret.Name, err)
+	}
+	j.keptFor = j.Request.JobID
+	return objects, nil
+}
+
+// dropRendering deletes the Secret. One that cannot be deleted now is noted until a later call has.
+func (j *helmJob) dropRendering(ctx context.Context) {
+	if j.chart == nil || j.chart.Rendering == nil {
+		return
+	}
+	r := j.chart.Rendering
+	err := j.Client.Core().Secrets(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		j.Request.Log.Info("the rendered objects of the job are not deleted yet", "error", err.Error())
+		return
+	}
+	j.noteRendering(nil)
+}
+
+func pack(objects []helm.Object) ([]byte, error) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if err := json.NewEncoder(w).Encode(objects); err != nil {
+		return nil, fmt.Errorf("pack the rendered objects: %w", err)
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+func unpack(content []byte) (objects []helm.Object, err error) {
+	const most = 64 << 20
+	r, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	if err := json.NewDecoder(io.LimitReader(r, most)).Decode(&objects); err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	return objects, nil
+}

@@ -1,0 +1,26 @@
+package apply
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// ReasonVanished is given to the error about an object that is gone although its job has applied it.
+const ReasonVanished = "ObjectVanished"
+
+// Vanished returns the error about an object that was deleted after its job had applied it. It is not retried: a Job
+// that deletes itself would run again and again.
+func Vanished(i *Item) error {
+	text := "this job has applied it, and it was deleted before the job was done; another job creates it again"
+	switch (schema.GroupKind{Group: i.Key.Group, Kind: i.Key.Kind}) {
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		text += ". If the Job deletes itself, set its spec.ttlSecondsAfterFinished instead, and it counts as done"
+	}
+	return &sdk.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Reason: ReasonVanished, Err: errors.New(text),
+	}
+}
