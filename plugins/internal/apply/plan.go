@@ -121,6 +121,8 @@ type Plan struct {
 	// Settled reports whether the job that the plan is for has applied an object in an earlier call. Such an object is
 	// neither compared nor written, and one that is gone is an error. Nil if the job has applied none.
 	Settled func(object.Key) bool
+	// AwaitServers says that objects that make the API server call what the plan has wait until that is ready.
+	AwaitServers bool
 
 	stages [][]*Item
 	// unknown are the objects of kinds that the target does not serve yet.
@@ -150,7 +152,8 @@ func NewPlan(
 		mapping, err = client.Mapping(ctx, gvk, asOf)
 		return mapping, false, err
 	}
-	plan := &Plan{stages: make([][]*Item, 3), keys: map[object.Key]*field.Path{}, host: client.Host}
+	plan := &Plan{keys: map[object.Key]*field.Path{}, host: client.Host}
+	var items []*Item
 	var duplicates []error
 	for _, m := range manifests {
 		mapping, definedHere, err := find(m.Object.GroupVersionKind())
@@ -173,11 +176,11 @@ func NewPlan(
 		case err != nil:
 			plan.unknown = append(plan.unknown, item)
 		default:
-			stage := stageOf(item)
-			plan.stages[stage] = append(plan.stages[stage], item)
+			items = append(items, item)
 		}
 		plan.keys[item.Key] = m.Path
 	}
+	plan.stages = order(items)
 	return plan, target.Collect(duplicates)
 }
 
@@ -256,17 +259,6 @@ func setLabels(o *unstructured.Unstructured, more map[string]string) {
 		labels[key] = value
 	}
 	o.SetLabels(labels)
-}
-
-func stageOf(i *Item) int {
-	switch {
-	case object.IsCRD(i.Key.Group, i.Key.Kind):
-		return 0
-	case !i.Mapping.Namespaced:
-		return 1
-	default:
-		return 2
-	}
 }
 
 // Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of

@@ -42,6 +42,7 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 			}
 			errs = append(errs, about("apply", stage[i], err))
 		}
+		r.applied = result.Applied
 		if target.Collect(errs) != nil || len(result.Waiting) > 0 {
 			return result, target.Collect(append(errs, plan.problems()...))
 		}
@@ -55,6 +56,8 @@ type runner struct {
 	plan     *Plan
 	recorded Recorded
 	dry      bool
+	// applied are the objects of earlier stages.
+	applied []Applied
 }
 
 // list reads the objects that are expected to exist, by the label of their owner, which is the same for all.
@@ -113,6 +116,11 @@ func (r runner) attempt(
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	o = r.plan.decide(i, entry, live)
+	if o.action == create || o.action == compare || o.action == write {
+		if unready := r.awaitServers(i, live); unready.action == wait || unready.err != nil {
+			return unready, nil
+		}
+	}
 	switch o.action {
 	case create:
 		return r.create(ctx, w, i, entry)

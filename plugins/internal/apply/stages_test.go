@@ -99,6 +99,51 @@ func TestDefinitionGone(t *testing.T) {
 	})
 }
 
+// TestServersBeforeWebhooks: a webhook that guards what answers it is there only when that is, and when it is ready if
+// that is checked.
+func TestServersBeforeWebhooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	build := func(name string) []apply.Manifest {
+		service := fields{
+			"apiVersion": "v1", "kind": "Service", "metadata": fields{"name": name, "namespace": w.Namespace},
+			"spec": fields{"selector": fields{"app": name}, "ports": []any{fields{"port": int64(443)}}},
+		}
+		hook := w.WebhookConfiguration(w.Namespace+"-"+name, name, "CREATE", deployments)
+		return []apply.Manifest{manifest(hook), manifest(w.deployment(name, 1)), manifest(service)}
+	}
+	guard := func(name string) bool { return w.Get(plugintest.Webhooks, w.Namespace+"-"+name) != nil }
+
+	w.awaits = true
+	all := build("ready")
+	for range 2 {
+		result, err := w.run(all...)
+		const want = "ready, which ValidatingWebhookConfiguration"
+		if err != nil || len(result.Waiting) != 1 || !strings.Contains(result.Waiting[0], want) || guard("ready") {
+			t.Fatalf("expected to wait for the Deployment, but found %v and the error %v", result.Waiting, err)
+		}
+	}
+	w.Patch(deployments, "ready", `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"readyReplicas":1,
+		"availableReplicas":1}}`, "status")
+	w.mustRun(all...)
+	w.Patch(deployments, "ready", `{"status":{"availableReplicas":0}}`, "status")
+	w.mustRun(all...) // nothing is to be written
+
+	w.DeleteAfter(plugintest.Webhooks, w.Namespace+"-ready")
+	w.Delete(plugintest.Webhooks, w.Namespace+"-ready")
+	w.Patch(deployments, "ready", `{"status":{"conditions":[{"type":"Progressing","status":"False",
+		"reason":"ProgressDeadlineExceeded"}]}}`, "status")
+	_, err := w.run(all...)
+	w.mustFail(err, apply.ReasonFailed, true, "Deployment "+w.Namespace+"/ready, which it calls, has failed")
+
+	w.awaits = false
+	w.mustRun(build("unchecked")...)
+	w.DeleteAfter(plugintest.Webhooks, w.Namespace+"-unchecked")
+	if !guard("unchecked") {
+		t.Error("expected the webhook to be there")
+	}
+}
+
 // TestUnreachable: a target that does not answer is no change, but an error of Diff.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,8 @@ type world struct {
 	by        owner.Owner
 	client    *target.Client
 	inventory map[object.Key]managedresource.ManagedResourceStatus
+	// awaits is AwaitServers of the plans.
+	awaits bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -67,7 +69,11 @@ func (w *world) plan(manifests ...apply.Manifest) (*apply.Plan, error) {
 		manifests[i].Settings = field.NewPath("manifests").Index(i)
 		manifests[i].Path = manifests[i].Settings.Child("manifest")
 	}
-	return apply.NewPlan(w.Context(), w.client, manifests, w.by, time.Now())
+	plan, err := apply.NewPlan(w.Context(), w.client, manifests, w.by, time.Now())
+	if plan != nil {
+		plan.AwaitServers = w.awaits
+	}
+	return plan, err
 }
 
 func (w *world) mustPlan(manifests ...apply.Manifest) *apply.Plan {

@@ -45,6 +45,27 @@ func IsCRD(group, kind string) bool {
 	return group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
 }
 
+// Intercepts reports whether objects of this group and kind stand in the way of requests for other objects: the
+// configurations of webhooks, and the bindings of admission policies. As long as the server of the one or the parameters
+// of the other are missing, such requests are refused.
+func Intercepts(group, kind string) bool {
+	if group != "admissionregistration.k8s.io" {
+		return false
+	}
+	switch kind {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding":
+		return true
+	default:
+		return false
+	}
+}
+
+// IsAPIService reports whether objects of this group and kind let other servers serve API groups.
+func IsAPIService(group, kind string) bool {
+	return group == "apiregistration.k8s.io" && kind == "APIService"
+}
+
 // Enumerate lists the first texts, at most so many, and says how many more there are, so that a message about many
 // objects stays readable.
 func Enumerate(texts []string, separator string, most int) string {

@@ -26,9 +26,12 @@ var (
 	ClusterRoles    = Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	CRDs            = Resource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	APIServices     = Resource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	Webhooks        = Resource{
+		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
+	}
 )
 
-var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices}
+var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices, Webhooks}
 
 // somebody is the field manager of what a test does behind the deployer's back.
 const somebody = "somebody"
@@ -112,5 +115,24 @@ func (w *World) Delete(resource Resource, name string) {
 	w.Helper()
 	if err := w.Objects(resource).Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.Fatalf("delete %s %s: %v", resource.Resource, name, err)
+	}
+}
+
+// WebhookConfiguration returns one of a webhook that a Service of the namespace answers, and that is asked about an
+// operation on objects of a resource of the namespace.
+func (w *World) WebhookConfiguration(name, service, operation string, about Resource) map[string]any {
+	return map[string]any{
+		"apiVersion": Webhooks.GroupVersion().String(), "kind": "ValidatingWebhookConfiguration",
+		"metadata": map[string]any{"name": name},
+		"webhooks": []any{map[string]any{
+			"name": name + ".example.org", "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
+			"timeoutSeconds":    int64(1),
+			"clientConfig":      map[string]any{"service": map[string]any{"namespace": w.Namespace, "name": service}},
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": w.Namespace}},
+			"rules": []any{map[string]any{
+				"apiGroups": []any{about.Group}, "apiVersions": []any{about.Version}, "operations": []any{operation},
+				"resources": []any{about.Resource},
+			}},
+		}},
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Groups are the groups of a deletion, in order. The zero value stands for the default: namespaced objects, then
-// cluster-scoped ones, then CustomResourceDefinitions.
+// Groups are the groups of a deletion, in order. The zero value stands for the default: what needs servers among the
+// objects, see callers, then namespaced objects, then cluster-scoped ones, then CustomResourceDefinitions.
 type Groups struct {
 	list []group
 }
 
-// group is one of them; either predefined or resources is set.
+// group is one of them; one of predefined, resources and only is set.
 type group struct {
 	// path of the group in the provider configuration, for messages; nil for the default groups.
 	path       *field.Path
@@ -30,6 +30,8 @@ type group struct {
 	all bool
 	// target names another Target; empty for the deploy item's own.
 	target string
+	// only, in a group before the default ones, selects by itself.
+	only func(object.Key) bool
 }
 
 // resource selects objects by kind and name. No names and no namespaces stand for all.
@@ -136,10 +138,11 @@ var defaultGroups = []group{
 	{predefined: managedresource.PredefinedCRDs},
 }
 
-// orDefault returns the groups, those of the zero value written out. The caller may change the slice.
-func (g Groups) orDefault() []group {
+// orDefault returns the groups, those of the zero value written out, with first before them. The caller may change the
+// slice.
+func (g Groups) orDefault(first ...group) []group {
 	if len(g.list) == 0 {
-		return slices.Clone(defaultGroups)
+		return slices.Concat(first, defaultGroups)
 	}
 	return slices.Clone(g.list)
 }
@@ -155,6 +158,8 @@ func (g group) takes(key object.Key, namespaced bool) bool {
 	switch {
 	case g.target != "":
 		return false
+	case g.only != nil:
+		return g.only(key)
 	case g.predefined == managedresource.PredefinedNamespaced:
 		return namespaced
 	case g.predefined == managedresource.PredefinedClusterScoped:

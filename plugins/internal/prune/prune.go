@@ -3,9 +3,10 @@
 // # Groups
 //
 // A deletion is done in groups, one after the other: the next one begins when nothing is left of the one before. The
-// first group that an object fits in takes it; an object that fits in none is not deleted. Without groups, namespaced
-// objects come first, then cluster-scoped ones, then CustomResourceDefinitions. So what a controller needs to finish
-// its objects is there until they are finished, as long as it is in a later group than they are.
+// first group that an object fits in takes it; an object that fits in none is not deleted. Without groups, what needs a
+// server to answer it comes first, such as configurations of webhooks, then namespaced objects, then cluster-scoped
+// ones, then CustomResourceDefinitions. So what a controller needs to finish its objects is there until they are
+// finished, as long as it is in a later group than they are.
 //
 // # What is deleted
 //
@@ -106,7 +107,7 @@ func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error)
 	}
 	result := Result{Gone: sorted.gone, Left: sorted.left}
 	for i, s := range sorted.steps {
-		err := s.run(ctx, client, d, &result)
+		err := s.run(ctx, client, d, sorted.steps[i+1:], &result)
 		if err == nil && len(result.Waiting) == 0 {
 			continue
 		}

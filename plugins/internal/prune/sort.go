@@ -68,7 +68,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 // nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it
 // does not know has no objects; one that it cannot tell anything about is an error of the objects that have it.
 func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group, error) {
-	groups := d.Groups.orDefault()
+	groups := d.Groups.orDefault(callers(ctx, client, d)...)
 	for i, g := range groups {
 		if g.target != "" {
 			continue

@@ -34,8 +34,8 @@ func anyDeletesAll(steps []step) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.group.all })
 }
 
-// run does what can be done now about a group, and adds what came of it to the result.
-func (s step) run(ctx context.Context, client *target.Client, d Deletion, result *Result) error {
+// run does what can be done now about a group, and adds what came of it to the result. later are the groups after it.
+func (s step) run(ctx context.Context, client *target.Client, d Deletion, later []step, result *Result) error {
 	outcomes := s.removeItems(ctx, client, d)
 	failures := s.failures
 	unfinished := map[object.Key]bool{}
@@ -61,7 +61,7 @@ func (s step) run(ctx context.Context, client *target.Client, d Deletion, result
 	if s.group.all {
 		failures = append(failures, s.deleteUnmanaged(ctx, client, d, unfinished, result)...)
 	}
-	return errorOf(ctx, failures, result)
+	return errorOf(ctx, d.unblock(ctx, client, failures, later), result)
 }
 
 func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion) []outcome {

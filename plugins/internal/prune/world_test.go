@@ -29,7 +29,7 @@ var (
 
 	kinds = map[schema.GroupVersionResource]string{
 		configMaps: "ConfigMap", secrets: "Secret", namespaces: "Namespace", roles: "ClusterRole", crds: "CustomResourceDefinition",
-		apiServices: "APIService",
+		apiServices: "APIService", plugintest.Webhooks: "ValidatingWebhookConfiguration", plugintest.Services: "Service",
 	}
 )
 

@@ -87,6 +87,18 @@ func (c Checks) Run(
 	return v, target.Collect(errs)
 }
 
+// ByKind reports whether objects are judged by their kinds.
+func (c Checks) ByKind() bool { return !c.disableDefault }
+
+// Judge returns what an object that is no volume claim lacks to be ready by its kind, and whether it has given up.
+func Judge(o *unstructured.Unstructured) (missing string, gaveUp bool) {
+	s := judge(o, func() (bool, string) { return false, "" })
+	if s.phase == ready {
+		return "", false
+	}
+	return cut(s.message, maxMessage), s.phase == failed
+}
+
 func (v *Verdict) add(o *unstructured.Unstructured, s state) {
 	text := fmt.Sprintf("%s: %s", object.KeyOf(o), cut(s.message, maxMessage))
 	switch s.phase {

@@ -66,6 +66,7 @@ func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects [
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
+	plan.AwaitServers = c.Checks.ByKind()
 	applied, res, err := j.Apply(ctx, plan)
 	if res != nil && len(sdk.Codes(err)) == 0 { // there is another call
 		j.keepRendering(ctx, objects, c.Release.Namespace)

@@ -74,6 +74,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
+	plan.AwaitServers = config.checks.ByKind()
 
 	applied, res, err := j.Apply(ctx, plan)
 	if res != nil || err != nil {

@@ -1,0 +1,150 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// callers returns the groups before the default ones. Configurations of webhooks and bindings of admission policies are
+// first: when their server or parameters are gone, the deletion of other objects may be refused. Next are the resources
+// that APIServices and conversion webhooks serve, and then these, while their servers run: the end of a definition has
+// all its resources converted.
+func callers(ctx context.Context, client *target.Client, d Deletion) []group {
+	if len(d.Groups.list) > 0 {
+		return nil
+	}
+	served, converted := map[string]bool{}, map[schema.GroupKind]bool{}
+	definitions := map[object.Key]bool{}
+	keys := make([]object.Key, 0, len(d.Entries))
+	for _, entry := range d.Entries {
+		keys = append(keys, object.KeyOfReference(entry.Resource))
+	}
+	for i, key := range keys {
+		switch {
+		case object.IsAPIService(key.Group, key.Kind):
+			_, group, _ := strings.Cut(key.Name, ".") // its name is that of the version and the group
+			served[group] = true
+		case object.IsCRD(key.Group, key.Kind) && slices.ContainsFunc(keys, isService):
+			live := d.get(ctx, client, d.Entries[i])
+			here := func(service object.Key) bool { return slices.Contains(keys, service) }
+			if live != nil && slices.ContainsFunc(apply.Called(live), here) {
+				definitions[key] = true
+				converted[kindDefinedBy(live)] = true
+			}
+		}
+	}
+	return []group{
+		{only: func(k object.Key) bool { return object.Intercepts(k.Group, k.Kind) }},
+		{only: func(k object.Key) bool {
+			return served[k.Group] || converted[schema.GroupKind{Group: k.Group, Kind: k.Kind}]
+		}},
+		{only: func(k object.Key) bool { return object.IsAPIService(k.Group, k.Kind) || definitions[k] }},
+	}
+}
+
+func isService(k object.Key) bool { return k.Group == "" && k.Kind == "Service" }
+
+func kindDefinedBy(definition *unstructured.Unstructured) schema.GroupKind {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
+}
+
+// get returns the object of an entry; nil if it cannot be read, which shows again when it is deleted.
+func (d Deletion) get(
+	ctx context.Context, client *target.Client, e managedresource.ManagedResourceStatus,
+) *unstructured.Unstructured {
+	mapping, err := client.MappingInAnyVersion(ctx, object.GVK(e.Resource.APIVersion, e.Resource.Kind), d.AsOf)
+	if err != nil {
+		return nil
+	}
+	live, err := client.Objects(mapping, e.Resource.Namespace).Get(ctx, e.Resource.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return live
+}
+
+// failedWebhook finds the name of the webhook in what the API server says about one that does not answer. There is
+// nothing but this text: the details of the error have no more.
+var failedWebhook = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+
+// unblock looks for the configurations of webhooks among the entries that do not answer, and over which objects cannot
+// be deleted. It deletes those that a later group would delete, and names all in the failures.
+func (d Deletion) unblock(
+	ctx context.Context, client *target.Client, failures []failure, later []step,
+) []failure {
+	var configurations []*unstructured.Unstructured
+	read := false
+	for i, f := range failures {
+		found := failedWebhook.FindStringSubmatch(f.err.Error())
+		if found == nil {
+			continue
+		}
+		if !read {
+			configurations, read = d.webhooks(ctx, client), true
+		}
+		for _, c := range configurations {
+			if hasWebhook(c, found[1]) {
+				failures[i].err = d.unblockFrom(ctx, client, object.KeyOf(c), later, f.err)
+			}
+		}
+	}
+	return failures
+}
+
+// webhooks returns the configurations of webhooks among the entries, as they are on the target.
+func (d Deletion) webhooks(ctx context.Context, client *target.Client) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, entry := range d.Entries {
+		if key := object.KeyOfReference(entry.Resource); !object.Intercepts(key.Group, key.Kind) {
+			continue
+		}
+		if live := d.get(ctx, client, entry); live != nil {
+			found = append(found, live)
+		}
+	}
+	return found
+}
+
+func hasWebhook(configuration *unstructured.Unstructured, name string) bool {
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	return slices.ContainsFunc(webhooks, func(w any) bool {
+		webhook, ok := w.(map[string]any)
+		return ok && webhook["name"] == name
+	})
+}
+
+// unblockFrom returns a failure that says which configuration of the deploy item is in the way, and what becomes of it.
+func (d Deletion) unblockFrom(
+	ctx context.Context, client *target.Client, configuration object.Key, later []step, failure error,
+) error {
+	for _, s := range later {
+		i := slices.IndexFunc(s.items, func(it item) bool { return it.key == configuration })
+		if i < 0 {
+			continue
+		}
+		switch o := s.items[i].remove(ctx, client, d, nil); {
+		case o.err != nil:
+			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which cannot be deleted: %w",
+				failure, configuration, target.Explain(client.Host, o.err))
+		case o.left == "":
+			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which is deleted now",
+				failure, configuration)
+		}
+	}
+	return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which stays: "+
+		"delete it, or let a deletion group take it", failure, configuration)
+}
