@@ -32,9 +32,13 @@ func (j *helmJob) delete(ctx context.Context, d *config.Deletion) (*sdk.Response
 
 // uninstall removes a release with its objects, and waits until they are gone.
 func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm.Options) (*sdk.Response, error) {
-	history, err := release.History(ctx, j.Client, name)
+	history, strange, err := release.Revisions(ctx, j.Client, name)
 	if err != nil {
 		return j.End(), job.During(stepUninstall, err)
+	}
+	for _, secret := range strange {
+		j.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of release %s, "+
+			"but not the name of one", name.Namespace, secret, name.Name))
 	}
 	decision := release.DecideRemoval(history, release.Want{
 		Item: itemLabel(j.Owner), Claimed: j.release != nil && j.release.Revision > 0 || j.fromLandscaper(), Now: j.Began, Grace: pendingGrace,

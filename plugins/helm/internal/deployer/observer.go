@@ -47,5 +47,8 @@ func (o *observer) refused(err error) error {
 // Progress implements helm.Observer.
 func (o *observer) Progress(step, message string) { o.job.Request.Progress(step, message) }
 
+// Warning implements helm.Observer.
+func (o *observer) Warning(reason, message string) { o.job.Request.Warning(reason, message) }
+
 // Log implements helm.Observer.
 func (o *observer) Log(line string) { o.job.Request.Log.Debug("helm: " + line) }

@@ -129,3 +129,50 @@ func (w *world) mustTellDrift(result *sdktest.Result, parts ...string) {
 		}
 	}
 }
+
+// A name that contains a separator is a name: who owns the release, whether it is unchanged and that it is uninstalled
+// is known as with any other.
+func TestNamesWithSeparators(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"release", "helm.release", "sh.helm.release.v1", "a.release.v3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			called := object{"name": name}
+			item := w.item(w.config(chart("plain"), nil, called))
+			w.MustSucceed(item)
+			plugintest.NewJob(item)
+			w.MustSucceed(item)
+			if got := w.revisions(name); len(got) != 1 {
+				t.Errorf("expected one revision, but found %v", got)
+			}
+			w.MustFail(w.Do(plugintest.Reconcile, w.itemOf("other", w.config(chart("plain"), object{"greeting": "other"}, called))),
+				plugintest.ConfigurationProblem, "belongs to the deploy item")
+			w.MustDelete(item)
+			if got := w.revisions(name); len(got) > 0 {
+				t.Errorf("expected that the release is uninstalled, but found %v", got)
+			}
+		})
+	}
+}
+
+// What has the labels of a revision and is none is an error that names it, except at the end of the item: there it
+// stays, and is told.
+func TestStrangeRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), nil))
+	w.MustSucceed(item)
+	w.Create(secrets, object{
+		"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+		"metadata": object{"name": "sh.helm.release.v1.shop.vx", "labels": object{"owner": "helm", "name": "shop", "status": "deployed", "version": "1"}},
+	})
+	plugintest.NewJob(item)
+	w.MustFail(w.Do(plugintest.Reconcile, item), nil, "sh.helm.release.v1.shop.vx", "delete them")
+	if said := w.mustWarn(w.MustDelete(item), "LeftOnTarget"); !strings.Contains(said, "sh.helm.release.v1.shop.vx") {
+		t.Errorf("expected the Secret's name, but found %q", said)
+	}
+	if w.Get(secrets, "sh.helm.release.v1.shop.vx") == nil {
+		t.Error("the Secret is gone, which is nobody's")
+	}
+}

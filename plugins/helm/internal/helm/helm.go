@@ -123,9 +123,21 @@ type Observer interface {
 	Rendered(ctx context.Context, objects []Object) ([]Object, error)
 	// Progress tells what is being done: step is a short CamelCase name, message a sentence.
 	Progress(step, message string)
+	// Warning is for users: reason is one of the Reasons, message a sentence. It holds no values.
+	Warning(reason, message string)
 	// Log is a line of Helm's own log. It holds no values.
 	Log(line string)
 }
+
+// The reasons of warnings.
+const (
+	// ReasonUnreadable: a revision is stored, but cannot be read.
+	ReasonUnreadable = "ReleaseUnreadable"
+	// ReasonHookRepeated: a hook that an earlier attempt of the same job has begun is run again.
+	ReasonHookRepeated = "HookRepeated"
+	// ReasonChart: Helm warns about the chart or its values.
+	ReasonChart = "ChartWarning"
+)
 
 // Object is an object of a chart.
 type Object struct {

@@ -93,15 +93,11 @@ func (o *operation) combine(c *chart.Chart) (values map[string]any, given map[st
 	return values, given, nil
 }
 
-// validate checks the values with the schemas of a chart that may be changed. Helm's own check in its operations is
-// switched off: it follows references to files and to the network.
-func (o *operation) validate(c *chart.Chart) error {
+// validate checks the combined values with the schemas of a chart. Helm's own check in its operations is switched off:
+// it follows references to files and to the network.
+func (o *operation) validate(c *chart.Chart, values map[string]any) error {
 	if o.req.Options.SkipSchemaValidation {
 		return nil
-	}
-	values, _, err := o.combine(c)
-	if err != nil {
-		return err
 	}
 	if err := checkReferences(c); err != nil {
 		return err

@@ -245,6 +245,9 @@ func TestUnreadableRevision(t *testing.T) {
 	if w.Get(secrets, "sh.helm.release.v1.shop.v2") != nil {
 		t.Error("the Secret is left")
 	}
+	if got := w.audience.warnings; len(got) != 1 || !strings.Contains(got[0], "Secret sh.helm.release.v1.shop.v2 is deleted") {
+		t.Errorf("expected a warning about the Secret, but found %q", got)
+	}
 }
 
 // TestAlreadyUninstalling leaves a release alone that somebody else removes.

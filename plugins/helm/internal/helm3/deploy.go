@@ -39,7 +39,7 @@ func (o *operation) connect(c *Client) (err error) {
 // deploy is the actions Install and Upgrade. Which of both it is depends on what there is: it may have changed
 // since the caller has looked.
 func (o *operation) deploy() (*helm.Result, error) {
-	c, err := o.prepare()
+	c, definitions, err := o.prepare()
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +55,7 @@ func (o *operation) deploy() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &helm.Result{Chart: metadataOf(c)}
-	if result.Definitions, err = definitionsOf(c); err != nil {
-		return nil, err
-	}
+	result := &helm.Result{Chart: metadataOf(c), Definitions: definitions}
 	if _, err := o.checkCluster(c); err != nil {
 		return nil, err
 	}
@@ -158,11 +155,12 @@ func (o *operation) uninstall() (*helm.Result, error) {
 		return nil, err
 	}
 	for _, name := range unreadable {
-		o.log("Secret %s of the release cannot be read and is deleted", name)
 		if err := o.history.secrets.Delete(o.ctx, name, metav1.DeleteOptions{}); err != nil {
 			return nil, fmt.Errorf("delete Secret %s: %w", name, err)
 		}
+		o.warn(helm.ReasonUnreadable, "Secret %s is deleted: it is a revision of the release that cannot be read", name)
 	}
+	revisions = slices.DeleteFunc(revisions, func(r *release.Release) bool { return slices.Contains(unreadable, keyOf(r)) })
 	if len(revisions) == 0 {
 		return &helm.Result{}, nil
 	}
@@ -181,19 +179,28 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	return &helm.Result{Revision: last.Version, Kept: strings.ReplaceAll(kept, "\n", ", ")}, nil
 }
 
-// prepare loads the chart and checks the values. It needs no cluster.
-func (o *operation) prepare() (*chart.Chart, error) {
+// prepare loads the chart, checks the values, and returns the definitions of the sub-charts that these leave. It needs
+// no cluster.
+func (o *operation) prepare() (*chart.Chart, []helm.Object, error) {
 	files, c, err := o.loadChart()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o.redactor.Publish(c.Name(), c.Metadata.Version, c.Metadata.AppVersion)
 	o.redactor.Publish(pathsOf(c)...)
 	other, err := load(files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return c, o.validate(other)
+	values, _, err := o.combine(other)
+	if err != nil {
+		return nil, nil, err
+	}
+	definitions, err := definitionsOf(other)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, definitions, o.validate(other, values)
 }
 
 // checkCluster refuses a chart that is not made for the cluster's version.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -209,13 +208,15 @@ func (h *history) revisions(interrupted []int) (all []*release.Release, unreadab
 		return nil, nil, fmt.Errorf("read the release: %w", err)
 	}
 	for i := range stored.Items {
-		version := stored.Items[i].Labels["version"]
-		if !slices.ContainsFunc(all, func(r *release.Release) bool { return strconv.Itoa(r.Version) == version }) {
+		if !slices.ContainsFunc(all, func(r *release.Release) bool { return keyOf(r) == stored.Items[i].Name }) {
 			unreadable = append(unreadable, stored.Items[i].Name)
 		}
 	}
 	return all, unreadable, nil
 }
+
+// keyOf returns the name of the Secret in which a revision has to be.
+func keyOf(r *release.Release) string { return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version) }
 
 func (h *history) read() ([]*release.Release, error) {
 	all, err := h.Query(map[string]string{"name": h.o.req.Release.Name, "owner": "helm"})
@@ -236,7 +237,7 @@ func (h *history) fail(revision int, why string) error {
 		if _, busy := operations[rel.Info.Status]; busy && rel.Version == revision {
 			rel.SetStatus(release.StatusFailed, why)
 			delete(rel.Labels, "modifiedAt") // the driver sets it, but not over one that it has read
-			return h.Driver.Update(fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, rel.Name, revision), rel)
+			return h.Driver.Update(keyOf(rel), rel)
 		}
 	}
 	return nil // it was removed, or cannot be read

@@ -181,6 +181,7 @@ type audience struct {
 	mu       sync.Mutex
 	objects  []helm.Object
 	progress []string
+	warnings []string
 	log      []string
 }
 
@@ -205,6 +206,12 @@ func (a *audience) Progress(step, message string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.progress = append(a.progress, step+": "+message)
+}
+
+func (a *audience) Warning(reason, message string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.warnings = append(a.warnings, reason+": "+message)
 }
 
 func (a *audience) Log(line string) {

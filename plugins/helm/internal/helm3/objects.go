@@ -45,7 +45,7 @@ func (o *operation) hooksOf(hooks []*release.Hook) ([]helm.Hook, error) {
 	return found, nil
 }
 
-// definitionsOf returns the objects of the folders crds.
+// definitionsOf returns the objects of the folders crds of a chart whose dependencies are worked out, see combine.
 func definitionsOf(c *chart.Chart) ([]helm.Object, error) {
 	var objects []helm.Object
 	for _, crd := range c.CRDObjects() {

@@ -114,6 +114,12 @@ func (o *operation) progress(step, format string, args ...any) {
 	o.listener.call(func(observer helm.Observer) { observer.Progress(step, message) })
 }
 
+// warn tells users of something.
+func (o *operation) warn(reason, format string, args ...any) {
+	message := o.text(fmt.Sprintf(format, args...), maxMessage)
+	o.listener.call(func(observer helm.Observer) { observer.Warning(reason, message) })
+}
+
 const (
 	// maxLines is how many lines of the log go with an error.
 	maxLines = 5

@@ -20,14 +20,11 @@ import (
 
 // renderOnly is the action Render. It does what Helm does when it makes the revision.
 func (o *operation) renderOnly() (*helm.Result, error) {
-	c, err := o.prepare()
+	c, definitions, err := o.prepare()
 	if err != nil {
 		return nil, err
 	}
-	result := &helm.Result{Chart: metadataOf(c)}
-	if result.Definitions, err = definitionsOf(c); err != nil {
-		return nil, err
-	}
+	result := &helm.Result{Chart: metadataOf(c), Definitions: definitions}
 	capabilities, err := o.capabilities(c)
 	if err != nil {
 		return nil, err

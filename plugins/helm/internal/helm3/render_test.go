@@ -69,6 +69,51 @@ data:
 	}
 }
 
+// What is read from a chart is what its dependencies leave: a sub-chart that is switched off defines nothing, nor do
+// those below it, whether or not the values are checked with a schema.
+func TestDefinitionsOfSubcharts(t *testing.T) {
+	t.Parallel()
+	define := func(folder, name string) charts.Option {
+		return charts.File(folder+"crds/definition.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+name+"}\n")
+	}
+	chart := charts.Pack("parent", define("", "own"), define("charts/database/", "database"), define("charts/cache/", "cache"),
+		charts.File("charts/database/charts/disk/Chart.yaml", "apiVersion: v2\nname: disk\nversion: 1.0.0\n"),
+		define("charts/database/charts/disk/", "disk"))
+	for name, test := range map[string]struct {
+		values fields
+		want   []string
+	}{
+		"all":          {values: fields{}, want: []string{"own", "cache", "database", "disk"}},
+		"condition":    {values: fields{"database": fields{"enabled": false}}, want: []string{"own", "cache"}},
+		"tag":          {values: fields{"tags": fields{"speed": false}}, want: []string{"own", "database", "disk"}},
+		"only aliased": {values: fields{"tags": fields{"speed": false}, "sessions": fields{"enabled": true}}, want: []string{"own", "cache", "database", "disk"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, skip := range []bool{false, true} {
+				r := request(t, chart, test.values)
+				r.Action, r.Options.SkipSchemaValidation = helm.Render, skip
+				result, err := offline(t, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, d := range result.Definitions {
+					var head struct{ Metadata struct{ Name string } }
+					if err := json.Unmarshal(d.JSON, &head); err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, head.Metadata.Name)
+				}
+				slices.Sort(got[1:])
+				if !slices.Equal(got, test.want) {
+					t.Errorf("expected the definitions %v, but found %v", test.want, got)
+				}
+			}
+		})
+	}
+}
+
 func TestRenderWithCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

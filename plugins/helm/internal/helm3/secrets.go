@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	revision "github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 )
 
 // secrets are those of one release. They are listed once, and after that it is known what was written: Helm lists
@@ -20,7 +22,7 @@ import (
 type secrets struct {
 	corev1client.SecretInterface
 
-	selector string
+	selector, release string
 
 	mu    sync.Mutex
 	known map[string]corev1.Secret // nil until they are listed
@@ -28,7 +30,7 @@ type secrets struct {
 
 func newSecrets(client corev1client.SecretInterface, release string) *secrets {
 	selector := labels.Set{"name": release, "owner": "helm"}.AsSelector().String()
-	return &secrets{SecretInterface: client, selector: selector}
+	return &secrets{SecretInterface: client, selector: selector, release: release}
 }
 
 // List returns those that are known, after it was called first.
@@ -45,8 +47,10 @@ func (s *secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Se
 			return nil, err
 		}
 		s.known = map[string]corev1.Secret{}
-		for _, secret := range list.Items {
-			s.known[secret.Name] = secret
+		for _, item := range list.Items {
+			if revision.VersionOf(item.Name, s.release) > 0 { // Helm would read others with these labels, too
+				s.known[item.Name] = item
+			}
 		}
 	}
 	found := &corev1.SecretList{}

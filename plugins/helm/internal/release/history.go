@@ -15,8 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk"
 )
+
+// maxListed bounds how many Secrets are named in a message.
+const maxListed = 5
 
 // secrets is where every API server has Secrets.
 var secrets = target.Mapping{
@@ -62,22 +67,36 @@ type Revision struct {
 }
 
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its
-// namespace does not exist. What cannot be a revision is passed over. Errors are explained ones, see target.
+// namespace does not exist. A Secret that has the labels of a revision and the name of none is an error: Helm may or
+// may not take it for one. Errors are explained ones, see target.
 func History(ctx context.Context, client *target.Client, name helm.Release) ([]Revision, error) {
+	history, strange, err := Revisions(ctx, client, name)
+	if err == nil && len(strange) > 0 {
+		err = &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
+			"list the revisions of %s: %w: these Secrets in namespace %s have the labels of its revisions, but not their names "+
+				"(%s): %s; delete them, or remove their label %q", describe(name), ErrUnreadable, name.Namespace,
+			secretName(name.Name, 1), object.Enumerate(strange, ", ", maxListed), "owner")}
+	}
+	return history, err
+}
+
+// Revisions is History without that error. strange are the names of such Secrets.
+func Revisions(ctx context.Context, client *target.Client, name helm.Release) (history []Revision, strange []string, err error) {
 	selector := labels.Set{"owner": "helm", "name": name.Name}.String()
 	all, err := client.Metadata(secrets, name.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		err = fmt.Errorf("list the revisions of %s: %w", describe(name), err)
-		return nil, target.Explain(client.Host, notPermitted(name, err))
+		return nil, nil, target.Explain(client.Host, notPermitted(name, err))
 	}
-	var history []Revision
 	for i := range all.Items {
-		if r, ok := revisionOf(&all.Items[i], name.Name); ok {
-			history = append(history, r)
+		if version := VersionOf(all.Items[i].Name, name.Name); version > 0 {
+			history = append(history, revisionOf(&all.Items[i], version))
+		} else {
+			strange = append(strange, all.Items[i].Name)
 		}
 	}
 	slices.SortFunc(history, func(a, b Revision) int { return cmp.Compare(a.Version, b.Version) })
-	return history, nil
+	return history, strange, nil
 }
 
 // notPermitted adds to an error about a missing permission what it is needed for.
@@ -94,18 +113,22 @@ func describe(name helm.Release) string {
 }
 
 // secretName returns the name of the Secret of a revision.
-func secretName(name string, revision int) string {
-	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, revision)
+func secretName(name string, revision int) string { return prefixOf(name) + strconv.Itoa(revision) }
+
+func prefixOf(name string) string { return "sh.helm.release.v1." + name + ".v" }
+
+// VersionOf returns the revision of a release whose Secret has a name; zero if it is that of none.
+func VersionOf(secret, release string) int {
+	number, _ := strings.CutPrefix(secret, prefixOf(release))
+	version, err := strconv.Atoi(number)
+	if err != nil || version <= 0 || secret != secretName(release, version) {
+		return 0
+	}
+	return version
 }
 
-// revisionOf reads the metadata of a Secret that has the labels of a release. Its name counts, since Helm finds a
-// revision by it.
-func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bool) {
-	_, number, _ := strings.Cut(secret.Name, "."+name+".v")
-	version, err := strconv.Atoi(number)
-	if err != nil || version <= 0 || secret.Name != secretName(name, version) {
-		return Revision{}, false
-	}
+// revisionOf reads the metadata of a revision's Secret. Its name counts, since Helm finds a revision by it.
+func revisionOf(secret *metav1.PartialObjectMetadata, version int) Revision {
 	return Revision{
 		Version:    version,
 		Status:     cmp.Or(Status(secret.Labels["status"]), StatusUnknown),
@@ -113,7 +136,7 @@ func revisionOf(secret *metav1.PartialObjectMetadata, name string) (Revision, bo
 		Item:       secret.Labels[ItemLabel],
 		Input:      digestOf(secret.Labels, InputLabel, version),
 		Children:   digestOf(secret.Labels, ChildrenLabel, version),
-	}, true
+	}
 }
 
 // modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,26 +126,44 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryOfJunk: anybody can create a Secret with these labels.
-func TestHistoryOfJunk(t *testing.T) {
+// A Secret that has the labels of a revision and the name of none is an error that names it: any client can create it.
+func TestHistoryOfStrangeSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	labels := map[string]string{"owner": "helm", "name": "shop", "status": "deployed", "version": "1"}
-	for _, name := range []string{
-		"junk", "sh.helm.release.v1.shop.v0", "sh.helm.release.v1.shop.v01", "sh.helm.release.v1.shop.v1x", "sh.helm.release.v1.shop.v99999999999999999999",
-		"sh.helm.release.v1.other.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v1.shop.v1",
-	} {
-		w.secret(name, labels, "")
-	}
-	if none := w.history(); len(none) > 0 {
-		t.Errorf("expected no revision, but found %v", none)
-	}
 	w.secret("sh.helm.release.v1.shop.v3", map[string]string{
 		"owner": "helm", "name": "shop", "version": "many", release.ItemLabel: "", release.InputLabel: "3",
 	}, "")
 	history := w.history()
 	if len(history) != 1 || history[0].Version != 3 || history[0].Status != release.StatusUnknown || history[0].Input != "" || history[0].Item != "" {
 		t.Errorf("expected revision 3 of unknown status, but found %+v", history)
+	}
+	w.secret("junk", map[string]string{"owner": "helm", "name": "shop", "status": "deployed", "version": "1"}, "")
+	_, err := release.History(t.Context(), w.client, w.name())
+	var known *sdk.Error
+	if !errors.As(err, &known) || known.Reason != release.ReasonUnreadable || !strings.Contains(err.Error(), "junk; delete") {
+		t.Errorf("expected an error that names the Secret, but found %v", err)
+	}
+	history, strange, err := release.Revisions(t.Context(), w.client, w.name())
+	if len(history) != 1 || !slices.Equal(strange, []string{"junk"}) || err != nil {
+		t.Errorf("expected one revision and one Secret that is none, but found %v, %v (%v)", history, strange, err)
+	}
+}
+
+func TestVersionOf(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"shop", "release", "helm.release", "a.release.v3", "sh.helm.release.v1", "v1", "v1.v2", "shop.v1", "0"} {
+		if version := release.VersionOf("sh.helm.release.v1."+name+".v12", name); version != 12 {
+			t.Errorf("release %s: expected revision 12, but found %d", name, version)
+		}
+	}
+	for _, secret := range []string{
+		"junk", "", "sh.helm.release.v1.shop.v0", "sh.helm.release.v1.shop.v01", "sh.helm.release.v1.shop.v1x", "sh.helm.release.v1.shop.v-1",
+		"sh.helm.release.v1.shop.v99999999999999999999", "sh.helm.release.v1.other.v1", "sh.helm.release.v1.shop", "sh.helm.release.v1.shop.v",
+		"sh.helm.release.v1.shop.v1.shop.v1", "1", "x.shop.v1",
+	} {
+		if version := release.VersionOf(secret, "shop"); version != 0 {
+			t.Errorf("%q: expected no revision, but found %d", secret, version)
+		}
 	}
 }
 

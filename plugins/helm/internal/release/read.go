@@ -21,7 +21,7 @@ import (
 const maxUnpacked = 64 << 20
 
 // ReasonUnreadable is given to the error about a revision that cannot be read.
-const ReasonUnreadable = "ReleaseUnreadable"
+const ReasonUnreadable = helm.ReasonUnreadable
 
 // ErrUnreadable says that a revision is stored, but cannot be read. Helm cannot read it either, or it is beyond the
 // limits.
@@ -37,7 +37,7 @@ func Read(ctx context.Context, client *target.Client, name helm.Release, revisio
 		err = fmt.Errorf("read revision %d of %s: %w", revision, describe(name), err)
 		return nil, target.Explain(client.Host, notPermitted(name, err))
 	}
-	objects, err := decode(secret.Data["release"])
+	objects, err := decode(secret.Data["release"], name.Name, revision)
 	if err != nil {
 		return nil, &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
 			"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before "+
@@ -47,9 +47,9 @@ func Read(ctx context.Context, client *target.Client, name helm.Release, revisio
 }
 
 // decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own
-// driver it needs no more memory than the limits allow, whatever somebody has put there. Nothing of the content
-// gets into errors.
-func decode(content []byte) ([]helm.Object, error) {
+// driver it needs no more memory than the limits allow, whatever another client has put there, and refuses what is not
+// the revision that its Secret is named after. Nothing of the content gets into errors.
+func decode(content []byte, name string, revision int) ([]helm.Object, error) {
 	reader := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
 	if packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))); err == nil {
 		reader = packed
@@ -62,10 +62,15 @@ func decode(content []byte) ([]helm.Object, error) {
 		return nil, fmt.Errorf("it has more than %d bytes when it is unpacked", maxUnpacked)
 	}
 	var stored struct {
+		Name     string `json:"name"`
+		Version  int    `json:"version"`
 		Manifest string `json:"manifest"`
 	}
 	if err := json.Unmarshal(unpacked, &stored); err != nil {
 		return nil, errors.New("it is not the JSON of a release")
+	}
+	if stored.Name != name || stored.Version != revision {
+		return nil, errors.New("it is the content of another release or revision")
 	}
 	return helm.ParseManifest("", stored.Manifest)
 }

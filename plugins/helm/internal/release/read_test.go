@@ -24,7 +24,7 @@ func packed(content []byte) string {
 // TestDecode: what Helm has not stored like this is refused, and bounded. TestRead has what it does store.
 func TestDecode(t *testing.T) {
 	t.Parallel()
-	content := []byte(`{"info":{"status":"deployed"},"manifest":"apiVersion: v1\nkind: A\nmetadata: {name: a}\n"}`)
+	content := []byte(`{"name":"shop","version":3,"info":{"status":"deployed"},"manifest":"apiVersion: v1\nkind: A\nmetadata: {name: a}\n"}`)
 	objects := []helm.Object{{JSON: []byte(`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`)}}
 	for name, c := range map[string]struct {
 		reason  string
@@ -37,7 +37,15 @@ func TestDecode(t *testing.T) {
 			reason: "before Helm packed releases, it did not", content: base64.StdEncoding.EncodeToString(content),
 			want: objects,
 		},
-		"null":      {reason: "Helm takes it for an empty release", content: packed([]byte("null"))},
+		"null": {reason: "Helm takes it for an empty release", content: packed([]byte("null")), problem: "another release or revision"},
+		"version": {
+			reason: "another client has put a copy there", content: packed([]byte(`{"name":"shop","version":2}`)),
+			problem: "another release or revision",
+		},
+		"name": {
+			reason: "of another release", content: packed([]byte(`{"name":"shop.v1","version":3}`)),
+			problem: "another release or revision",
+		},
 		"empty":     {reason: "there is nothing", problem: "it is not the JSON of a release"},
 		"no base64": {reason: "Helm encodes twice", content: "{}", problem: "it is no base64"},
 		"cut":       {reason: "half of it", content: packed(content)[:40], problem: "cannot be unpacked"},
@@ -54,12 +62,12 @@ func TestDecode(t *testing.T) {
 			problem: "it is not the JSON of a release",
 		},
 		"no manifest": {
-			reason: "nor here", content: packed([]byte(`{"manifest":"hunter2"}`)), problem: "it is no object",
+			reason: "nor here", content: packed([]byte(`{"name":"shop","version":3,"manifest":"hunter2"}`)), problem: "it is no object",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := decode([]byte(c.content))
+			got, err := decode([]byte(c.content), "shop", 3)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}

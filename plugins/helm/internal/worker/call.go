@@ -72,6 +72,8 @@ func (c *call) follow(ctx context.Context) (*done, error) {
 			c.send(order{Answer: c.answer(ctx, r.Rendered.Objects)})
 		case r.Progress != nil:
 			c.observer.Progress(r.Progress.Step, r.Progress.Message)
+		case r.Warning != nil:
+			c.observer.Warning(r.Warning.Reason, r.Warning.Message)
 		case r.Log != "":
 			c.observer.Log(r.Log)
 		case r.Done != nil:

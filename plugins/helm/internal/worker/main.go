@@ -135,6 +135,11 @@ func (w *worker) Progress(step, message string) {
 	w.send(report{Progress: &progress{Step: step, Message: message}})
 }
 
+// Warning implements helm.Observer.
+func (w *worker) Warning(reason, message string) {
+	w.send(report{Warning: &warning{Reason: reason, Message: message}})
+}
+
 // Log implements helm.Observer.
 func (w *worker) Log(line string) { w.send(report{Log: line}) }
 

@@ -180,6 +180,8 @@ func (o *observer) Progress(step, message string) {
 	}
 }
 
+func (o *observer) Warning(reason, message string) { o.note("warning: " + reason + ": " + message) }
+
 func (o *observer) Log(line string) { o.note("log: " + line) }
 
 func (o *observer) note(what string) {

@@ -26,6 +26,7 @@ type report struct {
 	Changing bool
 	Rendered *rendered
 	Progress *progress
+	Warning  *warning
 	Log      string
 	// Done ends the request.
 	Done *done
@@ -34,6 +35,8 @@ type report struct {
 type rendered struct{ Objects []helm.Object }
 
 type progress struct{ Step, Message string }
+
+type warning struct{ Reason, Message string }
 
 // done is how a request has ended: with one of Result and Err.
 type done struct {
