@@ -34,6 +34,9 @@ type Request struct {
 	// HostCluster is the access to the cluster that the host runs in; nil unless the plugin has asked for it with
 	// HostClusterAccess and the operator has granted it.
 	HostCluster *HostCluster
+	// Installation tells the deploy items of this control plane from those of others with the same target: the UID of
+	// the namespace kube-system of the cluster that the deploy items are in. Empty if the host does not know it.
+	Installation string
 	// JobID is the job that the call belongs to.
 	JobID string
 	// Children replace the desired objects that the deployer would render, if it is a Renderer; nil if nobody changed
@@ -69,14 +72,15 @@ func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request
 	}
 	log := s.log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", start.GetJobId(), "operation", operation)
 	return &Request{
-		DeployItem:  item,
-		Target:      target,
-		Context:     lsContext,
-		JobID:       start.GetJobId(),
-		Children:    childrenFromWire(start.GetChildren()),
-		Credentials: credentialsFromWire(start.GetCredentials()),
-		HostCluster: hostClusterFromWire(start.GetHostCluster()),
-		Log:         log,
+		DeployItem:   item,
+		Target:       target,
+		Context:      lsContext,
+		Installation: start.GetInstallation(),
+		JobID:        start.GetJobId(),
+		Children:     childrenFromWire(start.GetChildren()),
+		Credentials:  credentialsFromWire(start.GetCredentials()),
+		HostCluster:  hostClusterFromWire(start.GetHostCluster()),
+		Log:          log,
 	}, nil
 }
 

@@ -37,6 +37,8 @@ type Call struct {
 	// Secrets are those of the item's namespace, by name, whose credentials for registries the deployer may ask for.
 	// One that is not there is a problem of the credentials, as the host tells it, and so is one of another namespace.
 	Secrets map[string]*sdk.RegistryCredentials
+	// Installation of the control plane that the item is in; empty for one that the host does not know.
+	Installation string
 	// JobID defaults to the one in the item's status.
 	JobID string
 	// Children replace the desired objects that the deployer would render; nil leaves them.
@@ -85,6 +87,7 @@ func (c *Call) start() (*deployerv1.Start, error) {
 		JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
 		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
 		ResolvesTargets: true, ResolvesRegistryCredentials: true, PickUpPending: c.pickUpPending,
+		Installation: c.Installation,
 	}
 	item := c.DeployItem.DeepCopy()
 	if c.separate {

@@ -27,7 +27,9 @@ import (
 func (h *host) openPlugins(podCluster *rest.Config) error {
 	var err error
 	options := pluginOptions(h.settings, h.log, h.level)
-	if options.HostClusters, err = h.hostClusters(podCluster); err != nil {
+	installation := target.NewInstallation(h.manager.GetAPIReader())
+	options.Installation = installationOf(installation, h.log)
+	if options.HostClusters, err = h.hostClusters(podCluster, installation); err != nil {
 		return err
 	}
 	options.Dir, options.Files, options.Attach = h.flags.pluginDir, h.settings.PluginFiles, h.flags.attach
@@ -59,12 +61,13 @@ func (h *host) collectors() []collect.Plugin {
 }
 
 // hostClusters are the accesses to the cluster of the pods that the configuration grants, by the names of the plugins.
-func (h *host) hostClusters(podCluster *rest.Config) (map[string]plugin.HostCluster, error) {
+func (h *host) hostClusters(
+	podCluster *rest.Config, installation *target.Installation,
+) (map[string]plugin.HostCluster, error) {
 	requester, err := client.New(podCluster, client.Options{Scheme: h.manager.GetScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster of the pods: %w", err)
 	}
-	installation := target.NewInstallation(h.manager.GetAPIReader())
 	granted := map[string]plugin.HostCluster{}
 	for name, p := range h.settings.Plugins {
 		if p.HostCluster == nil {

@@ -126,7 +126,10 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 	if err != nil {
 		return nil, err
 	}
-	plugins, err := startPlugins(ctx, d.local.options(settings, d.local.log(cmd.ErrOrStderr()), d.pluginDir))
+	log := d.local.log(cmd.ErrOrStderr())
+	options := d.local.options(settings, log, d.pluginDir)
+	options.Installation = installationOf(target.NewInstallation(cluster), log)
+	plugins, err := startPlugins(ctx, options)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 )
 
@@ -184,6 +185,11 @@ func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level s
 		}
 	}
 	return options
+}
+
+// installationOf gives plugins the installation that they mark with what they deploy.
+func installationOf(installation *target.Installation, log *slog.Logger) plugin.Installation {
+	return func(ctx context.Context) (string, error) { return installation.Mark(ctx, log) }
 }
 
 // modes are those of the sandbox for those of the configuration.

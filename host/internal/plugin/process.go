@@ -37,11 +37,12 @@ type process struct {
 	calls       calls
 	log         *slog.Logger
 	confinement string // for people
-	// info is what it says about itself, startTook how long it took to start, and hostCluster gives the access to the host
-	// cluster; nil for none. All are set before it takes calls.
-	info        *Info
-	startTook   time.Duration
-	hostCluster HostCluster
+	// info is what it says about itself, startTook how long it took to start, hostCluster gives the access to the host
+	// cluster and installation the mark of what is deployed; both nil for none. All are set before it takes calls.
+	info         *Info
+	startTook    time.Duration
+	hostCluster  HostCluster
+	installation Installation
 
 	mu      sync.Mutex
 	killed  *endError // nil if the host has not killed it

@@ -64,6 +64,8 @@ type Options struct {
 	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in.
 	// A plugin that is not among them, or does not ask for it, does not get it.
 	HostClusters map[string]HostCluster
+	// Installation is told to all plugins; nil for none.
+	Installation Installation
 	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
 	RequireSums bool
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).

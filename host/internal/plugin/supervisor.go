@@ -76,7 +76,7 @@ func (p *Plugin) start(ctx context.Context) (*process, error) {
 		proc.logLastWords()
 		return nil, err
 	}
-	proc.info, proc.hostCluster = info, p.hostClusterFor(info)
+	proc.info, proc.hostCluster, proc.installation = info, p.hostClusterFor(info), p.settings.Installation
 	proc.startTook = p.settings.Clock.Since(began)
 	return proc, nil
 }

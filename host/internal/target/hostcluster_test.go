@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,6 +122,38 @@ func TestNoHostCluster(t *testing.T) {
 				if cause != nil && !errors.Is(err, cause) {
 					t.Errorf("%s: the error of the API server is not wrapped: %v", tc.reason, err)
 				}
+			}
+		})
+	}
+}
+
+// TestMark: a host that may not know its installation does without, and asks again some time later; one that cannot
+// know it for now does not do without.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", errors.New("no rule"))
+	for name, tc := range map[string]struct {
+		err   error
+		want  string
+		fails bool
+		reads int64
+	}{
+		"known":       {want: "the-cluster", reads: 1},
+		"forbidden":   {err: forbidden, reads: 1},
+		"unreachable": {err: errors.New("no answer"), fails: true, reads: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := &namespaces{err: tc.err}
+			installation := NewInstallation(reader)
+			for range 2 {
+				got, err := installation.Mark(t.Context(), slog.New(slog.DiscardHandler))
+				if got != tc.want || (err != nil) != tc.fails {
+					t.Errorf("expected %q, but found %q, %v", tc.want, got, err)
+				}
+			}
+			if got := reader.reads.Load(); got != tc.reads {
+				t.Errorf("expected %d reads, but found %d", tc.reads, got)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,6 +31,8 @@ const (
 	wait
 	// done: it has done its work and is gone.
 	done
+	// refuse: it belongs to a deploy item of another installation.
+	refuse
 	// vanished: the job has applied it, and it is gone.
 	vanished
 )
@@ -50,7 +53,9 @@ type outcome struct {
 	settled bool
 	// takenFrom is the deploy item that the object belonged to.
 	takenFrom string
-	err       error
+	// adopted: it existed, and belonged to no deploy item.
+	adopted bool
+	err     error
 }
 
 // decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held
@@ -73,12 +78,14 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case rule.OursOnly && i.relation(live) != owner.Ours:
 		why := fmt.Sprintf("its policy is %s, and it belongs to %s", i.Policy, i.ownerOf(live))
 		return outcome{action: skip, why: why}
+	case i.relation(live) == owner.Foreign:
+		return outcome{action: refuse, before: live, err: ownedElsewhere(i, live)}
 	case deleting && isFirstSeenDone(i, entry, live):
 		return leaveWith(entry.Applied)
 	case deleting:
 		why := fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)
 		return outcome{action: wait, why: why, before: live}
-	case fits(entry.Applied, i, live):
+	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
 		// Without a hash: nobody knows how it compares with the manifest, should it become ours to change.
@@ -114,8 +121,5 @@ func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live 
 
 // ownerOf says to whom an object belongs that is not ours.
 func (i *Item) ownerOf(live *unstructured.Unstructured) string {
-	if other := owner.Of(live, i.owner.UpstreamLabel); other != "" {
-		return fmt.Sprintf("the deploy item %q", other)
-	}
-	return "no deploy item"
+	return cmp.Or(i.owner.Describe(live), "no deploy item")
 }

@@ -62,6 +62,8 @@ func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recor
 func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, error) {
 	written := func() *unstructured.Unstructured { return i.finally(initial(i)) }
 	switch {
+	case o.action == refuse:
+		return newChange(i, sdk.ActionFail, o.before, nil, o.err.Error()), nil
 	case isNamespaceMissing(o.err) && r.plan.creates(i.Key.Namespace):
 		return newChange(i, sdk.ActionCreate, nil, written(), noteNoNamespace), nil
 	case o.err != nil:
@@ -90,7 +92,10 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 func difference(i *Item, o outcome) *sdk.Change {
 	var notes []string
 	if o.takenFrom != "" {
-		notes = append(notes, "it is taken over from "+i.ownerOf(o.before))
+		notes = append(notes, "it is taken over from "+o.takenFrom)
+	}
+	if o.adopted {
+		notes = append(notes, "it exists already, belongs to no deploy item, and is taken over")
 	}
 	after := i.finally(o.live)
 	// A dry run cannot show which fields go, see noteFields.

@@ -150,7 +150,7 @@ func (w *world) checkAgainst(m apply.Manifest, name string, found state, want ex
 	if skipped := len(result.Skipped) == 1 && result.Skipped[0].Why != ""; skipped != want.skipped || skipped == (len(result.Applied) == 1) {
 		w.Errorf("expected it to be skipped: %t, but found %+v", want.skipped, result)
 	}
-	if taken := len(result.TakenOver) == 1 && result.TakenOver[0].From == "elsewhere.item"; taken != want.takenOver {
+	if taken := len(result.TakenOver) == 1 && result.TakenOver[0].From == `the deploy item "elsewhere.item"`; taken != want.takenOver {
 		w.Errorf("expected it to be taken over: %t, but found %+v", want.takenOver, result.TakenOver)
 	}
 	if len(result.Drift) > 0 {

@@ -74,7 +74,7 @@ type Item struct {
 
 // labels are those of the owner; none for an object without one.
 func (i *Item) labels() map[string]string {
-	if i.owner == (owner.Owner{}) {
+	if i.owner.IsZero() {
 		return nil
 	}
 	return i.owner.Labels()
@@ -82,7 +82,7 @@ func (i *Item) labels() map[string]string {
 
 // relation tells to whom an object belongs, as the item's owner sees it. Without an owner every object is nobody's.
 func (i *Item) relation(live *unstructured.Unstructured) owner.Relation {
-	if i.owner == (owner.Owner{}) {
+	if i.owner.IsZero() {
 		return owner.Nobodys
 	}
 	return i.owner.Of(live)
@@ -240,6 +240,8 @@ func newItem(m Manifest, mapping target.Mapping, definedHere bool, by owner.Owne
 		owner:       by,
 		definedHere: definedHere,
 	}
+	// The mark of a manifest that was read from a cluster is no wish of the user's.
+	unstructured.RemoveNestedField(desired.Object, "metadata", "annotations", owner.InstallationAnnotation)
 	setLabels(desired, item.labels())
 	item.manifestDigest = item.digestOfManifest()
 	return item

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -21,6 +22,8 @@ const (
 	ReasonImmutableField = "ImmutableField"
 	// ReasonFieldConflict: other field managers have applied fields with other values.
 	ReasonFieldConflict = "FieldConflict"
+	// ReasonOwnedElsewhere: a deploy item of another installation has the object.
+	ReasonOwnedElsewhere = "OwnedElsewhere"
 	// ReasonNamesTaken: another CustomResourceDefinition has the names of this one.
 	ReasonNamesTaken = "NamesNotAccepted"
 	// ReasonNamespaceMissing: the namespace of the object does not exist.
@@ -28,6 +31,15 @@ const (
 	// ReasonNamespaceTerminating: the namespace of the object is being deleted.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
+
+// ownedElsewhere is the error about an object of another installation, which may still have it: both control planes
+// would overwrite and delete it in turn. Only its user can tell.
+func ownedElsewhere(i *Item, live *unstructured.Unstructured) error {
+	return sdk.ConfigurationError(ReasonOwnedElsewhere, "it belongs to %s, which is another control plane than that of "+
+		"this deploy item; give the object another name, or, if that control plane is gone or gives the object up, "+
+		"annotate this deploy item with %s: %q, and it is taken over",
+		i.owner.Describe(live), owner.TakeOverAnnotation, owner.Mark(live))
+}
 
 // maxConflicts bounds how many fields a message about conflicts names.
 const maxConflicts = 10

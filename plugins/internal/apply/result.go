@@ -33,7 +33,7 @@ type Skipped struct {
 // TakenOver is an object that belonged to another deploy item.
 type TakenOver struct {
 	Key object.Key
-	// From is what the label of the other item says.
+	// From names the other item, for people.
 	From string
 }
 

@@ -163,14 +163,15 @@ func (r runner) change(
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
 	takenFrom := ""
-	if i.relation(live) == owner.Others {
-		takenFrom = owner.Of(live, i.owner.UpstreamLabel)
+	if i.relation(live) == owner.Others || i.owner.IsMarkedElsewhere(live) {
+		takenFrom = i.owner.Describe(live)
 	}
+	adopted := !i.owner.IsZero() && entry.Resource.UID == "" && i.relation(live) == owner.Nobodys
 	written, err := w.change(ctx, i, live)
 	if err == nil {
 		o = outcome{
 			action: write, before: live, live: written, hash: hashOf(i, written),
-			drift: repaired(i, entry, live, written), takenFrom: takenFrom,
+			drift: repaired(i, entry, live, written), takenFrom: takenFrom, adopted: adopted,
 		}
 		if i.Strategy == managedresource.UpdateStrategyPatch &&
 			!isMeant(i, mergePatch(content(live), content(wanted(i, live))), live, written) {

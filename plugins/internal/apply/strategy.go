@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -25,7 +26,28 @@ func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured
 		out = replacement(i.Desired, live)
 	}
 	keepAnnotations(out, live, i.AnnotateBeforeCreate)
+	i.mark(out, live)
 	return out
+}
+
+// mark marks what is written with the installation of the owner. An object that was written before there were marks is
+// not written for the sake of it alone.
+func (i *Item) mark(out, live *unstructured.Unstructured) {
+	if i.owner.Installation == "" {
+		return
+	}
+	if owner.Mark(live) != "" || i.Strategy == managedresource.UpdateStrategyApply || !same(out, live) {
+		setAnnotation(out, owner.InstallationAnnotation, i.owner.Installation)
+	}
+}
+
+func setAnnotation(o *unstructured.Unstructured, key, value string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
 }
 
 // merged returns the live object combined with the manifest. The labels of the owner are written in any case: they say
@@ -47,18 +69,13 @@ func initial(i *Item) *unstructured.Unstructured {
 	if i.Strategy == managedresource.UpdateStrategyApply {
 		out = withoutStatus(out)
 	}
-	if len(i.AnnotateBeforeCreate) == 0 {
-		return out
-	}
 	out = out.DeepCopy()
-	annotations := out.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	for key, value := range i.AnnotateBeforeCreate {
-		annotations[key] = value
+		setAnnotation(out, key, value)
 	}
-	out.SetAnnotations(annotations)
+	if i.owner.Installation != "" {
+		setAnnotation(out, owner.InstallationAnnotation, i.owner.Installation)
+	}
 	return out
 }
 
@@ -66,12 +83,7 @@ func initial(i *Item) *unstructured.Unstructured {
 func keepAnnotations(out, live *unstructured.Unstructured, onlyAtCreation map[string]string) {
 	for key := range onlyAtCreation {
 		if value, ok := live.GetAnnotations()[key]; ok {
-			annotations := out.GetAnnotations()
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[key] = value
-			out.SetAnnotations(annotations)
+			setAnnotation(out, key, value)
 		}
 	}
 }

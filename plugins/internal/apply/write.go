@@ -21,7 +21,7 @@ import (
 )
 
 // FieldManager is the name under which objects are written.
-const FieldManager = "pergola"
+const FieldManager = owner.FieldManager
 
 // writer sends the requests for one object. Its errors are those of the API server, without values of Secrets.
 type writer struct {
@@ -141,7 +141,7 @@ func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	if !isFieldConflict(err) {
 		return false
 	}
-	ours := map[string]bool{}
+	ours := map[string]bool{".metadata.annotations." + owner.InstallationAnnotation: true}
 	for key := range i.owner.Labels() {
 		ours[".metadata.labels."+key] = true
 	}

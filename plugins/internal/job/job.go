@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	j.TellDrift(plan, result)
 	for _, t := range result.TakenOver {
 		j.Request.Warning(reasonTakenOver,
-			fmt.Sprintf("%s belonged to the deploy item %q; it belongs to this one now", t.Key, t.From))
+			fmt.Sprintf("%s belonged to %s; it belongs to this one now", t.Key, t.From))
 	}
 	if err != nil {
 		return nil, j.End(), During(StepApply, err)
@@ -296,6 +297,7 @@ func (j *Job) Done(exports map[string]any) *sdk.Response {
 		j.Status.drift = nil
 	}
 	j.Status.settled = settled{}
+	j.Status.installation = cmp.Or(j.Request.Installation, j.Status.installation)
 	return &sdk.Response{ProviderStatus: j.Status.Unsaved(), Conditions: conditions, Exports: exports}
 }
 

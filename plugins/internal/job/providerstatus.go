@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 
@@ -18,6 +19,8 @@ type ObjectsStatus struct {
 	// Cluster is the one that the deploy item's Target has led to, see target.Client.Cluster. It is saved as long as
 	// something is managed.
 	Cluster types.UID
+	// Installation is the one that the deploy item is in. It is saved as long as something is managed.
+	Installation string
 	// Drift is what the last job that found something changed has repaired; nil if there is nothing to tell.
 	Drift *managedresource.Drift
 	// SettledIn is the job in progress that has applied the ManagedResources with a SettledMark; empty for none.
@@ -29,7 +32,10 @@ type ProviderStatus struct {
 	// Inventory has the objects of the item.
 	Inventory *Inventory
 
-	cluster  types.UID
+	cluster types.UID
+	// installation stays the one before until a job has succeeded in another one: then its objects have the new mark.
+	installation string
+
 	drift    *managedresource.Drift
 	settled  settled
 	req      *sdk.Request
@@ -45,21 +51,27 @@ type ProviderStatus struct {
 func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, document func(ObjectsStatus) any) *ProviderStatus {
 	s := &ProviderStatus{
 		Inventory: NewInventory(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
-		req: req, document: document,
+		installation: stored.Installation, req: req, document: document,
 	}
 	s.settled = readSettled(s.Inventory, stored.SettledIn)
 	if !outdated {
 		s.saved = s.current()
 	}
+	s.installation = cmp.Or(s.installation, req.Installation)
 	if s.settled.jobID != req.JobID { // the job compares all objects once
 		s.settled = settled{jobID: req.JobID}
 	}
 	return s
 }
 
+// Installation is the one that the deploy item was in when its objects were marked last; empty if that is not known.
+func (s *ProviderStatus) Installation() string { return s.installation }
+
 // current is the provider status as it should be saved.
 func (s *ProviderStatus) current() any {
-	status := ObjectsStatus{ManagedResources: s.Inventory.Entries(), Cluster: s.cluster, Drift: s.drift}
+	status := ObjectsStatus{
+		ManagedResources: s.Inventory.Entries(), Cluster: s.cluster, Installation: s.installation, Drift: s.drift,
+	}
 	status.SettledIn = s.settled.mark(status.ManagedResources)
 	if len(status.ManagedResources) == 0 {
 		status.ManagedResources = nil

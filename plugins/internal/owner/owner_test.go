@@ -21,29 +21,73 @@ func labelled(labels map[string]string) *unstructured.Unstructured {
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	by := owner.Owner{Namespace: "shop", Name: "web", UpstreamLabel: upstream}
+	by := owner.Owner{
+		Namespace: "shop", Name: "web", UpstreamLabel: upstream, Installation: "here", Accepted: []string{"before"},
+	}
 	for name, c := range map[string]struct {
 		reason string
 		labels map[string]string
+		mark   string
 		want   owner.Relation
+		taken  bool
 		says   string
 	}{
 		"none":            {reason: "nobody has labelled it", want: owner.Nobodys},
 		"other labels":    {reason: "they say nothing", labels: map[string]string{"app": "web"}, want: owner.Nobodys},
-		"ours":            {reason: "the label has namespace and name", labels: by.Labels(), want: owner.Ours, says: "shop.web"},
-		"adopted":         {reason: "Landscaper has labelled it for the name", labels: map[string]string{upstream: "web"}, want: owner.Ours, says: "web"},
-		"another name":    {reason: "Landscaper has labelled it for another", labels: map[string]string{upstream: "db"}, want: owner.Others, says: "db"},
-		"other namespace": {reason: "the name alone is not enough", labels: map[string]string{owner.Label: "yard.web", upstream: "web"}, want: owner.Others, says: "yard.web"},
-		"both":            {reason: "our label counts more", labels: map[string]string{owner.Label: "shop.web", upstream: "db"}, want: owner.Ours, says: "shop.web"},
-		"empty":           {reason: "an empty label is somebody's", labels: map[string]string{owner.Label: ""}, want: owner.Others},
+		"ours":            {reason: "the label has namespace and name", labels: by.Labels(), want: owner.Ours, says: `the deploy item "shop.web"`},
+		"marked":          {reason: "the mark is that of the installation", labels: by.Labels(), mark: "here", want: owner.Ours, says: `the deploy item "shop.web"`},
+		"adopted":         {reason: "Landscaper has labelled it for the name", labels: map[string]string{upstream: "web"}, want: owner.Ours, says: `the deploy item "web"`},
+		"another name":    {reason: "Landscaper has labelled it for another", labels: map[string]string{upstream: "db"}, want: owner.Others, says: `the deploy item "db"`},
+		"other namespace": {reason: "the name alone is not enough", labels: map[string]string{owner.Label: "yard.web", upstream: "web"}, want: owner.Others, taken: true, says: `the deploy item "yard.web"`},
+		"both":            {reason: "our label counts more", labels: map[string]string{owner.Label: "shop.web", upstream: "db"}, want: owner.Ours, says: `the deploy item "shop.web"`},
+		"empty":           {reason: "an empty label is somebody's", labels: map[string]string{owner.Label: ""}, want: owner.Others, taken: true, says: `the deploy item ""`},
+		"elsewhere":       {reason: "another control plane has an item of that name", labels: by.Labels(), mark: "there", want: owner.Foreign, taken: true, says: `the deploy item "shop.web" of the installation there`},
+		"from elsewhere":  {reason: "the item was in that control plane itself", labels: by.Labels(), mark: "before", want: owner.Ours, says: `the deploy item "shop.web" of the installation before`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := by.Of(labelled(c.labels)); got != c.want {
-				t.Errorf("%s: expected %d, but found %d", c.reason, c.want, got)
+			o := labelled(c.labels)
+			if c.mark != "" {
+				o.SetAnnotations(map[string]string{owner.InstallationAnnotation: c.mark})
 			}
-			if got := owner.Of(labelled(c.labels), upstream); got != c.says {
+			if got := by.Of(o); got != c.want || by.IsTaken(o) != c.taken {
+				t.Errorf("%s: expected %d and %t, but found %d and %t", c.reason, c.want, c.taken, got, by.IsTaken(o))
+			}
+			if got := by.Describe(o); got != c.says {
 				t.Errorf("%s: expected it to say %q, but found %q", c.reason, c.says, got)
+			}
+			unknowing := by
+			unknowing.Installation = ""
+			if unknowing.Of(o) == owner.Foreign {
+				t.Error("an owner that does not know its installation takes none for another one")
+			}
+		})
+	}
+}
+
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	by := owner.Release{Namespace: "shop", Name: "web", Item: owner.Owner{Namespace: "shop", Name: "item", Installation: "here"}}
+	named := func(namespace, name string) map[string]string {
+		return map[string]string{"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace}
+	}
+	for name, c := range map[string]struct {
+		labels, annotations map[string]string
+		want                owner.Relation
+		says                string
+	}{
+		"none":              {want: owner.Nobodys},
+		"ours":              {annotations: named("shop", "web"), want: owner.Ours, says: "the release shop/web"},
+		"another name":      {annotations: named("shop", "db"), want: owner.Others, says: "the release shop/db"},
+		"another namespace": {annotations: named("yard", "web"), want: owner.Others, says: "the release yard/web"},
+		"another item":      {labels: map[string]string{owner.Label: "shop.other"}, annotations: named("shop", "web"), want: owner.Others, says: `the deploy item "shop.other"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := labelled(c.labels)
+			o.SetAnnotations(c.annotations)
+			if got := by.Of(o); got != c.want || by.IsTaken(o) != (c.want == owner.Others) || by.Describe(o) != c.says {
+				t.Errorf("expected %d and %q, but found %d and %q", c.want, c.says, got, by.Describe(o))
 			}
 		})
 	}
@@ -79,7 +123,7 @@ func TestLabels(t *testing.T) {
 		if got := one.Of(labelled(one.Labels())); got != owner.Ours {
 			t.Fatalf("expected an owner to recognise its object, but found %d", got)
 		}
-		if one != two && one.Of(labelled(two.Labels())) != owner.Others {
+		if (one.Namespace != two.Namespace || one.Name != two.Name) && one.Of(labelled(two.Labels())) != owner.Others {
 			t.Fatalf("%v takes an object of %v for its own", one, two)
 		}
 		// Names that differ only at the end have the same beginning.

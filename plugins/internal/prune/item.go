@@ -1,9 +1,9 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +49,7 @@ type outcome struct {
 type action int
 
 const (
-	// actionForget: it is not the object that was managed, or not one that goes.
+	// actionForget: the deploy item has just applied it, by another name.
 	actionForget action = iota
 	// actionLeave: it stays.
 	actionLeave
@@ -65,7 +65,6 @@ const (
 // there is none or if it was made already.
 func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next action, why string) {
 	known := it.entry.Resource.UID
-	_, labelled := live.GetLabels()[owner.Label]
 	relation := d.Owner.Of(live)
 	deleting := live.GetDeletionTimestamp() != nil
 	if d.Kept != nil {
@@ -74,15 +73,15 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	switch {
 	case d.Applied[live.GetUID()]:
 		return actionForget, ""
-	case known != "" && known != live.GetUID() && !madeBy(d.Owner, live):
-		return actionForget, ""
 	case why != "" && !deleting:
 		return actionLeave, why
 	case it.ofAnyOwner: // it goes
+	case d.Owner.IsTaken(live):
+		return actionLeave, "taken over by " + d.Owner.Describe(live)
+	case known != "" && known != live.GetUID() && !d.Owner.Made(live):
+		return actionLeave, "another client has created it anew after that of this deploy item was deleted"
 	case known == "" && relation != owner.Ours:
-		return actionForget, ""
-	case labelled && relation == owner.Others:
-		return actionLeave, "taken over by the deploy item " + owner.Of(live, d.Owner.UpstreamLabel)
+		return actionLeave, "it belongs to " + cmp.Or(d.Owner.Describe(live), "no deploy item")
 	case apply.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
 		return actionLeave,
 			fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
@@ -97,16 +96,6 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	default:
 		return actionDelete, ""
 	}
-}
-
-// madeBy tells whether an object that is not the one in the inventory was made by the deploy item itself: it creates
-// one anew that was missing or had to be replaced, and may be cut off before the new uid is saved. The label alone does
-// not tell, since people copy labels; who copies an object is told by its field managers.
-func madeBy(by owner.Owner, live *unstructured.Unstructured) bool {
-	return live.GetLabels()[owner.Label] == by.Labels()[owner.Label] &&
-		slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-			return e.Manager == apply.FieldManager && e.Subresource == ""
-		})
 }
 
 // remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the

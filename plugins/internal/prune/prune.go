@@ -55,8 +55,8 @@ type Deletion struct {
 	// Kept, if set, is asked instead of the policy keep, and with the metadata of an object as it is on the target: it
 	// says why the object stays, and nothing for one that goes. What it keeps no group deletes.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
-	// Owner is the deploy item.
-	Owner owner.Owner
+	// Owner is the deploy item, or its release.
+	Owner owner.Claim
 	// Lookup finds the Targets that groups name. It may be nil if they name none.
 	Lookup target.Lookup
 	// AsOf is when the call began; see target.Client.Mapping.

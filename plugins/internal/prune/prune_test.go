@@ -144,13 +144,13 @@ func TestWhatIsDeleted(t *testing.T) {
 		"immutable":                {"immutable objects are not updated, but deleted", "immutable", ours, "known", "gone", ""},
 		"labels removed":           {"the uid proves that it is ours", "", unlabelled, "known", "gone", ""},
 		"labelled by Landscaper":   {"its label says nothing against the uid", "", upstream(other), "known", "gone", ""},
-		"taken over":               {"another deploy item manages it now", "", theirs, "known", "there", "taken over by the deploy item " + other.Labels()[owner.Label]},
-		"equal name":               {"equal names in two namespaces are two deploy items", "", elsewhere.Labels(), "known", "there", "taken over by the deploy item elsewhere.item"},
-		"exchanged":                {"an object with another uid is another object", "", ours, "7f5c0e5e-0000-0000-0000-000000000000", "there", ""},
+		"taken over":               {"another deploy item manages it now", "", theirs, "known", "there", `taken over by the deploy item "` + other.Labels()[owner.Label] + `"`},
+		"equal name":               {"equal names in two namespaces are two deploy items", "", elsewhere.Labels(), "known", "there", `taken over by the deploy item "elsewhere.item"`},
+		"exchanged":                {"an object with another uid is another object", "", ours, "7f5c0e5e-0000-0000-0000-000000000000", "there", "another client has created it anew"},
 		"created but not noted":    {"the label proves that it is ours", "", ours, "", "gone", ""},
 		"adopted from Landscaper":  {"so does Landscaper's", "", upstream(w.owner), "", "gone", ""},
-		"never created":            {"what was there before is nobody's to delete", "", unlabelled, "", "there", ""},
-		"created by another item":  {"nor is what others have created", "", theirs, "", "there", ""},
+		"never created":            {"what was there before is nobody's to delete", "", unlabelled, "", "there", "it belongs to no deploy item"},
+		"created by another item":  {"nor is what others have created", "", theirs, "", "there", "taken over by"},
 		"keep":                     {"it is not deleted", "keep", ours, "known", "there", "policy keep"},
 		"ignore":                   {"it is not ours", "ignore", ours, "known", "there", "policy ignore"},
 		"fallback, ours":           {"nobody else wants it", "fallback", ours, "known", "gone", ""},
@@ -158,7 +158,7 @@ func TestWhatIsDeleted(t *testing.T) {
 		"fallback, others'":        {"somebody else manages it", "fallback", theirs, "known", "there", "taken over"},
 		"fallback, Landscaper's":   {"so does Landscaper", "fallback", upstream(other), "known", "there", "policy fallback"},
 		"fallback, adopted":        {"it is ours by Landscaper's label", "fallback", upstream(w.owner), "known", "gone", ""},
-		"fallback, unknown others": {"it was never ours", "fallback", theirs, "", "there", ""},
+		"fallback, unknown others": {"it was never ours", "fallback", theirs, "", "there", "taken over by"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,11 +6,9 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -71,8 +69,7 @@ func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion
 			wanted = append(wanted, apply.Wanted{Key: it.key, Mapping: it.mapping})
 		}
 	}
-	own := labels.Set{owner.Label: d.Owner.Labels()[owner.Label]}
-	listed := apply.List(ctx, apply.MetadataOnly(client), wanted, own.String())
+	listed := apply.List(ctx, apply.MetadataOnly(client), wanted, d.Owner.Selector().String())
 	outcomes := apply.Each(s.items, func(it item) outcome { return it.remove(ctx, client, d, listed.Take(it.key)) })
 
 	isUnserved := func(o outcome) bool { return notServed(o.err) }

@@ -142,7 +142,7 @@ func TestNothingIsDeletedThatHasChanged(t *testing.T) {
 			func(w *world) {
 				w.delete(configMaps, w.Namespace, "a")
 				w.configMap("a")
-			}, 1, "there", false,
+			}, 1, "there", true,
 		},
 		"deleted": {"somebody was faster", func(w *world) { w.delete(configMaps, w.Namespace, "a") }, 1, "gone", false},
 		"busy": {

@@ -31,7 +31,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
@@ -199,15 +198,12 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string
 	}
 	j := &helmJob{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
 	j.Job = &job.Job{
-		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Owner: ownerOf(req.DeployItem), Began: time.Now(),
+		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Began: time.Now(),
+		Owner: owner.New(req, v1alpha1.DeployItemLabel, stored.Installation),
 		Status: job.NewProviderStatus(req, job.ObjectsStatus{
-			ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Drift: stored.Drift,
-			SettledIn: stored.SettledIn,
+			ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Installation: stored.Installation,
+			Drift: stored.Drift, SettledIn: stored.SettledIn,
 		}, false, j.document),
 	}
 	return j, j.Begin(ctx, namespace)
-}
-
-func ownerOf(item *landscaper.DeployItem) owner.Owner {
-	return owner.Owner{Namespace: item.Namespace, Name: item.Name, UpstreamLabel: v1alpha1.DeployItemLabel}
 }

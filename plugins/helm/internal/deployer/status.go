@@ -36,7 +36,7 @@ func (j *helmJob) document(s job.ObjectsStatus) any {
 		SettledIn:        s.SettledIn,
 	}
 	if j.release != nil || len(s.ManagedResources) > 0 {
-		status.Cluster = s.Cluster
+		status.Cluster, status.Installation = s.Cluster, s.Installation
 	}
 	return status
 }

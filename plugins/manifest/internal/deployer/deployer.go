@@ -14,7 +14,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
 	"github.com/pergola-deploy/pergola/sdk"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
@@ -70,7 +69,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 		return nil, err
 	}
 	j.WarnOf(config.unknown)
-	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, ownerOf(req.DeployItem), j.Began)
+	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
@@ -131,7 +130,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, err
 	}
-	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, ownerOf(req.DeployItem), j.Began)
+	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
@@ -161,11 +160,7 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*job.Job, error
 	}
 	j := &job.Job{
 		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Status: status,
-		Owner: ownerOf(req.DeployItem), Began: time.Now(),
+		Owner: owner.New(req, v1alpha2.DeployItemLabel, status.Installation()), Began: time.Now(),
 	}
 	return j, j.Begin(ctx, "")
-}
-
-func ownerOf(item *landscaper.DeployItem) owner.Owner {
-	return owner.Owner{Namespace: item.Namespace, Name: item.Name, UpstreamLabel: v1alpha2.DeployItemLabel}
 }

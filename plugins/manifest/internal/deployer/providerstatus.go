@@ -23,7 +23,8 @@ type storedStatus struct {
 	Cluster types.UID              `json:"cluster"`
 	Drift   *managedresource.Drift `json:"drift"`
 
-	SettledIn string `json:"settledIn"`
+	Installation string `json:"installation"`
+	SettledIn    string `json:"settledIn"`
 }
 
 // readProviderStatus reads what was saved last. A provider status of another kind is an error: its objects would be
@@ -56,7 +57,8 @@ func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 		entries = append(entries, entry)
 	}
 	objects := job.ObjectsStatus{
-		ManagedResources: entries, Cluster: stored.Cluster, Drift: stored.Drift, SettledIn: stored.SettledIn,
+		ManagedResources: entries, Cluster: stored.Cluster, Installation: stored.Installation, Drift: stored.Drift,
+		SettledIn: stored.SettledIn,
 	}
 	return job.NewProviderStatus(req, objects, stale, document), nil
 }
@@ -72,7 +74,7 @@ func document(s job.ObjectsStatus) any {
 		SettledIn:        s.SettledIn,
 	}
 	if len(s.ManagedResources) > 0 {
-		status.Cluster = s.Cluster
+		status.Cluster, status.Installation = s.Cluster, s.Installation
 	}
 	return status
 }

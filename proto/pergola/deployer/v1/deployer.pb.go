@@ -747,6 +747,9 @@ type Start struct {
 	// than a second, or with the result. The plugin must change nothing anywhere before a ProviderStatus of this call is acknowledged. Only for
 	// a plugin with capability `late_pick_up`.
 	PickUpPending bool `protobuf:"varint,12,opt,name=pick_up_pending,json=pickUpPending,proto3" json:"pick_up_pending,omitempty"`
+	// Tells the deploy items of this control plane from those of others that have the same target: the UID of the namespace kube-system of the
+	// cluster that the deploy items are in. Empty if the host does not know it.
+	Installation  string `protobuf:"bytes,13,opt,name=installation,proto3" json:"installation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +866,13 @@ func (x *Start) GetPickUpPending() bool {
 		return x.PickUpPending
 	}
 	return false
+}
+
+func (x *Start) GetInstallation() string {
+	if x != nil {
+		return x.Installation
+	}
+	return ""
 }
 
 // HostCluster is the access to the cluster that the host runs in, as a ServiceAccount that the operator has granted to the plugin.
@@ -3526,7 +3536,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
 	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
 	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
-	"\acontent\"\xac\x04\n" +
+	"\acontent\"\xd0\x04\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -3541,7 +3551,8 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\fhost_cluster\x18\n" +
 	" \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\x12B\n" +
 	"\x1dresolves_registry_credentials\x18\v \x01(\bR\x1bresolvesRegistryCredentials\x12&\n" +
-	"\x0fpick_up_pending\x18\f \x01(\bR\rpickUpPending\"o\n" +
+	"\x0fpick_up_pending\x18\f \x01(\bR\rpickUpPending\x12\"\n" +
+	"\finstallation\x18\r \x01(\tR\finstallation\"o\n" +
 	"\vHostCluster\x12\x1e\n" +
 	"\n" +
 	"kubeconfig\x18\x01 \x01(\fR\n" +

@@ -58,6 +58,9 @@ type ProviderStatus struct {
 	// Cluster tells on which cluster the objects are: it is the UID of the namespace kube-system there. Empty as long as
 	// nobody knows, or if nothing is managed. Pergola's own.
 	Cluster types.UID `json:"cluster,omitempty"`
+	// Installation is the control plane that the deploy item is in: the UID of the namespace kube-system there. Empty as
+	// long as it is not known, or if nothing is managed. Pergola's own.
+	Installation string `json:"installation,omitempty"`
 	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing.
 	// Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
