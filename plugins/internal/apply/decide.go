@@ -40,7 +40,7 @@ const (
 // outcome is what is to be done with an object and, later on, what came of it.
 type outcome struct {
 	action action
-	// why is for skip and wait.
+	// why is for skip and wait; for recreate it is what goes with the object.
 	why string
 	// before is the object that was found; nil if there was none.
 	before *unstructured.Unstructured
@@ -55,7 +55,9 @@ type outcome struct {
 	takenFrom string
 	// adopted: it existed, and belonged to no deploy item.
 	adopted bool
-	err     error
+	// retained are the fields that the manifest has dropped and that cannot be removed.
+	retained []string
+	err      error
 }
 
 // decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held

@@ -73,7 +73,11 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 	case create:
 		return newChange(i, sdk.ActionCreate, nil, i.finally(o.live), ""), nil
 	case recreate:
-		return newChange(i, sdk.ActionRecreate, o.before, written(), noteRecreate), nil
+		note := noteRecreate
+		if o.why != "" {
+			note = "with it go " + o.why + "; " + note
+		}
+		return newChange(i, sdk.ActionRecreate, o.before, written(), note), nil
 	case wait:
 		if o.before == nil {
 			return newChange(i, sdk.ActionCreate, nil, written(), noteNoKind), nil

@@ -9,7 +9,8 @@ import (
 )
 
 // keepers take over what the API server or a controller fills in once and what must not be missing or different in an
-// update. It comes from the live object where the manifest does not have it.
+// update. It comes from the live object where the manifest does not have it. What the API server refuses to remove need
+// not be here, see changeRetaining; those that are save the request that is refused.
 //
 // Fields that the API server itself keeps are not here, such as the node ports of a Service and the finalizers of a
 // Namespace, nor are those that a controller fills in again with the same value.
@@ -19,8 +20,6 @@ var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Kind: "Secret"}:              keepToken,
 	{Kind: "ServiceAccount"}:      keepFields([]string{"secrets"}),
 	{Kind: "PersistentVolume"}:    keepFields([]string{"spec", "claimRef"}),
-	{Kind: "PersistentVolumeClaim"}: keepFields(
-		[]string{"spec", "volumeName"}, []string{"spec", "storageClassName"}),
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       keepAggregatedRules,
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: keepWebhookCAs,
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   keepWebhookCAs,

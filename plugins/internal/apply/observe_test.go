@@ -73,10 +73,12 @@ func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatu
 	return e, ok
 }
 
-func forbidden(r *http.Request) *http.Response {
+func forbidden(r *http.Request) *http.Response { return forbiddenBecause(r, "") }
+
+func forbiddenBecause(r *http.Request, why string) *http.Response {
 	return &http.Response{
 		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)),
+		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + why + `"}`)),
 	}
 }
 

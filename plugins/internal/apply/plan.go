@@ -46,9 +46,11 @@ type Manifest struct {
 	AnnotateBeforeCreate map[string]string
 	// PatchAfterDeployment is a JSON merge patch for Patch; nil for none. Integers are int64.
 	PatchAfterDeployment map[string]any
-	// Recreate replaces the object when a change cannot be made to it as it is. It deletes what depends on it, too, and
-	// so the resources of a CustomResourceDefinition and what is in a Namespace.
+	// Recreate replaces the object when an immutable field has to change. It deletes what depends on it, too.
 	Recreate bool
+	// Listed says that the settings are those of a list that has the object: Recreate then does not apply to an object
+	// that would take data or objects of others along.
+	Listed bool
 	// Force, with the strategy apply, takes fields over from other field managers.
 	Force bool
 
@@ -123,6 +125,9 @@ type Plan struct {
 	Settled func(object.Key) bool
 	// AwaitServers says that objects that make the API server call what the plan has wait until that is ready.
 	AwaitServers bool
+	// Recreating is told before an object is deleted to be created anew, and what goes with it that is not. It is called
+	// from several goroutines. May be nil.
+	Recreating func(key object.Key, lost string)
 
 	stages [][]*Item
 	// unknown are the objects of kinds that the target does not serve yet.

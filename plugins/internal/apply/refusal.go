@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -102,15 +101,6 @@ func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// isImmutable tells whether the API server, which has found a change invalid, would take the object as a new one: it
-// looks at whether an object exists already only when nothing is wrong with it.
-func isImmutable(ctx context.Context, w writer, i *Item) bool {
-	probe := *i
-	probe.Desired = withoutAllocations(i.Desired)
-	_, err := w.dry().createOnly(ctx, &probe)
-	return apierrors.IsAlreadyExists(err)
-}
-
 // withoutAllocations returns an object without the addresses and ports that it asks for. As long as the object exists
 // they are its own, and a new one would be refused over them.
 func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -130,20 +120,8 @@ func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured
 	return out
 }
 
-// mayRecreate tells whether the object may be deleted to be created anew.
-func (i *Item) mayRecreate() bool { return i.Recreate && RuleOf(i.Policy).Deleted }
-
-// immutableField quotes the API server, which names the fields, and says what to do.
-func immutableField(i *Item, err error) error {
-	remedy := "give it another name"
-	switch {
-	case i.Recreate:
-		remedy += "; recreate has no effect with the policy " + string(i.Policy)
-	case i.Settings != nil:
-		remedy = fmt.Sprintf("set recreate: true at %s, and it is deleted and created anew; or %s", i.Settings, remedy)
-	}
-	return sdk.ConfigurationError(ReasonImmutableField,
-		"it cannot be changed as the manifest says, although a new one could be created so: %w; %s", err, remedy)
+func configurationError(reason string, err error) error {
+	return sdk.ConfigurationError(reason, "%w", err)
 }
 
 // isNamespaceMissing tells a missing namespace from a resource that is not served.

@@ -194,16 +194,6 @@ func TestReplacement(t *testing.T) {
 				"spec": fields{"service": fields{"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": true},
 			}),
 		},
-		"volume claim": {
-			reason:   "a claim stays bound",
-			manifest: of("v1", "PersistentVolumeClaim", fields{"spec": fields{"storageClassName": "fast"}}),
-			live: of("v1", "PersistentVolumeClaim", fields{
-				"spec": fields{"storageClassName": "slow", "volumeName": "v"},
-			}),
-			want: of("v1", "PersistentVolumeClaim", fields{
-				"spec": fields{"storageClassName": "fast", "volumeName": "v"},
-			}),
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,6 +38,12 @@ type TakenOver struct {
 	From string
 }
 
+// Retained is an object that keeps fields.
+type Retained struct {
+	Key    object.Key
+	Fields []string
+}
+
 // Result is what came of a plan. Everything in it has happened, also if other objects failed.
 type Result struct {
 	Applied []Applied
@@ -51,6 +58,8 @@ type Result struct {
 	Drift []Drift
 	// TakenOver are the objects that belonged to other deploy items until now.
 	TakenOver []TakenOver
+	// Retained are the objects that keep fields which their manifests have dropped, since these cannot be removed.
+	Retained []Retained
 }
 
 // add adds what came of an object, unless that is an error.
@@ -71,6 +80,10 @@ func (r *Result) add(item *Item, o outcome) {
 	}
 	if o.drift != nil {
 		r.Drift = append(r.Drift, *o.drift)
+	}
+	if len(o.retained) > 0 {
+		slices.Sort(o.retained)
+		r.Retained = append(r.Retained, Retained{Key: item.Key, Fields: slices.Compact(o.retained)})
 	}
 	if o.takenFrom != "" {
 		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})

@@ -167,35 +167,61 @@ func (r runner) change(
 		takenFrom = i.owner.Describe(live)
 	}
 	adopted := !i.owner.IsZero() && entry.Resource.UID == "" && i.relation(live) == owner.Nobodys
-	written, err := w.change(ctx, i, live)
+	written, out, retained, err := w.changeRetaining(ctx, i, live)
 	if err == nil {
 		o = outcome{
 			action: write, before: live, live: written, hash: hashOf(i, written),
 			drift: repaired(i, entry, live, written), takenFrom: takenFrom, adopted: adopted,
+			retained: retained,
 		}
 		if i.Strategy == managedresource.UpdateStrategyPatch &&
-			!isMeant(i, mergePatch(content(live), content(wanted(i, live))), live, written) {
+			!isMeant(i, mergePatch(content(live), content(out)), live, written) {
 			o.hash = ""
 		}
 		return o, nil
 	}
-	if !isOutdated(err) && apierrors.IsInvalid(err) && isImmutable(ctx, w, i) {
-		switch {
-		case !i.mayRecreate():
-			return outcome{before: live, err: immutableField(i, err)}, nil
-		case r.dry:
-			return outcome{action: recreate, before: live}, nil
-		}
-		// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it
-		// missing.
-		if err = Delete(ctx, w.objects, live, true); err == nil {
-			return outcome{takenFrom: takenFrom}, errReplaced
+	if !isOutdated(err) && apierrors.IsInvalid(err) {
+		switch immutable, unknown := isImmutable(ctx, w, i, live, err); {
+		case unknown != nil:
+			return outcome{before: live, err: undecided(err, unknown)}, nil
+		case immutable:
+			return r.replace(ctx, w, i, live, takenFrom, err)
 		}
 	}
 	if isOutdated(err) {
 		return outcome{}, err
 	}
 	return outcome{before: live, err: refusedChange(i, err)}, nil
+}
+
+// replace deletes an object, of which a change was refused that a new one could have, so that it is created anew.
+func (r runner) replace(
+	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, takenFrom string, refused error,
+) (o outcome, retry error) {
+	lost := losses(live)
+	if !i.mayRecreate(lost) {
+		return outcome{before: live, err: immutableField(i, lost, refused)}, nil
+	}
+	if lost != "" {
+		lost = r.countLost(ctx, live, lost)
+	}
+	if r.dry {
+		return outcome{action: recreate, before: live, why: lost}, nil
+	}
+	if lost != "" && r.plan.Recreating != nil {
+		r.plan.Recreating(i.Key, lost)
+	}
+	// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it
+	// missing.
+	err := Delete(ctx, w.objects, live, true)
+	switch {
+	case err == nil:
+		return outcome{takenFrom: takenFrom}, errReplaced
+	case isOutdated(err):
+		return outcome{}, err
+	default:
+		return outcome{before: live, err: refusedChange(i, err)}, nil
+	}
 }
 
 // errReplaced is why an object that was deleted is read again.
@@ -214,7 +240,7 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 	if i.Strategy == managedresource.UpdateStrategyApply && writtenOtherwise(live) {
 		return false
 	}
-	written, err := w.dry().change(ctx, i, live)
+	written, _, _, err := w.dry().changeRetaining(ctx, i, live)
 	return err == nil && same(i.finally(written), i.finally(live))
 }
 

@@ -64,11 +64,10 @@ func (w writer) createOnly(ctx context.Context, i *Item) (*unstructured.Unstruct
 	return created, withoutValues(i.Key, err)
 }
 
-// change brings an object that exists to its manifest.
+// change makes an object that exists what is wanted.
 func (w writer) change(
-	ctx context.Context, i *Item, live *unstructured.Unstructured,
+	ctx context.Context, i *Item, live, out *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	out := wanted(i, live)
 	switch i.Strategy {
 	case managedresource.UpdateStrategyPatch:
 		patch := mergePatch(content(live), content(out))

@@ -42,6 +42,10 @@ const (
 	reasonFailed = "ObjectFailed"
 	// reasonTakenOver is given to the event about an object that belonged to another deploy item.
 	reasonTakenOver = "TakenOver"
+	// reasonRetained is given to the event about fields that cannot be removed from an object.
+	reasonRetained = "FieldsRetained"
+	// reasonRecreating is given to the event about what goes with an object that is about to be created anew.
+	reasonRecreating = "Recreating"
 	// reasonLeft is given to the event about an object that stays on the target and is not managed any more.
 	reasonLeft = "LeftOnTarget"
 )
@@ -103,6 +107,9 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 		j.Request.Progress(StepApply, fmt.Sprintf("applying objects: %d of %d", due, len(plan.Items())))
 	}
 	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
+	plan.Recreating = func(key object.Key, lost string) {
+		j.Request.Warning(reasonRecreating, fmt.Sprintf("%s is deleted and created anew; with it go %s", key, lost))
+	}
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
 	j.NoteDone(result.Done)
@@ -114,6 +121,10 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	}
 	j.Status.NoteDrift(plan, result.Drift)
 	j.TellDrift(plan, result)
+	for _, r := range result.Retained {
+		j.Request.Event(reasonRetained, fmt.Sprintf("%s keeps fields that its manifest has no more, "+
+			"since they cannot be removed: %s", r.Key, object.Enumerate(r.Fields, ", ", maxListed)))
+	}
 	for _, t := range result.TakenOver {
 		j.Request.Warning(reasonTakenOver,
 			fmt.Sprintf("%s belonged to %s; it belongs to this one now", t.Key, t.From))

@@ -87,6 +87,7 @@ func validateManifest(
 			PatchAfterDeployment: after,
 			PatchBeforeDelete:    m.PatchBeforeDelete,
 			Recreate:             m.Recreate,
+			Listed:               o.Path.String() != written.manifest(path).String(),
 			Force:                m.Force,
 		})
 	}
