@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,12 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-const (
-	// stepInterval is the least pause between two writes of a plugin's progress.
-	stepInterval = time.Second
-	// maxEvents is how many events a plugin can have in one call.
-	maxEvents = 20
-)
+// stepInterval is the least pause between two writes of a plugin's progress.
+const stepInterval = time.Second
 
 // operationResolveOther is the operation of errors about a Target that the plugin has asked for. It differs from that
 // of the item's own Target, whose return restarts a deletion.
@@ -63,7 +58,7 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 	err := work(ctx, o)
 	endWatch()
 	watch.Wait()
-	o.logDroppedEvents()
+	o.endEvents()
 	j.step, j.message = o.takeStep()
 	if !errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
 		return err
@@ -105,8 +100,11 @@ type observer struct {
 	// reported is the progress that was reported to telemetry last, and reportedAt when.
 	reported   telemetry.Progress
 	reportedAt time.Time
-	// events counts the events of this call, dropped ones included.
-	events int
+	// events counts the events of this call, dropped ones included; batches are those that wait for others, and recorded
+	// counts the others by type and reason. They are under the job's lock.
+	events   int
+	batches  []*batch
+	recorded map[string]int
 }
 
 var _ plugin.Observer = (*observer)(nil)
@@ -135,6 +133,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 		case <-signals:
 			check = true
 		case <-ticker.C():
+			o.recordEvents()
 			o.writeStep(ctx)
 		}
 	}
@@ -254,36 +253,4 @@ func (o *observer) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
 	return target.NamedCredentials(ctx, o.job.r.targets, o.job.snapshot().Namespace, secret)
-}
-
-// Event records an event of the deploy item. After maxEvents in a call they are dropped, so that they flood neither the
-// API server nor the host's log.
-func (o *observer) Event(warning bool, reason, message string) {
-	eventType := corev1.EventTypeNormal
-	if warning {
-		eventType = corev1.EventTypeWarning
-	}
-	o.job.mu.Lock()
-	defer o.job.mu.Unlock()
-	o.job.told = o.job.told || !warning
-	switch o.events++; {
-	case o.events < maxEvents:
-		o.job.r.event(o.job.item, eventType, reason, message)
-	case o.events == maxEvents:
-		o.job.r.event(o.job.item, corev1.EventTypeWarning, "TooManyEvents",
-			fmt.Sprintf("the plugin %q records more than %d events in one call; the others are dropped; "+
-				"the first of them is in the host's log", o.job.r.name, maxEvents-1))
-		o.job.log.Info("plugin has too many events; this is the first that is dropped",
-			"type", eventType, "reason", reason, "message", message)
-	default: // logDroppedEvents logs how many
-	}
-}
-
-// logDroppedEvents logs, after the call, how many events were dropped.
-func (o *observer) logDroppedEvents() {
-	o.job.mu.Lock()
-	defer o.job.mu.Unlock()
-	if dropped := o.events - maxEvents + 1; dropped > 0 {
-		o.job.log.Info("events of the plugin were dropped", "count", dropped)
-	}
 }

@@ -209,7 +209,7 @@ func TestCallIsNotDisturbed(t *testing.T) {
 func TestEventsDoNotFlood(t *testing.T) {
 	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 		for i := range 500 {
-			o.Event(false, "Probed", fmt.Sprint(i))
+			o.Event(false, fmt.Sprintf("Probed%d", i), fmt.Sprint(i))
 		}
 		return succeeds(ctx, op, o)
 	})

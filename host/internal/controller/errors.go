@@ -23,6 +23,9 @@ const (
 	// maxEventReason and maxEventNote are the API server's limits for events.
 	maxEventReason = 128
 	maxEventNote   = 1024
+
+	// eventAction is the action of events.
+	eventAction = "ReconcileDeployItem"
 )
 
 // asError describes an error of the host itself. That of package target has a reason; any other is one of the API
@@ -69,7 +72,11 @@ func ignoreMissing(err error) error {
 
 // event records an event of an item. The API server takes none with longer texts.
 func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), "ReconcileDeployItem",
+	r.recordEvent(item, eventType, reason, eventAction, message)
+}
+
+func (r *reconciler) recordEvent(item *v1alpha1.DeployItem, eventType, reason, action, message string) {
+	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), action,
 		"%s", contract.Cut(message, maxEventNote))
 }
 

@@ -147,5 +147,5 @@ func (w writer) overwrite(
 	if apierrors.ReasonForError(err) == metav1.StatusReasonUnsupportedMediaType {
 		written, err = w.objects.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
 	}
-	return written, withoutValues(i.Key, err)
+	return written, err
 }

@@ -229,7 +229,7 @@ func TestSecretsThatAreInvalid(t *testing.T) {
 	w.mustFail(err, target.ReasonRejected, true, "data[not a key]")
 	broken["data"] = fields{"password": int64(1)}
 	_, err = w.run(manifest(broken))
-	w.mustFail(err, target.ReasonRejected, true, "numbers and booleans need quotes")
+	w.mustFail(err, target.ReasonRejected, true, "cannot unmarshal number")
 }
 
 // TestApplyOfUnknownField: server-side apply refuses what is not in the schema with an error that might be anything. It

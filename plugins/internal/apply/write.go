@@ -3,9 +3,7 @@ package apply
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +21,7 @@ import (
 // FieldManager is the name under which objects are written.
 const FieldManager = owner.FieldManager
 
-// writer sends the requests for one object. Its errors are those of the API server, without values of Secrets.
+// writer sends the requests for one object. Its errors are those of the API server.
 type writer struct {
 	objects dynamic.ResourceInterface
 	// dryRun is as in the options of requests: the API server does everything but store the result.
@@ -61,7 +59,7 @@ func (w writer) create(ctx context.Context, i *Item) (*unstructured.Unstructured
 func (w writer) createOnly(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
 	options := metav1.CreateOptions{FieldManager: FieldManager, DryRun: w.dryRun}
 	created, err := w.objects.Create(ctx, initial(i), options)
-	return created, withoutValues(i.Key, err)
+	return created, err
 }
 
 // change makes an object that exists what is wanted.
@@ -85,7 +83,7 @@ func (w writer) change(
 		return w.apply(ctx, i, out, i.Force || len(w.dryRun) > 0 && writtenOtherwise(live) || i.isUntracked(live))
 	default:
 		updated, err := w.objects.Update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: w.dryRun})
-		return updated, withoutValues(i.Key, err)
+		return updated, err
 	}
 }
 
@@ -96,7 +94,7 @@ func (w writer) patch(ctx context.Context, i *Item, patch map[string]any) (*unst
 	}
 	options := metav1.PatchOptions{FieldManager: FieldManager, DryRun: w.dryRun}
 	live, err := w.objects.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
-	return live, withoutValues(i.Key, err)
+	return live, err
 }
 
 func (w writer) apply(
@@ -108,30 +106,7 @@ func (w writer) apply(
 		options.Force = true
 		applied, err = w.objects.Apply(ctx, i.Key.Name, o, options)
 	}
-	if lacksReason(err) {
-		err = w.readable(ctx, i, err)
-	}
-	return applied, withoutValues(i.Key, err)
-}
-
-// lacksReason tells whether the API server has failed without saying why in a form that programs understand.
-// Server-side apply answers so to an object that does not fit the schema of its kind.
-func lacksReason(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) &&
-		status.Status().Code == http.StatusInternalServerError && status.Status().Reason == metav1.StatusReasonUnknown
-}
-
-// readable asks the API server in another way whether it can read an object, and returns its answer if it cannot; else
-// the error as it was.
-func (w writer) readable(ctx context.Context, i *Item, err error) error {
-	_, strict := w.objects.Create(ctx, initial(i), metav1.CreateOptions{
-		FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
-	})
-	if apierrors.IsBadRequest(strict) {
-		return strict
-	}
-	return err
+	return applied, err
 }
 
 // conflictsOnlyOverLabels tells whether a conflict is about no other fields than the labels of owners. Those of the
@@ -164,7 +139,7 @@ func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Uns
 	}
 	options := metav1.PatchOptions{FieldManager: FieldManager}
 	_, err = w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, options)
-	return withoutValues(i.Key, err)
+	return err
 }
 
 // isUntracked tells whether deploy items have written an object of which the API server does not know who has written

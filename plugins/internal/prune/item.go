@@ -134,7 +134,6 @@ func (it item) remove(
 			return outcome{waiting: describe(it.key, live), seen: &seen}
 		case actionPrepare:
 			live, err = w.patch(ctx, live, preparation)
-			err = withoutObject(err)
 		case actionRemoveFinalizers:
 			live, err = nil, w.removeFinalizers(ctx, live)
 		case actionDelete:

@@ -1,12 +1,8 @@
 package prune
 
 import (
-	"errors"
 	"maps"
-	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pergola-deploy/pergola/sdk"
@@ -41,21 +37,6 @@ func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, err
 		}
 	}
 	return compose(preparation, patch), nil
-}
-
-// withoutObject returns err, or, if a patch was refused because nothing of its kind can be read from what it makes of
-// the object, an error of its own: that of the API server quotes the whole object, be it a Secret.
-func withoutObject(err error) error {
-	var refused apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
-		return err
-	}
-	quotes := func(cause metav1.StatusCause) bool { return cause.Field == "patch" }
-	if !slices.ContainsFunc(refused.Status().Details.Causes, quotes) {
-		return err
-	}
-	return sdk.ConfigurationError(reasonPatch,
-		"patchBeforeDelete does not fit the kind of the object: a field would get a value of another type than it has")
 }
 
 // compose returns the merge patch that does what first does, and then what second does, to an object whose fields have

@@ -226,23 +226,15 @@ func (s *Redactor) LearnObject(object json.RawMessage) {
 		}
 	}
 	if content["kind"] == "Secret" && content["apiVersion"] == "v1" {
-		s.learnSecret(content)
+		s.LearnSecret(content)
 	}
 }
 
-func (s *Redactor) learnSecret(content map[string]any) {
-	for _, field := range []string{"data", "stringData"} {
-		entries, _ := content[field].(map[string]any)
-		for _, entry := range entries {
-			text, ok := entry.(string)
-			if !ok {
-				continue
-			}
-			s.learn(text)
-			if plain, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(plain) {
-				s.learn(string(plain))
-			}
-		}
+// learnEntry has an entry of a Secret hidden, in base64 or not.
+func (s *Redactor) learnEntry(text string) {
+	s.learn(text)
+	if plain, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(plain) {
+		s.learn(string(plain))
 	}
 }
 

@@ -68,7 +68,7 @@ func newClient(kubeconfig []byte, s settings) (*Client, error) {
 	if err != nil {
 		return nil, ErrKubeconfig
 	}
-	tripper, err := rest.HTTPWrappersForConfig(config, tracing.Transport(transport))
+	tripper, err := rest.HTTPWrappersForConfig(config, WithoutQuotes(tracing.Transport(transport)))
 	if err != nil {
 		return nil, ErrKubeconfig
 	}

@@ -56,8 +56,11 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 	through := func(ctx context.Context) *rest.Config {
 		return &rest.Config{
 			Host: server.String(), UserAgent: "pergola-helm", WarningHandler: warnings{o},
-			QPS:       -1, // the API server limits
-			Transport: &transport{ctx: ctx, server: server, next: authenticated, refusal: &o.refusal},
+			QPS: -1, // the API server limits
+			Transport: &transport{
+				ctx: ctx, server: server, next: target.WithoutQuotes(authenticated),
+				refusal: &o.refusal, hide: o.redactor.Hide,
+			},
 		}
 	}
 	work := through(o.ctx)

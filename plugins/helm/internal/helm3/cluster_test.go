@@ -49,18 +49,18 @@ func TestClusterErrors(t *testing.T) {
 			reason: "the API server quotes what it does not like",
 			chart:  file("apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: {{ .Values.type }}, ports: [{port: 1}]}"),
 			values: fields{"type": "Sup3rS3cret"},
-			kind:   helm.Rejected, text: []string{`Service "a" is invalid: spec.type`, "***"},
+			kind:   helm.Rejected, text: []string{`Service "a" is invalid: spec.type: Unsupported value: supported values: `},
 		},
 		"number in a Secret": {
 			reason: "the API server cannot read it",
 			chart:  file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\nstringData: {password: {{ .Values.password }}}"),
 			values: fields{"password": "12345678"},
-			kind:   helm.Rejected, text: []string{`the API server cannot accept Secret "creds"`, "need quotes"},
+			kind:   helm.Rejected, text: []string{`"creds": Secret in version "v1" cannot be handled`, "cannot unmarshal number"},
 		},
 		"no base64 in a Secret": {
 			reason: "nor this",
 			chart:  file("apiVersion: v1\nkind: Secret\nmetadata: {name: creds}\ndata: {password: \"Sup3r {{ randAlphaNum 3 }}!\"}"),
-			kind:   helm.Rejected, text: []string{`Secret "creds"`},
+			kind:   helm.Rejected, text: []string{`"creds": Secret in version "v1" cannot be handled`, "illegal base64 data"},
 		},
 		"rejected hook": {
 			reason: "it is named with its template", chart: charts.Pack("failinghook"),
@@ -79,6 +79,42 @@ func TestClusterErrors(t *testing.T) {
 				t.Errorf("%s: expected a revision that has failed, if any, but found %v", c.reason, h)
 			}
 		})
+	}
+}
+
+// TestRefusedUpgrade: an error about a field that cannot be changed names the field, and neither it nor Helm's record
+// holds what a template has made of a value.
+func TestRefusedUpgrade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chart := charts.Pack("plain", charts.File("templates/job.yaml", `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: init}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: init
+        image: {{ .Values.image }}
+        env:
+        - {name: AUTHORIZATION, value: Basic {{ printf "keeper:%s" .Values.password | b64enc }}}
+        - {name: REVERSED, value: {{ .Values.password | splitList "" | reverse | join "" }}}
+`))
+	values := fields{"image": "example.org/init:1", "password": "correct-horse-battery"}
+	w.mustRun(w.request(chart, values))
+	values["image"] = "example.org/init:2"
+	e := w.mustFail(w.request(chart, values), helm.Rejected, `Job.batch "init" is invalid: spec.template: field is immutable`)
+	said := e.Message + strings.Join(e.Log, "\n") + strings.Join(w.audience.log, "\n")
+	for _, r := range w.releases() {
+		said += r.Info.Description
+	}
+	if strings.Contains(said, "a2VlcGVyOmNvcnJlY3Q") || strings.Contains(said, "yrettab") || strings.Contains(said, "AUTHORIZATION") {
+		t.Errorf("found what the API server quotes in: %s", said)
+	}
+	if n := strings.Count(e.Message+strings.Join(e.Log, "\n"), "immutable"); n != 1 {
+		t.Errorf("expected the reason once, but found it %d times in %s, %q", n, e.Message, e.Log)
 	}
 }
 

@@ -40,8 +40,9 @@ func (o *operation) explain(err error) error {
 		text = fmt.Sprintf("%s release %s: %s", o.req.Action, o.req.Release.Name, text)
 	}
 	e.Message = o.text(text, maxMessage)
+	reason := o.text(cause.Error(), maxLine)
 	for _, line := range o.lines {
-		if !strings.Contains(e.Message, line) {
+		if !strings.Contains(e.Message, line) && !strings.Contains(line, reason) {
 			e.Log = append(e.Log, line)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +28,8 @@ type transport struct {
 	server  *url.URL
 	next    http.RoundTripper
 	refusal *atomic.Pointer[apierrors.StatusError]
+	// hide takes what is secret out of the texts of API servers.
+	hide func(string) string
 }
 
 // RoundTrip sends a request.
@@ -36,7 +37,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // Helm's requests do not inherit it
 	release := sync.OnceFunc(func() { stop(); cancel() })
-	res, err := t.send(r.WithContext(ctx))
+	res, err := t.send(r.WithContext(target.WithHidden(ctx, t.hide)))
 	if err != nil {
 		release()
 		if t.ctx.Err() != nil {
@@ -63,27 +64,21 @@ func (t *transport) send(r *http.Request) (*http.Response, error) {
 	if err != nil || res.StatusCode < http.StatusBadRequest {
 		return res, err
 	}
-	return res, t.readRefusal(r, res)
+	return res, t.noteRefusal(r, res)
 }
 
-// readRefusal reads an answer that is an error, and makes one of it that names the object and holds no values of
-// Secrets.
-func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
-	const longest = 1 << 20
-	content, err := io.ReadAll(io.LimitReader(res.Body, longest))
+// noteRefusal reads an answer that is an error, which target.WithoutQuotes has bounded. It names the object where the
+// API server does not, and keeps the first error about a change.
+func (t *transport) noteRefusal(r *http.Request, res *http.Response) error {
+	content, err := io.ReadAll(res.Body)
 	_ = res.Body.Close() // it was read
 	if err != nil {
 		return fmt.Errorf("read the answer of the target cluster: %w", err)
 	}
 	status := metav1.Status{}
 	if json.Unmarshal(content, &status) == nil && status.Status == metav1.StatusFailure {
-		switch name := subject(r); {
-		case strings.Contains(r.URL.Path+"/", "/secrets/") && mayQuote(&status):
-			status.Message = fmt.Sprintf("the API server cannot accept Secret %q; what it says is left out, because it may "+
-				"quote values: all of data must be base64 and all of stringData text, "+
-				"so that numbers and booleans need quotes", name)
-			status.Details = nil
-		case status.Reason == metav1.StatusReasonBadRequest && !strings.Contains(status.Message, strconv.Quote(name)):
+		name := subject(r)
+		if status.Reason == metav1.StatusReasonBadRequest && !strings.Contains(status.Message, strconv.Quote(name)) {
 			status.Message = fmt.Sprintf("%q: %s", name, status.Message)
 		}
 		if content, err = json.Marshal(status); err != nil {
@@ -97,20 +92,6 @@ func (t *transport) readRefusal(r *http.Request, res *http.Response) error {
 	res.Header.Set("Content-Length", strconv.Itoa(len(content)))
 	res.Body = io.NopCloser(bytes.NewReader(content))
 	return nil
-}
-
-// mayQuote tells whether an error about a Secret may repeat what was sent. Errors that are not about the content do
-// not, and neither do the findings of a validation: they have the kind, while an error about reading the request
-// has not.
-func mayQuote(s *metav1.Status) bool {
-	if s.Reason == metav1.StatusReasonInvalid {
-		return s.Details == nil || s.Details.Kind != "Secret"
-	}
-	return s.Reason != metav1.StatusReasonServerTimeout && !slices.Contains([]int32{
-		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusGone,
-		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable,
-		http.StatusGatewayTimeout,
-	}, s.Code)
 }
 
 // subject is the name of the object that a request is about: at the end of the path, or for a new one in what is

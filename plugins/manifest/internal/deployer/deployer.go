@@ -64,6 +64,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
+	ctx = job.HideSecrets(ctx, config.manifests)
 	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
@@ -126,6 +127,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, err
 	}
+	ctx = job.HideSecrets(ctx, config.manifests)
 	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err

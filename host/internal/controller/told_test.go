@@ -1,0 +1,78 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 2000)
+	for name, test := range map[string]struct {
+		texts []string
+		want  string
+	}{
+		"one":      {[]string{"a"}, "a"},
+		"several":  {[]string{"a", "b", "c"}, "a; b; c"},
+		"repeated": {[]string{"a", "b", "a"}, "a; b"},
+		"long":     {[]string{long, "b", "c"}, long[:maxEventNote-len("…; and 2 more")] + "…; and 2 more"},
+		"too many": {slices.Repeat([]string{long[:400]}, 1), long[:400]},
+		"no room":  {[]string{long[:600], long[:300], long[:301], "c"}, long[:600] + "; " + long[:300] + "; and 2 more"},
+	} {
+		b := &batch{}
+		for _, text := range test.texts {
+			b.add(text)
+		}
+		if found := b.note(); found != test.want {
+			t.Errorf("%s: expected %q, but found %q", name, test.want, found)
+		}
+	}
+}
+
+// TestEventsOfOneReason: what a plugin says under one reason in one call is one event.
+func TestEventsOfOneReason(t *testing.T) {
+	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		for _, name := range []string{"a", "b", "c"} {
+			o.Event(true, "LeftOnTarget", "ConfigMap "+name+" is left")
+			o.Event(false, "Repaired", name)
+		}
+		return succeeds(ctx, op, o)
+	})
+	b.expectSuccess(b.setJob())
+	var found []string
+	for len(b.events.Events) > 0 {
+		found = append(found, <-b.events.Events)
+	}
+	want := []string{
+		"Warning LeftOnTarget ConfigMap a is left; ConfigMap b is left; ConfigMap c is left", "Normal Repaired a; b; c",
+	}
+	if len(found) < 2 || !slices.Equal(found[:2], want) {
+		t.Errorf("expected %q first, but found %q", want, found)
+	}
+}
+
+// TestEventsOfLongCalls: an event does not wait for the end of a call, and what follows under its reason later is an
+// event with a text of its own.
+func TestEventsOfLongCalls(t *testing.T) {
+	b := newBench(t, nil)
+	item := b.read()
+	j := &job{r: b.reconciler, item: item}
+	o := &observer{job: j}
+	for i := range 2 {
+		o.Event(true, "HookFailed", fmt.Sprint(i))
+		o.recordEvents()
+		if len(b.events.Events) != i {
+			t.Errorf("expected the event to wait for others, but found %d events", len(b.events.Events))
+		}
+		b.clock.Step(eventDelay)
+		o.recordEvents()
+		if len(b.events.Events) != i+1 {
+			t.Errorf("expected the event to be recorded, but found %d events", len(b.events.Events))
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/redact"
+)
+
+const (
+	// maxAnswer is how much is read of an answer that is an error; it may quote an object several times.
+	maxAnswer = 16 << 20
+	// maxText bounds a text of an API server or a webhook, in bytes, and maxCauses the fields that a message names.
+	maxText, maxCauses = 2 << 10, 10
+)
+
+// WithoutQuotes returns a round tripper whose errors show nothing that an API server or a webhook quotes of an
+// object's content. What is wrong with fields becomes the field, the kind of the error and the explanation; what a
+// webhook or a policy says in words of its own stays, bounded and without values of the object that was sent. Reasons,
+// codes, and the types and fields of causes stay.
+func WithoutQuotes(next http.RoundTripper) http.RoundTripper { return &plainSpeech{next: next} }
+
+type plainSpeech struct{ next http.RoundTripper }
+
+var _ http.RoundTripper = (*plainSpeech)(nil)
+
+// RoundTrip implements http.RoundTripper.
+func (t *plainSpeech) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := t.next.RoundTrip(req)
+	if err != nil || res.StatusCode < http.StatusBadRequest ||
+		strings.Contains(res.Header.Get("Content-Type"), "protobuf") { // as reads of metadata are answered
+		return res, err
+	}
+	content, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	_ = res.Body.Close() // it was read
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of the target cluster: %w", err)
+	}
+	if content, err = newRefusal(req).rewrite(content); err != nil {
+		return nil, err
+	}
+	res.ContentLength = int64(len(content))
+	res.Header.Set("Content-Length", strconv.Itoa(len(content)))
+	res.Body = io.NopCloser(bytes.NewReader(content))
+	return res, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t *plainSpeech) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+type hideKey struct{}
+
+// WithHidden returns a context in which hide takes secrets out of what API servers and webhooks say.
+func WithHidden(ctx context.Context, hide func(string) string) context.Context {
+	return context.WithValue(ctx, hideKey{}, hide)
+}
+
+// refusal is a request that was refused, or about which there is a warning.
+type refusal struct {
+	// hide takes secrets of the deploy item out of a text.
+	hide func(string) string
+	// sent is what was sent; nil for nothing that can be read.
+	sent map[string]any
+	// ofSecret says that the request is about a Secret.
+	ofSecret bool
+}
+
+func newRefusal(req *http.Request) *refusal {
+	r := &refusal{hide: func(text string) string { return text }}
+	if hide, ok := req.Context().Value(hideKey{}).(func(string) string); ok {
+		r.hide = hide
+	}
+	r.ofSecret = strings.Contains(req.URL.Path+"/", "/secrets/")
+	if req.GetBody == nil {
+		return r
+	}
+	if body, err := req.GetBody(); err == nil {
+		decoder := json.NewDecoder(body)
+		decoder.UseNumber()
+		_ = decoder.Decode(&r.sent) // what is no JSON object, such as a list of changes to managed fields, has no content
+		_ = body.Close()            // it is in memory
+	}
+	return r
+}
+
+// rewrite returns an answer without quotes.
+func (r *refusal) rewrite(content []byte) ([]byte, error) {
+	status := metav1.Status{}
+	if json.Unmarshal(content, &status) != nil || status.Status != metav1.StatusFailure {
+		return []byte(r.text(withoutQuotes(ownWords(string(content))))), nil
+	}
+	r.rewriteStatus(&status)
+	content, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("write the answer of the target cluster: %w", err)
+	}
+	return content, nil
+}
+
+var (
+	// denied is how an API server says that a webhook has denied a request.
+	denied = regexp.MustCompile(`^admission webhook "[^"]*" denied the request: `)
+	// unfit is how server-side apply says that an object does not fit the schema of its kind. The API server gives no
+	// reason, as if it had failed itself.
+	unfit = regexp.MustCompile(`(?s)^failed to create typed patch object \([^)]*\): (?:errors:\s*)?(.*)`)
+	lines = regexp.MustCompile(`\s*\n\s*`)
+)
+
+func (r *refusal) rewriteStatus(s *metav1.Status) {
+	var causes []metav1.StatusCause
+	if s.Details != nil {
+		causes = s.Details.Causes
+	}
+	ofFields := len(causes) > 0 && s.Reason == metav1.StatusReasonInvalid
+	for i, c := range causes {
+		text := explanation(c.Message)
+		ofFields = ofFields && text != ""
+		if text == "" {
+			text = ownWords(c.Message)
+		}
+		if c.Field == "patch" { // the explanation may quote what the patch makes of the object
+			text = withoutQuotes(text)
+		}
+		causes[i].Message = r.text(text)
+	}
+	unreadable := unfit.FindStringSubmatch(s.Message)
+	switch {
+	case ofFields:
+		s.Message = denied.FindString(s.Message) + invalid(s.Details)
+	case s.Code == http.StatusInternalServerError && unreadable != nil:
+		s.Code, s.Reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
+		s.Message = r.text(withoutQuotes(lines.ReplaceAllString(ownWords(unreadable[1]), ", ")))
+	case s.Reason == metav1.StatusReasonBadRequest && !denied.MatchString(s.Message),
+		s.Code >= http.StatusInternalServerError && !strings.Contains(s.Message, "webhook"):
+		s.Message = r.text(withoutQuotes(ownWords(s.Message)))
+	default:
+		s.Message = r.text(ownWords(s.Message))
+	}
+}
+
+// invalid says what is wrong with the fields of an object, each thing once.
+func invalid(d *metav1.StatusDetails) string {
+	var all []string
+	for _, c := range d.Causes {
+		text := c.Message
+		if c.Field != "" {
+			text = c.Field + ": " + text
+		}
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	what := "the request"
+	if d.Kind != "" {
+		what = fmt.Sprintf("%s %q", schema.GroupKind{Group: d.Group, Kind: d.Kind}, d.Name)
+	}
+	return what + " is invalid: " + object.Enumerate(all, "; ", maxCauses)
+}
+
+// text returns a text without values of the object that was sent, and without secrets, bounded.
+func (r *refusal) text(text string) string {
+	hidden := redact.New(nil)
+	if r.ofSecret {
+		hidden.LearnSecret(r.sent)
+	}
+	hidden.LearnContent(r.sent)
+	text = r.hide(hidden.Hide(text))
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + omitted
+	}
+	return text
+}
