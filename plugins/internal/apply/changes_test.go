@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 )
 
@@ -21,4 +22,21 @@ func TestChanges(t *testing.T) {
 			t.Fatalf("%v with %v: there is still something to change", base, patch)
 		}
 	})
+}
+
+// TestDocumentNamed: what a repair changes is shown without what others and the API server add to the object.
+func TestDocumentNamed(t *testing.T) {
+	t.Parallel()
+	manifest := &unstructured.Unstructured{Object: map[string]any{
+		"kind": "Thing", "metadata": map[string]any{"name": "a", "labels": map[string]any{"a": "1"}}, "spec": map[string]any{"size": int64(1)},
+	}}
+	live := &unstructured.Unstructured{Object: map[string]any{
+		"kind": "Thing", "metadata": map[string]any{
+			"name": "a", "labels": map[string]any{"a": "2", "b": "1"}, "managedFields": []any{map[string]any{"manager": "x"}},
+		},
+		"spec": map[string]any{"size": int64(2), "default": true}, "status": map[string]any{"ready": true},
+	}}
+	if got, want := string(DocumentNamed(manifest, live)), `{"kind":"Thing","metadata":{"labels":{"a":"2"}},"spec":{"size":2}}`; got != want {
+		t.Errorf("expected %s, but found %s", want, got)
+	}
 }

@@ -157,6 +157,16 @@ func Document(o *unstructured.Unstructured) json.RawMessage {
 	return document
 }
 
+// DocumentNamed returns the fields of an object that its manifest names, and of their metadata those that are compared,
+// as JSON for people.
+func DocumentNamed(manifest, o *unstructured.Unstructured) json.RawMessage {
+	document, err := json.Marshal(named(manifest, o))
+	if err != nil {
+		return nil // decoded JSON can always be marshalled
+	}
+	return document
+}
+
 // creates tells whether the plan has a namespace.
 func (p *Plan) creates(namespace string) bool {
 	return slices.ContainsFunc(p.Items(), func(i *Item) bool {

@@ -280,8 +280,8 @@ func repairs(found *releaseObjects) []sdk.Change {
 		change := sdk.Change{Object: d.Key.String(), Action: sdk.ActionUpdate, Note: "repairs " + strings.Join(d.Fields, ", ")}
 		for _, a := range found.applied {
 			if a.Key == d.Key {
-				change.Before = documentOf(apply.Manifest{Manifest: object.Manifest{Object: a.Live}}, true)
-				change.After = documentOf(a.Manifest, true)
+				change.Before = apply.DocumentNamed(a.Object, a.Live)
+				change.After = apply.DocumentNamed(a.Object, a.Object)
 			}
 		}
 		changes = append(changes, change)

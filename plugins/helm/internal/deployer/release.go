@@ -301,7 +301,8 @@ func (j *helmJob) deployedBefore(decision release.Decision) int {
 // warnOfInterrupted tells that an operation has ended before it was done.
 func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
-		j.Request.Warning(reasonRecovered, fmt.Sprintf("release %s: marked the revisions %v as failed, whose operations were interrupted",
+		j.Request.Warning(reasonRecovered, fmt.Sprintf(
+			"release %s: marked the revisions %v as failed, whose operations have not come to their end",
 			nameOf(name), decision.Interrupted))
 	}
 }
