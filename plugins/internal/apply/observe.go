@@ -70,6 +70,11 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 		}
 	}
 	entry, _ := r.recorded(i.Key)
+	if live != nil && r.plan.Foreign != nil {
+		if why := r.plan.Foreign(entry, live); why != "" {
+			return outcome{action: skip, why: why}
+		}
+	}
 	switch {
 	case r.plan.isDone(i, entry, live):
 		return outcome{action: done}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -128,6 +129,10 @@ type Plan struct {
 	// Recreating is told before an object is deleted to be created anew, and what goes with it that is not. It is called
 	// from several goroutines. May be nil.
 	Recreating func(key object.Key, lost string)
+
+	// Foreign says of an object that exists why it is not one of the plan's by now; empty for one that is. Observe passes
+	// over such objects. Nil if there are none.
+	Foreign func(e managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 
 	stages [][]*Item
 	// unknown are the objects of kinds that the target does not serve yet.

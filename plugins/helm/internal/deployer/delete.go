@@ -9,6 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -22,12 +23,33 @@ const (
 // delete removes everything that the deploy item has brought.
 func (j *helmJob) delete(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
 	switch {
+	case j.stored.Kind == "":
+		return j.deleteUnknown(ctx, d)
 	case j.release != nil:
 		return j.uninstall(ctx, releaseOf(j.release), d.Uninstall)
 	case j.fromLandscaper() && d.HelmDeployment:
 		return j.uninstall(ctx, d.Release, d.Uninstall)
 	}
 	return j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Status.Inventory.Entries()})
+}
+
+// deleteUnknown deletes what the target itself says to be the item's: nothing was ever saved of what it has deployed, or
+// it was lost.
+func (j *helmJob) deleteUnknown(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
+	history, err := release.History(ctx, j.Client, d.Release)
+	if err != nil {
+		return j.End(), job.During(stepUninstall, err)
+	}
+	if release.Of(history, itemLabel(j.Owner)) != owner.Ours {
+		tellUnknown(j.Request, fmt.Sprintf("no release %s of this deploy item is on the target", nameOf(d.Release)))
+		return nil, nil //nolint:nilnil // see job
+	}
+	return j.uninstall(ctx, d.Release, d.Uninstall)
+}
+
+// tellUnknown tells that nothing is deleted. Objects without a release are not known without rendering the chart.
+func tellUnknown(req *sdk.Request, why string) {
+	req.Event(reasonLeft, "nothing is deleted: the deploy item has no record of what it has deployed, and "+why)
 }
 
 // uninstall removes a release with its objects, and waits until they are gone.
@@ -41,7 +63,7 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 			"but not the name of one", name.Namespace, secret, name.Name))
 	}
 	decision := release.DecideRemoval(history, release.Want{
-		Item: itemLabel(j.Owner), Claimed: j.release != nil && j.release.Revision > 0 || j.fromLandscaper(), Now: j.Began, Grace: pendingGrace,
+		Item: itemLabel(j.Owner), Claimed: j.claims(name), Now: j.Began, Grace: pendingGrace,
 	})
 	switch decision.Action {
 	case release.Leave:
@@ -61,7 +83,12 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 	}
 	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was
 	// interrupted, is left to do.
-	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{Entries: j.Status.Inventory.Entries()})
+	if err := j.identify(ctx, name); err != nil {
+		return j.End(), err
+	}
+	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{
+		Entries: j.Status.Inventory.Entries(), Kept: keptBy(name, keptAtUninstall),
+	})
 	if res == nil && err == nil {
 		j.forgetRelease()
 	}
@@ -78,7 +105,8 @@ func (j *helmJob) runUninstall(
 	j.Request.Progress(stepUninstall, fmt.Sprintf("uninstalling the release %s", nameOf(name)))
 	result, err := j.run(ctx, stepUninstall, &helm.Request{
 		Action: helm.Uninstall, Release: name, Interrupted: decision.Interrupted, Options: j.bounded(ctx, options),
-	}, &observer{})
+		Known: j.known(),
+	}, &observer{found: func(ctx context.Context, found []helm.Found) error { return j.noteFound(ctx, name, found) }})
 	if err != nil {
 		return err
 	}

@@ -163,11 +163,16 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
-	if stored.Release == nil && len(stored.ManagedResources) == 0 && !isOfLandscaper(stored) {
+	known := stored.Kind != ""
+	if known && stored.Release == nil && len(stored.ManagedResources) == 0 && !isOfLandscaper(stored) {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
 	deletion, err := config.ReadDeletion(req, d.settings.Strict)
-	if err != nil {
+	switch {
+	case !known && (err != nil || !deletion.HelmDeployment || deletion.Release == (helm.Release{})):
+		tellUnknown(req, "its configuration names no release")
+		return nil, nil //nolint:nilnil // see above
+	case err != nil:
 		return nil, err
 	}
 	j, err := d.begin(ctx, req, deletion.Release.Namespace)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,10 +93,16 @@ func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, objects []
 // diffRelease begins with the end of another release that the deploy item has.
 func (j *helmJob) diffRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
 	changes, err := j.diffNext(ctx, c, archive)
+	if refused := (*sdk.Error)(nil); j.leaves(c) && errors.As(err, &refused) && ctx.Err() == nil {
+		// The job fails over it, and the release stays.
+		return []sdk.Change{{Object: "Release " + nameOf(c.Release), Action: sdk.ActionFail, Note: err.Error()}}, nil
+	}
 	if err != nil || !j.leaves(c) || slices.ContainsFunc(changes, func(change sdk.Change) bool { return change.Action == sdk.ActionFail }) {
 		return changes, err
 	}
-	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{Entries: j.Status.Inventory.Entries()}))
+	ended, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
+		Entries: j.Status.Inventory.Entries(), Kept: keptBy(releaseOf(j.release), keptAtUninstall),
+	}))
 	if err != nil {
 		return nil, job.During(stepUninstall, err)
 	}
@@ -112,6 +119,9 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 	want := j.want(c, archive)
 	// HTTP hooks are not asked, so what one has changed stays as it is as long as nothing else changes.
 	want.AnyChildren = true
+	if err := j.learnCharts(ctx, c, archive, history, &want); err != nil {
+		return nil, err
+	}
 	decision := release.Decide(history, want)
 	switch decision.Action {
 	case release.Conflict:
@@ -128,24 +138,48 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 	if err != nil {
 		return nil, err
 	}
-	after, err := j.wanted(ctx, c, archive, decision.RenderedAs())
+	after, err := j.wanted(ctx, c, archive, decision)
 	if err != nil {
 		return nil, err
 	}
-	stays, err := j.keptOf(ctx, before, after)
+	live, err := j.liveOf(ctx, before, after)
 	if err != nil {
 		return nil, job.During(stepRelease, err)
 	}
-	return compare(before, after, stays), nil
+	options := c.Upgrade
+	if decision.Action == release.Install {
+		options = c.Install
+	}
+	changes := compare(before, after, func(key object.Key, was, is bool) (sdk.Action, string) {
+		return j.standing(c, options, key, was, is, live[key])
+	})
+	if from := takenFrom(decision); from != "" {
+		changes = append([]sdk.Change{{Object: "Release " + nameOf(c.Release), Action: sdk.ActionUpdate, Note: from}}, changes...)
+	}
+	return changes, nil
 }
 
-// keptOf returns which of the objects stay that the next revision does not have any more.
-func (j *helmJob) keptOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]bool, error) {
-	stays := map[object.Key]bool{}
-	for key, m := range before {
-		if _, is := after[key]; is {
-			continue
-		}
+// takenFrom says from whom a release is taken over; empty if it is not.
+func takenFrom(decision release.Decision) string {
+	switch {
+	case decision.TakenFrom != "":
+		return fmt.Sprintf("it is taken over from the deploy item %q", decision.TakenFrom)
+	case decision.Adopted:
+		return "it is taken over; it belonged to no deploy item"
+	default:
+		return ""
+	}
+}
+
+// liveOf returns the metadata of those of the objects that exist.
+func (j *helmJob) liveOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]metav1.Object, error) {
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[object.Key]apply.Manifest{}
+	}
+	maps.Copy(all, after)
+	live := map[object.Key]metav1.Object{}
+	for key, m := range all {
 		mapping, err := j.Client.Mapping(ctx, m.Object.GroupVersionKind(), j.Began)
 		if meta.IsNoMatchError(err) {
 			continue
@@ -153,13 +187,44 @@ func (j *helmJob) keptOf(ctx context.Context, before, after map[object.Key]apply
 		if err != nil {
 			return nil, target.Explain(j.Client.Host, err)
 		}
-		live, err := j.Client.Metadata(mapping, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		o, err := j.Client.Metadata(mapping, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			live[key] = o
+		case !apierrors.IsNotFound(err):
 			return nil, target.Explain(j.Client.Host, fmt.Errorf("get %s: %w", key, err))
 		}
-		stays[key] = err == nil && kept(managedresource.ManagedResourceStatus{}, live) != ""
 	}
-	return stays, nil
+	return live, nil
+}
+
+// standing says what an operation makes of an object because of its owner; no action if that does not matter. was and is
+// say whether the release has it before and after.
+func (j *helmJob) standing(
+	c *config.Config, options helm.Options, key object.Key, was, is bool, live metav1.Object,
+) (action sdk.Action, note string) {
+	if live == nil {
+		return "", ""
+	}
+	entry, _ := j.Status.Inventory.Get(key)
+	of, why := helm.ReleaseOf(live), foreignTo(c.Release)(entry, live)
+	ofFormer := j.leaves(c) && of == releaseOf(j.release)
+	switch {
+	case !was && ofFormer && entry.Policy != managedresource.PolicyKeep && entry.Resource.Name != "":
+		return "", "" // it goes with that
+	case was && !is && kept(entry, live) != "":
+		return sdk.ActionKeep, ""
+	case why == "" && !was:
+		return sdk.ActionUpdate, "it exists and names the release"
+	case why == "":
+		return "", ""
+	case is && (options.TakeOwnership || ofFormer):
+		return sdk.ActionUpdate, "it is taken over: " + why
+	case was:
+		return sdk.ActionKeep, why
+	default:
+		return sdk.ActionFail, why + "; delete it, or set takeOwnership to take it over"
+	}
 }
 
 // deployed returns the objects of the last revision that was deployed.
@@ -186,9 +251,15 @@ func deployedRevision(history []release.Revision) int {
 
 // wanted returns the objects of the next revision.
 func (j *helmJob) wanted(
-	ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int,
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, decision release.Decision,
 ) (map[object.Key]apply.Manifest, error) {
-	rendered, err := j.render(ctx, c, archive, revision)
+	var rendered *helm.Result
+	var err error
+	if j.leaves(c) {
+		rendered, _, err = j.tryNext(ctx, c, archive, decision)
+	} else {
+		rendered, err = j.render(ctx, c, archive, decision.RenderedAs())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -223,9 +294,11 @@ func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Ob
 	return all, nil
 }
 
-// compare returns what a new revision changes, in the order of the names of the objects. Of those that it drops some
-// stay.
-func compare(before, after map[object.Key]apply.Manifest, stays map[object.Key]bool) []sdk.Change {
+// compare returns what a new revision changes, in the order of the names of the objects. standing says what becomes of an
+// object because of its owner.
+func compare(
+	before, after map[object.Key]apply.Manifest, standing func(key object.Key, was, is bool) (sdk.Action, string),
+) []sdk.Change {
 	all := maps.Clone(after)
 	if all == nil {
 		all = map[object.Key]apply.Manifest{}
@@ -236,15 +309,18 @@ func compare(before, after map[object.Key]apply.Manifest, stays map[object.Key]b
 		old, was := before[key]
 		wanted, is := after[key]
 		change := sdk.Change{Object: key.String(), Before: documentOf(old, was), After: documentOf(wanted, is)}
+		action, note := standing(key, was, is)
 		switch {
+		case action == sdk.ActionKeep:
+			change.Action, change.After, change.Note = action, change.Before, note
+		case action != "":
+			change.Action, change.Note = action, note
 		case !was:
 			change.Action = sdk.ActionCreate
 		case is && bytes.Equal(change.Before, change.After):
 			continue
 		case is:
 			change.Action, change.Note = sdk.ActionUpdate, fmt.Sprintf("as %s has it", wanted.Path)
-		case stays[key]:
-			change.Action, change.After = sdk.ActionKeep, change.Before
 		default:
 			change.Action = sdk.ActionDelete
 		}

@@ -47,6 +47,8 @@ type helmJob struct {
 	// release and chart are what is to be saved.
 	release *v1alpha1.ReleaseStatus
 	chart   *v1alpha1.ChartStatus
+	// disowned are the objects that this call has told to be others'.
+	disowned map[object.Key]bool
 	// keptFor is the job whose rendering chart.Rendering has, as far as this call has seen.
 	keptFor string
 }

@@ -12,6 +12,9 @@ type observer struct {
 	// rendered gets the objects before they are created; nil to take them as they are.
 	rendered func(ctx context.Context, objects []helm.Object) ([]helm.Object, error)
 
+	// found gets the objects that the release has not made; nil to pass over them.
+	found func(ctx context.Context, found []helm.Found) error
+
 	job  *helmJob
 	step string
 	// err is why a change was refused.
@@ -34,6 +37,14 @@ func (o *observer) Rendered(ctx context.Context, objects []helm.Object) ([]helm.
 	}
 	out, err := o.rendered(ctx, objects)
 	return out, o.refused(err)
+}
+
+// Found implements helm.Observer.
+func (o *observer) Found(ctx context.Context, found []helm.Found) error {
+	if o.found == nil {
+		return nil
+	}
+	return o.refused(o.found(ctx, found))
 }
 
 // refused keeps an error for the job, since Helm passes on no more than the text of it.

@@ -58,7 +58,11 @@ func (j *helmJob) reconcileRelease(ctx context.Context, c *config.Config, archiv
 	}
 	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left
 	// to do.
-	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, prune.Deletion{Kept: kept}); res != nil || err != nil {
+	if err := j.identify(ctx, c.Release); err != nil {
+		return j.End(), err
+	}
+	deletion := prune.Deletion{Kept: keptBy(c.Release, kept)}
+	if res, err := j.CleanUp(ctx, objects.plan, objects.applied, deletion); res != nil || err != nil {
 		return res, err
 	}
 	return j.finish(ctx, c, archive, objects.applied)
@@ -92,17 +96,25 @@ func (j *helmJob) leaves(c *config.Config) bool {
 }
 
 // checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another
-// one.
+// one, and hands over to it what that keeps.
 func (j *helmJob) checkNext(ctx context.Context, c *config.Config, archive *chartsource.Archive) (*sdk.Response, error) {
 	history, err := release.History(ctx, j.Client, c.Release)
 	if err != nil {
 		return nil, job.During(stepRelease, err)
 	}
-	decision := release.Decide(history, j.want(c, archive))
+	want := j.want(c, archive)
+	if err := j.learnCharts(ctx, c, archive, history, &want); err != nil {
+		return j.End(), err
+	}
+	decision := release.Decide(history, want)
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
 		return res, err
 	}
-	if _, err := j.render(ctx, c, archive, decision.RenderedAs()); err != nil {
+	rendered, kept, err := j.tryNext(ctx, c, archive, decision)
+	if err != nil {
+		return j.End(), err
+	}
+	if err := j.handOver(ctx, c, rendered, kept); err != nil {
 		return j.End(), err
 	}
 	return nil, nil //nolint:nilnil // see job
@@ -133,12 +145,16 @@ func (j *helmJob) deployRelease(
 	}
 	want := j.want(c, archive)
 	want.Force = force || j.goesOn(history)
+	if err := j.learnCharts(ctx, c, archive, history, &want); err != nil {
+		return nil, j.End(), err
+	}
 	decision := release.Decide(history, want)
 	live := &releaseObjects{}
 	if decision.Action == release.Nothing {
 		if live, err = j.look(ctx, c.Release, decision.Revision); err != nil {
 			return nil, j.End(), job.During(stepRelease, err)
 		}
+		j.disownSkipped(live.foreign)
 		if len(live.drift) == 0 && len(live.missing) == 0 {
 			j.NoteApplied(live.applied)
 			j.release = &v1alpha1.ReleaseStatus{
@@ -177,6 +193,7 @@ func (j *helmJob) await(ctx context.Context, history []release.Revision) (*relea
 	if err != nil {
 		return nil, j.End(), job.During(stepRelease, err)
 	}
+	j.disownSkipped(found.foreign)
 	if err := vanished(found.missing); err != nil {
 		return nil, j.End(), err
 	}
@@ -231,7 +248,7 @@ func (j *helmJob) goesOn(history []release.Revision) bool {
 func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.Want {
 	want := release.Want{
 		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), TakeOwnership: c.TakeOwnership,
-		Now: j.Began, Grace: pendingGrace,
+		Claimed: j.claims(c.Release), Now: j.Began, Grace: pendingGrace,
 	}
 	if j.Request.Children != nil {
 		var parts [][]byte
@@ -241,6 +258,32 @@ func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.W
 		want.Children = release.Input(parts...)
 	}
 	return want
+}
+
+// claims reports whether the deploy item has deployed a release by its own account.
+func (j *helmJob) claims(name helm.Release) bool {
+	return j.fromLandscaper() || j.release != nil && j.release.Revision > 0 && releaseOf(j.release) == name
+}
+
+// learnCharts finds out which chart a release is of that belongs to no deploy item, and which one is to be deployed.
+func (j *helmJob) learnCharts(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, history []release.Revision, want *release.Want,
+) error {
+	if !release.Unclaimed(history, *want) {
+		return nil
+	}
+	result, err := j.run(ctx, stepChart, &helm.Request{
+		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Options: c.Install,
+	}, &observer{})
+	if err != nil {
+		return err
+	}
+	newest := &history[len(history)-1]
+	want.Chart = result.Chart.Name
+	if newest.Chart, err = release.ChartOf(ctx, j.Client, c.Release, newest.Version); err != nil {
+		return job.During(stepRelease, err)
+	}
+	return nil
 }
 
 // enact does what was decided. gone are the objects of the release that are done and gone.
@@ -255,9 +298,16 @@ func (j *helmJob) enact(
 			return nil, nil, err
 		}
 	}
+	if err := j.identify(ctx, c.Release); err != nil {
+		return nil, j.End(), err
+	}
 	j.warnOfInterrupted(c.Release, decision)
 	if decision.TakenFrom != "" {
 		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s is taken over from the deploy item %q", nameOf(c.Release), decision.TakenFrom))
+	}
+	if decision.Adopted {
+		j.Request.Warning(reasonTakenOver,
+			fmt.Sprintf("release %s is taken over; it belonged to no deploy item", nameOf(c.Release)))
 	}
 	step, action, options, reason := stepUpgrade, helm.Upgrade, c.Upgrade, reasonUpgraded
 	if decision.Action == release.Install {
@@ -270,9 +320,13 @@ func (j *helmJob) enact(
 		Labels:         want.Labels(decision.Revision),
 		RollbackLabels: release.Labels(want.Item, decision.Revision+1, release.RolledBack),
 		Interrupted:    decision.Interrupted, Gone: gone, Options: j.bounded(ctx, options),
-	}, &observer{rendered: func(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
-		return j.expect(ctx, c, objects, gone)
-	}})
+		Known: j.known(),
+	}, &observer{
+		rendered: func(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
+			return j.expect(ctx, c, objects, gone)
+		},
+		found: func(ctx context.Context, found []helm.Found) error { return j.noteFound(ctx, c.Release, found) },
+	})
 	if err != nil {
 		return nil, j.End(), err
 	}
@@ -334,6 +388,12 @@ func (j *helmJob) settle(ctx context.Context, c *config.Config, objects []helm.O
 	if err != nil {
 		return nil, j.End(), job.During(stepRelease, err)
 	}
+	j.disownSkipped(found.foreign)
+	for _, a := range found.applied { // the inventory lacks what was taken over
+		if _, noted := j.Status.Inventory.Get(a.Key); !noted {
+			j.Status.Inventory.Expect(a.Entry(), a.Stale)
+		}
+	}
 	j.NoteApplied(found.applied)
 	if err := vanished(j.noteGone(found)); err != nil {
 		return nil, j.End(), err
@@ -372,6 +432,8 @@ type releaseObjects struct {
 	// gone are those that do not exist because they are done, and missing those that do not exist and are not.
 	gone    []object.Key
 	missing []*apply.Item
+	// foreign are those that belong to others by now.
+	foreign []apply.Skipped
 	// drift is how they differ from what they were when they were noted last.
 	drift []apply.Drift
 }
@@ -382,12 +444,14 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 	if err != nil {
 		return nil, err
 	}
-	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
+	plan.Done, plan.Settled, plan.Foreign = j.IsDone, j.Status.IsSettled, foreignTo(name)
 	result, err := apply.Observe(ctx, j.Client, plan, j.Status.Inventory.Get, helmSelector)
 	if err != nil {
 		return nil, err
 	}
-	found := &releaseObjects{plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift}
+	found := &releaseObjects{
+		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Skipped,
+	}
 	j.NoteDone(result.Done)
 	for _, item := range result.Done {
 		found.gone = append(found.gone, item.Key)

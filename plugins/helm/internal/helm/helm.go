@@ -8,6 +8,9 @@ import (
 	"encoding/json"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
@@ -53,6 +56,9 @@ type Request struct {
 	Revision int
 	// CreateNamespace creates the release's namespace if it is missing.
 	CreateNamespace bool
+	// Former is the release that goes before the one is made that Render renders; the zero Release for none. With it
+	// Render fails if the target would refuse the objects then.
+	Former Former
 	// Labels are put on the revision that is made.
 	Labels map[string]string
 	// RollbackLabels are put on the revision that a failed atomic upgrade is rolled back with. Without them it has
@@ -64,6 +70,9 @@ type Request struct {
 	// Gone are objects that are not there and are not to be created: they have done their work, see
 	// managedresource.ManagedResourceStatus. They stay part of the release. For Upgrade only.
 	Gone []object.Key
+	// Known are the UIDs of the objects that the deploy item has made. An object that names no release belongs to the
+	// release only if it is one of them, and what failed operations have made is undone only then.
+	Known []types.UID
 	// MaxHistory is how many revisions are kept.
 	MaxHistory int
 	Options    Options
@@ -75,6 +84,30 @@ type Request struct {
 type Release struct {
 	Namespace string
 	Name      string
+}
+
+// Former is a release that another one takes the place of.
+type Former struct {
+	Release
+	// Goes are the objects that go with it. What else names it is taken over.
+	Goes []object.Key
+}
+
+// The annotations with which an object names its release.
+const (
+	nameAnnotation      = "meta.helm.sh/release-name"
+	namespaceAnnotation = "meta.helm.sh/release-namespace"
+)
+
+// ReleaseOf returns the release that an object on a target names; the zero Release for none.
+func ReleaseOf(o metav1.Object) Release {
+	annotations := o.GetAnnotations()
+	return Release{Namespace: annotations[namespaceAnnotation], Name: annotations[nameAnnotation]}
+}
+
+// Annotations returns the annotations of the objects of the release.
+func (r Release) Annotations() map[string]string {
+	return map[string]string{nameAnnotation: r.Name, namespaceAnnotation: r.Namespace}
 }
 
 // Chart is a packed chart in a file.
@@ -121,6 +154,9 @@ type Observer interface {
 	// created, and returns those that are to be created instead, of the same names. After an error nothing is created.
 	// Not called for Values and Uninstall.
 	Rendered(ctx context.Context, objects []Object) ([]Object, error)
+	// Found is called with objects that exist and that the release has not made, before any of those is changed that are
+	// to be taken over. After an error nothing is changed any more.
+	Found(ctx context.Context, found []Found) error
 	// Progress tells what is being done: step is a short CamelCase name, message a sentence.
 	Progress(step, message string)
 	// Warning is for users: reason is one of the Reasons, message a sentence. It holds no values.
@@ -146,6 +182,27 @@ type Object struct {
 	// JSON is the object.
 	JSON json.RawMessage
 }
+
+// Found is an object on the target that the release has not made, with what becomes of it.
+type Found struct {
+	Key  object.Key
+	Fate Fate
+	// Of is the release that the object names; the zero Release for none.
+	Of Release
+}
+
+// Fate is what an operation does about an object that it has not made.
+type Fate string
+
+// The fates.
+const (
+	// Left: the object is not the release's, and is neither changed nor deleted.
+	Left Fate = "Left"
+	// TakenOver: the object becomes one of the release.
+	TakenOver Fate = "TakenOver"
+	// NotUndone: an operation that has failed is undone, but the object was there before it.
+	NotUndone Fate = "NotUndone"
+)
 
 // Hook is an object of a chart that Helm creates at a certain point of an operation.
 type Hook struct {

@@ -38,21 +38,21 @@ func TestRequests(t *testing.T) {
 			once: 3,
 		},
 		{
-			reason: "Helm reads an object three times when nothing is to be changed",
+			reason: "an object is read once when nothing is to be changed",
 			action: helm.Upgrade,
 			want: []string{
 				"GET " + secret, "POST " + secret,
-				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-greeting",
-				"GET " + configMap + "/shop-plain-settings", "GET " + configMap + "/shop-plain-settings", "GET " + configMap + "/shop-plain-settings",
+				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-settings",
 				"PUT " + secret + "/sh.helm.release.v1.shop.v1", "PUT " + secret + "/sh.helm.release.v1.shop.v2",
 			},
 			once: 3,
 		},
 		{
-			reason: "nothing is looked at before it is deleted",
+			reason: "only the object itself tells whose it is",
 			action: helm.Uninstall,
 			want: []string{
 				"GET " + secret, "PUT " + secret + "/sh.helm.release.v1.shop.v2",
+				"GET " + configMap + "/shop-plain-greeting", "GET " + configMap + "/shop-plain-settings",
 				"DELETE " + configMap + "/shop-plain-greeting", "DELETE " + configMap + "/shop-plain-settings",
 				"DELETE " + secret + "/sh.helm.release.v1.shop.v1", "DELETE " + secret + "/sh.helm.release.v1.shop.v2",
 			},

@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -29,6 +31,8 @@ import (
 //   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds,
 //     and for others only when it takes them over, so that a change that somebody has made to a custom resource
 //     stays for ever.
+//   - An object that is not the release's by now is neither changed nor deleted, and holds up nothing.
+//   - What an operation undoes is what it has created, and not what it has taken over.
 //   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more hold up nothing.
 //   - Logs of hooks are not fetched, since nobody knows what they hold.
 type objectClient struct {
@@ -42,6 +46,10 @@ type objectClient struct {
 	// before are the manifests of failed installations of which one is being made again, the last one first; empty
 	// for none.
 	before string
+	// created are the UIDs of the objects that this operation has created, and left the objects that it leaves alone
+	// from now on.
+	created map[types.UID]bool
+	left    map[object.Key]bool
 }
 
 var (
@@ -53,7 +61,9 @@ var (
 func newObjectClient(o *operation) *objectClient {
 	inner := kube.New(o.cluster)
 	inner.Namespace, inner.Log = o.req.Release.Namespace, o.log
-	return &objectClient{o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}}
+	return &objectClient{
+		o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}, created: map[types.UID]bool{}, left: map[object.Key]bool{},
+	}
 }
 
 // IsReachable sends no request: those that come next will tell.
@@ -136,6 +146,7 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	k.o.progress("CreateObjects", "Creating %s", enumerate(resources))
 	k.applied = running
 	result, err := k.inner.Create(resources)
+	k.noteCreated(resources)
 	return result, k.o.failed(err)
 }
 
@@ -163,14 +174,7 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 			}
 		}
 	}
-	k.o.refusal.Store(nil)
-	result, err := k.inner.UpdateThreeWayMerge(original, target, force)
-	if refusal := k.o.refusal.Load(); err != nil && refusal != nil {
-		_ = k.o.failed(refusal) // Helm makes a text of it
-	}
-	if result == nil {
-		result = &kube.Result{} // Helm reads it even after an error
-	}
+	result, err := k.update(original, target, force)
 	return result, k.o.failed(err)
 }
 
@@ -190,10 +194,7 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 		if err != nil {
 			return nil, fmt.Errorf("read what failed installations have made: %w", err)
 		}
-		// It may be another release's that a failed installation has not made.
-		of, err := meta.NewAccessor().Annotations(info.Object)
-		is := helm.Release{Namespace: of["meta.helm.sh/release-namespace"], Name: of["meta.helm.sh/release-name"]}
-		if err == nil && is == k.o.req.Release {
+		if o, ok := info.Object.(metav1.Object); ok && k.isOurs(o) && k.isKnown(o) {
 			original = append(original, info)
 		}
 	}
@@ -206,6 +207,7 @@ func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []erro
 	if k.hookOf(resources) == nil && len(resources) > 0 {
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
+		return k.deleteAll(resources)
 	}
 	result, errs := k.inner.Delete(resources)
 	for _, err := range errs {
@@ -216,24 +218,17 @@ func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []erro
 
 // withoutGone leaves out what has done its work and is gone.
 func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceList {
-	return resources.Filter(func(info *resource.Info) bool {
-		kind := info.Mapping.GroupVersionKind
-		key := object.Key{Group: kind.Group, Kind: kind.Kind, Name: info.Name}
-		if info.Namespaced() {
-			key.Namespace = info.Namespace
-		}
-		return !slices.Contains(k.o.req.Gone, key)
-	})
+	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.o.req.Gone, objectKey(info)) })
 }
 
 // Wait waits until objects are ready.
 func (k *objectClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	return k.wait("WaitForObjects", "ready", k.withoutGone(resources), timeout, k.inner.Wait)
+	return k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.Wait)
 }
 
 // WaitWithJobs waits until objects are ready and Jobs are complete.
 func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Duration) error {
-	return k.wait("WaitForObjects", "ready", k.withoutGone(resources), timeout, k.inner.WaitWithJobs)
+	return k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.WaitWithJobs)
 }
 
 // WaitForDelete waits until objects are gone.
@@ -242,7 +237,7 @@ func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.D
 	if len(resources) == 0 || k.hookOf(resources) != nil {
 		step = ""
 	}
-	return k.wait(step, "gone", resources, timeout, k.inner.WaitForDelete)
+	return k.wait(step, "gone", k.own(resources), timeout, k.inner.WaitForDelete)
 }
 
 // WatchUntilReady waits until the objects of a hook are complete.
@@ -289,9 +284,7 @@ func (k *objectClient) WaitAndGetCompletedPodPhase(name string, timeout time.Dur
 
 // within bounds a wait; see helm.Options. Who looks once is told what is missing.
 func (k *objectClient) within(timeout time.Duration) time.Duration {
-	_, what := k.o.history.current()
-	undoes := what == "rollback" || what == "delete" && k.o.req.Action != helm.Uninstall
-	if until := k.o.req.Options.Until; !until.IsZero() && !undoes {
+	if until := k.o.req.Options.Until; !until.IsZero() && !k.undoes() {
 		timeout = min(timeout, max(time.Until(until), time.Second))
 	}
 	return timeout.Round(time.Millisecond)

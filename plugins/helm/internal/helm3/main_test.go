@@ -180,6 +180,7 @@ type audience struct {
 
 	mu       sync.Mutex
 	objects  []helm.Object
+	found    []helm.Found
 	progress []string
 	warnings []string
 	log      []string
@@ -200,6 +201,26 @@ func (a *audience) Rendered(ctx context.Context, objects []helm.Object) ([]helm.
 		return a.replace(ctx, objects)
 	}
 	return objects, nil
+}
+
+func (a *audience) Found(_ context.Context, found []helm.Found) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.found = append(a.found, found...)
+	return nil
+}
+
+// hears returns what it heard about found objects since it was called last, such as "Left precious ns/b".
+func (a *audience) hears() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []string
+	for _, f := range a.found {
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", f.Fate, f.Key.Name, f.Of.Name)))
+	}
+	a.found = nil
+	slices.Sort(all)
+	return all
 }
 
 func (a *audience) Progress(step, message string) {

@@ -54,7 +54,9 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 		objects = append(objects, found...)
 	}
 	o.enter(preparing)
-	result.Objects, err = o.show(objects)
+	if result.Objects, err = o.show(objects); err == nil && o.req.Former.Release != (helm.Release{}) {
+		err = o.objects.try(result)
+	}
 	return result, err
 }
 

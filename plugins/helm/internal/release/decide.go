@@ -40,14 +40,17 @@ type Want struct {
 	// none. With AnyChildren it does not matter which they are.
 	Children    string
 	AnyChildren bool
-	// TakeOwnership says that the release may belong to another deploy item so far. For Decide only.
+	// Chart is the name of the chart, for a release that is Unclaimed.
+	Chart string
+	// TakeOwnership says that the release may belong to another deploy item so far, or be of another chart if it belongs
+	// to none. For Decide only.
 	TakeOwnership bool
 	// Force has another revision made in any case.
 	Force bool
 	// Drifted says that the objects of the release are not as it has made them.
 	Drifted bool
 	// Claimed says that the deploy item has deployed the release by its own account. Then it is the item's as long
-	// as no label says otherwise. For DecideRemoval only.
+	// as no label says otherwise.
 	Claimed bool
 	// Now is the time, and Grace how long a revision that somebody else has in progress may stay unchanged before
 	// it counts as interrupted.
@@ -65,6 +68,8 @@ type Decision struct {
 	Revision int
 	// TakenFrom is the deploy item that the release has belonged to; empty for none. For Install and Upgrade.
 	TakenFrom string
+	// Adopted says that the release has belonged to no deploy item. For Install and Upgrade.
+	Adopted bool
 	// Interrupted are the revisions to mark as failed before, in ascending order. For Install, Upgrade and Uninstall.
 	Interrupted []int
 	// Until is when the wait is over, if nothing happens until then. For Wait only.
@@ -87,8 +92,15 @@ func Decide(history []Revision, want Want) Decision {
 				"is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over",
 			newest.Item)}
 	}
+	adopted := Unclaimed(history, want)
+	if adopted && newest.Chart != want.Chart && !want.TakeOwnership {
+		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf(
+			"it belongs to no deploy item and is of chart %q, but the deploy item deploys chart %q: choose another name for "+
+				"the release, or set helmDeploymentConfig.takeOwnership to true, and it is taken over", newest.Chart, want.Chart)}
+	}
 	d := Decision{
 		Action: Upgrade, Newest: newest.Version, Revision: newest.Version + 1, Interrupted: interrupted(history),
+		Adopted: adopted,
 	}
 	if taken {
 		d.TakenFrom = newest.Item
@@ -199,6 +211,12 @@ func Of(history []Revision, item string) owner.Relation {
 	default:
 		return owner.Others
 	}
+}
+
+// Unclaimed reports whether there is a release that belongs to no deploy item, and that the deploy item has not deployed.
+// Decide needs its Chart then.
+func Unclaimed(history []Revision, want Want) bool {
+	return Exists(history) && history[len(history)-1].Item == "" && !want.Claimed
 }
 
 // neverDeployed tells whether the first installation has not come to its end yet. Only what was deployed is

@@ -22,6 +22,7 @@
 //	newest revision                                     decision
 //	none                                                Install
 //	uninstalled, its history is kept                    Install; whoever it belonged to
+//	any other, of no deploy item and another chart      Conflict, or as below if the release is to be taken over
 //	any other, of another deploy item                   Conflict, or as below if the release is to be taken over
 //	deployed, Pergola's, of the wanted input and        Nothing, unless it is forced or something has drifted
 //	with the wanted children

@@ -61,6 +61,8 @@ type Revision struct {
 	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has
 	// made.
 	Input string
+	// Chart is the name of the chart; empty if it was not asked for, see ChartOf.
+	Chart string
 	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty
 	// for none.
 	Children string

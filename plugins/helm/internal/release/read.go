@@ -31,25 +31,62 @@ var ErrUnreadable = errors.New("the stored release cannot be read")
 // what is in the folder crds of the chart. The error is an explained one, see target.Explain, also if there is no
 // such revision; it is an ErrUnreadable if the revision is damaged.
 func Read(ctx context.Context, client *target.Client, name helm.Release, revision int) ([]helm.Object, error) {
+	content, err := read(ctx, client, name, revision)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := helm.ParseManifest("", content.Manifest)
+	if err != nil {
+		return nil, unreadable(name, revision, err)
+	}
+	return objects, nil
+}
+
+// ChartOf returns the name of the chart of a revision, as Read does.
+func ChartOf(ctx context.Context, client *target.Client, name helm.Release, revision int) (string, error) {
+	content, err := read(ctx, client, name, revision)
+	if err != nil {
+		return "", err
+	}
+	return content.Chart.Metadata.Name, nil
+}
+
+// stored is what is read of the content of a revision.
+type stored struct {
+	Name     string `json:"name"`
+	Version  int    `json:"version"`
+	Manifest string `json:"manifest"`
+	Chart    struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	} `json:"chart"`
+}
+
+func read(ctx context.Context, client *target.Client, name helm.Release, revision int) (*stored, error) {
 	key := secretName(name.Name, revision)
 	secret, err := client.Core().Secrets(name.Namespace).Get(ctx, key, metav1.GetOptions{})
 	if err != nil {
 		err = fmt.Errorf("read revision %d of %s: %w", revision, describe(name), err)
 		return nil, target.Explain(client.Host, notPermitted(name, err))
 	}
-	objects, err := decode(secret.Data["release"], name.Name, revision)
+	content, err := decode(secret.Data["release"], name.Name, revision)
 	if err != nil {
-		return nil, &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
-			"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before "+
-				"it counts", revision, describe(name), ErrUnreadable, err, key, name.Namespace)}
+		return nil, unreadable(name, revision, err)
 	}
-	return objects, nil
+	return content, nil
+}
+
+func unreadable(name helm.Release, revision int, err error) error {
+	return &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
+		"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before "+
+			"it counts", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
 }
 
 // decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own
 // driver it needs no more memory than the limits allow, whatever another client has put there, and refuses what is not
 // the revision that its Secret is named after. Nothing of the content gets into errors.
-func decode(content []byte, name string, revision int) ([]helm.Object, error) {
+func decode(content []byte, name string, revision int) (*stored, error) {
 	reader := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
 	if packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))); err == nil {
 		reader = packed
@@ -61,16 +98,12 @@ func decode(content []byte, name string, revision int) ([]helm.Object, error) {
 	case len(unpacked) > maxUnpacked:
 		return nil, fmt.Errorf("it has more than %d bytes when it is unpacked", maxUnpacked)
 	}
-	var stored struct {
-		Name     string `json:"name"`
-		Version  int    `json:"version"`
-		Manifest string `json:"manifest"`
-	}
-	if err := json.Unmarshal(unpacked, &stored); err != nil {
+	found := &stored{}
+	if err := json.Unmarshal(unpacked, found); err != nil {
 		return nil, errors.New("it is not the JSON of a release")
 	}
-	if stored.Name != name || stored.Version != revision {
+	if found.Name != name || found.Version != revision {
 		return nil, errors.New("it is the content of another release or revision")
 	}
-	return helm.ParseManifest("", stored.Manifest)
+	return found, nil
 }

@@ -70,6 +70,8 @@ func (c *call) follow(ctx context.Context) (*done, error) {
 		case r.Rendered != nil:
 			c.rendered()
 			c.send(order{Answer: c.answer(ctx, r.Rendered.Objects)})
+		case len(r.Found) > 0:
+			c.send(order{Answer: &answer{Refused: c.observer.Found(ctx, r.Found) != nil}})
 		case r.Progress != nil:
 			c.observer.Progress(r.Progress.Step, r.Progress.Message)
 		case r.Warning != nil:

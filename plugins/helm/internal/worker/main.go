@@ -116,6 +116,12 @@ func (w *worker) Rendered(ctx context.Context, objects []helm.Object) ([]helm.Ob
 	return w.ask(ctx, report{Rendered: &rendered{Objects: objects}})
 }
 
+// Found implements helm.Observer.
+func (w *worker) Found(ctx context.Context, found []helm.Found) error {
+	_, err := w.ask(ctx, report{Found: found})
+	return err
+}
+
 // ask waits for the parent's answer, which has the objects that are to be created.
 func (w *worker) ask(ctx context.Context, question report) ([]helm.Object, error) {
 	w.send(question)

@@ -172,6 +172,8 @@ func (o *observer) Rendered(ctx context.Context, objects []helm.Object) ([]helm.
 	return o.rendered(ctx, objects)
 }
 
+func (o *observer) Found(context.Context, []helm.Found) error { return nil }
+
 func (o *observer) Progress(step, message string) {
 	o.note(step + ": " + message)
 	select {

@@ -9,7 +9,7 @@ import (
 // order is what a parent sends: one of these.
 type order struct {
 	Request *helm.Request
-	// Answer is that to report.Changing or report.Rendered.
+	// Answer is that to report.Changing, report.Rendered or report.Found.
 	Answer *answer
 }
 
@@ -22,9 +22,10 @@ type answer struct {
 
 // report is what a worker sends: one of these, or nothing when it has started.
 type report struct {
-	// Changing and Rendered ask for an answer.
+	// Changing, Rendered and Found ask for an answer.
 	Changing bool
 	Rendered *rendered
+	Found    []helm.Found
 	Progress *progress
 	Warning  *warning
 	Log      string

@@ -1,0 +1,121 @@
+package deployer_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+var ledger = charts.File("templates/ledger.yaml",
+	"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ledger}\ndata: {currency: EUR}\n")
+
+// takes are the options with which a release takes objects over.
+var takes = object{"helmDeploymentConfig": object{
+	"install": object{"takeOwnership": true}, "upgrade": object{"takeOwnership": true},
+}}
+
+// mustKeepLedger checks that the object of release b is as that has made it, with what others have put there.
+func (w *world) mustKeepLedger(uid any) {
+	w.Helper()
+	o := w.MustGet(configMaps, "ledger")
+	if o.GetUID() != uid || o.GetAnnotations()["meta.helm.sh/release-name"] != "b" ||
+		o.Object["data"].(object)["balance"] != "17" {
+		w.Errorf("expected the object of release b, but found %v", o.Object)
+	}
+}
+
+// TestObjectThatAnotherReleaseHasTaken: it is not repaired, not updated and not deleted, and the item says so.
+func TestObjectThatAnotherReleaseHasTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.itemOf("a", w.config(chart("plain", ledger), nil))
+	w.MustSucceed(a)
+	b := w.itemOf("b", w.config(chart("plain", charts.Name("other"), ledger), nil, object{"name": "b"}, takes))
+	if said := w.mustWarn(w.MustSucceed(b), "TakenOver"); !strings.Contains(said, "release "+w.Namespace+"/shop") {
+		t.Errorf("expected the former release, but found %q", said)
+	}
+	w.Patch(configMaps, "ledger", `{"data":{"balance":"17","currency":"USD"}}`)
+	uid := w.Get(configMaps, "ledger").GetUID()
+
+	plugintest.NewJob(a)
+	if said := w.mustWarn(w.MustSucceed(a), "LeftOnTarget"); !strings.Contains(said, "belongs to release "+w.Namespace+"/b") {
+		t.Errorf("expected whose the object is, but found %q", said)
+	}
+	w.mustHave("1 deployed")
+	w.mustKeepLedger(uid)
+	if slices.Contains(w.managed(a), "ConfigMap ledger") {
+		t.Errorf("expected that the item does not manage it any more, but found %v", w.managed(a))
+	}
+
+	w.setConfig(a, w.config(chart("plain", charts.Version("2.0.0")), nil))
+	w.MustSucceed(a)
+	w.mustHave("1 superseded", "2 deployed")
+	w.mustKeepLedger(uid)
+
+	w.MustDelete(a)
+	w.mustHave()
+	w.mustKeepLedger(uid)
+	w.MustDelete(b)
+	if w.Get(configMaps, "ledger") != nil {
+		t.Error("expected the object to go with its release")
+	}
+}
+
+// TestDeletionLeavesObjectOfAnotherRelease: the inventory has the object, which another release has taken since.
+func TestDeletionLeavesObjectOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.itemOf("a", w.config(chart("plain", ledger), nil))
+	w.MustSucceed(a)
+	b := w.itemOf("b", w.config(chart("plain", charts.Name("other"), ledger), nil, object{"name": "b"}, takes))
+	w.MustSucceed(b)
+	w.Patch(configMaps, "ledger", `{"data":{"balance":"17"}}`)
+	uid := w.Get(configMaps, "ledger").GetUID()
+	a.Status.Phase = landscaper.DeployItemPhaseInitDelete
+	w.mustWarn(w.Do(plugintest.Delete, a), "LeftOnTarget")
+	w.MustDelete(a)
+	w.mustKeepLedger(uid)
+}
+
+// TestWhatAFailedUpgradeHasCreated: what only that revision has goes with the next job that does not want it, or with
+// the item. What it has taken over was not made by it, and stays until the item goes.
+func TestWhatAFailedUpgradeHasCreated(t *testing.T) {
+	t.Parallel()
+	extra := charts.File("templates/extra.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n")
+	hook := charts.File("templates/hook.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: Not-A-Name\n"+
+		"  annotations: {helm.sh/hook: post-upgrade}\n")
+	for name, deletion := range map[string]bool{"next job": false, "deletion": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil))
+			w.MustSucceed(item)
+			w.Create(configMaps, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "ledger"}})
+			w.setConfig(item, w.config(chart("plain", extra, ledger, hook), nil, takes))
+			w.UntilDone(plugintest.Reconcile, item)
+			if w.Get(configMaps, "extra") == nil {
+				t.Fatal("expected the failed upgrade to create an object")
+			}
+			w.setConfig(item, w.config(chart("plain"), nil))
+			stays := []string{"ledger"}
+			if deletion {
+				w.MustDelete(item)
+				stays = nil
+			} else {
+				w.MustSucceed(item)
+			}
+			if diff := cmp.Diff(stays, slices.DeleteFunc(w.Names(configMaps, ""), func(name string) bool {
+				return strings.HasPrefix(name, "shop-") || name == "kube-root-ca.crt"
+			}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

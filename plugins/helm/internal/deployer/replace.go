@@ -1,0 +1,98 @@
+package deployer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// tryNext renders the release that is to take the place of the item's, and has the target say whether it accepts the
+// objects. kept are those that the item's release leaves to it.
+func (j *helmJob) tryNext(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive, decision release.Decision,
+) (rendered *helm.Result, kept []object.Key, err error) {
+	options := c.Install
+	if decision.Action == release.Upgrade {
+		options = c.Upgrade
+	}
+	rendered, err = j.run(ctx, stepInstall, &helm.Request{
+		Action: helm.Render, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values,
+		Revision: decision.RenderedAs(), Options: options, CreateNamespace: c.CreateNamespace, Former: j.former(),
+	}, &observer{found: func(_ context.Context, found []helm.Found) error {
+		for _, f := range found {
+			kept = append(kept, f.Key)
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, nil, job.During(stepInstall, fmt.Errorf("release %s cannot be made, so release %s stays: %w",
+			nameOf(c.Release), nameOf(releaseOf(j.release)), err))
+	}
+	return rendered, kept, nil
+}
+
+// former returns the item's release, which another one takes the place of.
+func (j *helmJob) former() helm.Former {
+	former := helm.Former{Release: releaseOf(j.release)}
+	for _, entry := range j.Status.Inventory.Entries() {
+		if entry.Policy != managedresource.PolicyKeep {
+			former.Goes = append(former.Goes, object.KeyOfReference(entry.Resource))
+		}
+	}
+	return former
+}
+
+// handOver makes objects that the item's release keeps name the release that takes its place: Helm takes no others.
+func (j *helmJob) handOver(ctx context.Context, c *config.Config, rendered *helm.Result, kept []object.Key) error {
+	if len(kept) == 0 {
+		return nil
+	}
+	plan, err := j.planOf(ctx, c.Release, rendered.Objects)
+	if err != nil {
+		return job.During(stepInstall, err)
+	}
+	old := releaseOf(j.release)
+	for _, item := range plan.Items() {
+		if !slices.Contains(kept, item.Key) {
+			continue
+		}
+		if err := j.rename(ctx, item, old, c.Release); err != nil {
+			err = target.Explain(j.Client.Host, fmt.Errorf("hand %s over to release %s: %w", item.Key, nameOf(c.Release), err))
+			return job.During(stepInstall, err)
+		}
+		j.Request.Warning(reasonTakenOver,
+			fmt.Sprintf("%s %s; it belongs to release %s now", item.Key, formerOf(old), nameOf(c.Release)))
+	}
+	return nil
+}
+
+// rename makes an object of one release name another one.
+func (j *helmJob) rename(ctx context.Context, item *apply.Item, from, to helm.Release) error {
+	objects := j.Client.Objects(item.Mapping, item.Key.Namespace)
+	live, err := objects.Get(ctx, item.Key.Name, metav1.GetOptions{})
+	if err != nil || helm.ReleaseOf(live) != from {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "annotations": to.Annotations(),
+	}})
+	if err != nil {
+		return fmt.Errorf("write the patch: %w", err)
+	}
+	_, err = objects.Patch(ctx, item.Key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "helm"})
+	return err
+}

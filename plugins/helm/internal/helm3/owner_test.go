@@ -1,0 +1,154 @@
+package helm3_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+const ledger = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ledger}\ndata: {currency: {{ .Values.currency | default \"EUR\" }}}\n"
+
+// withLedger is a chart with an object that others may take.
+var withLedger = charts.Pack("plain", charts.File("templates/ledger.yaml", ledger))
+
+// failsAfter makes a hook that fails when all objects have been written.
+var failsAfter = charts.File("templates/hook.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: Not-A-Name\n"+
+	"  annotations: {helm.sh/hook: 'post-install,post-upgrade'}\n")
+
+// release returns a request about another release than "shop".
+func (w *world) release(name string, chart []byte, values fields) *helm.Request {
+	w.Helper()
+	r := w.request(chart, values)
+	r.Release.Name = name
+	return r
+}
+
+func (w *world) mustHear(want ...string) {
+	w.Helper()
+	if diff := cmp.Diff(want, w.audience.hears()); diff != "" {
+		w.Errorf("what the observer has heard: -want +got:\n%s", diff)
+	}
+}
+
+// TestObjectOfAnotherRelease: what another release has taken over is neither changed nor deleted.
+func TestObjectOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	other := charts.Pack("plain", charts.Name("other"), charts.File("templates/ledger.yaml", ledger))
+	without := charts.Pack("plain", charts.Version("2.0.0"))
+	for name, c := range map[string]struct {
+		action helm.Action
+		chart  []byte
+		values fields
+		takes  bool
+		hears  string
+		of     string
+	}{
+		"upgrade":                {action: helm.Upgrade, chart: withLedger, values: fields{"currency": "USD"}, hears: "Left ledger b", of: "b"},
+		"upgrade that takes":     {action: helm.Upgrade, chart: withLedger, takes: true, hears: "TakenOver ledger b", of: "shop"},
+		"upgrade that drops":     {action: helm.Upgrade, chart: without, hears: "Left ledger b", of: "b"},
+		"uninstallation":         {action: helm.Uninstall, hears: "Left ledger b", of: "b"},
+		"uninstallation, waited": {action: helm.Uninstall, takes: true, hears: "Left ledger b", of: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mustRun(w.request(withLedger, nil))
+			b := w.release("b", other, nil)
+			b.Options.TakeOwnership = true
+			w.mustRun(b)
+			w.mustHear("TakenOver ledger shop")
+			before := w.Get(configMaps, "ledger")
+			r := w.request(c.chart, c.values)
+			r.Action, r.Options.TakeOwnership, r.Options.Wait = c.action, c.takes, c.takes
+			r.Known = []types.UID{before.GetUID()}
+			w.mustRun(r)
+			w.mustHear(c.hears)
+			after := w.MustGet(configMaps, "ledger")
+			if after.GetUID() != before.GetUID() || after.GetAnnotations()["meta.helm.sh/release-name"] != c.of {
+				t.Errorf("expected the object of release %s, but found %v", c.of, after)
+			}
+			if got := after.Object["data"].(fields)["currency"]; got != "EUR" {
+				t.Errorf("expected the data to stay, but found %v", got)
+			}
+		})
+	}
+}
+
+// TestObjectThatNamesNoRelease: such an object is the release's only if the deploy item has made it.
+func TestObjectThatNamesNoRelease(t *testing.T) {
+	t.Parallel()
+	for name, made := range map[string]bool{"made by the item": true, "made by another client": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mustRun(w.request(withLedger, nil))
+			w.Patch(configMaps, "ledger", `{"metadata":{"annotations":null}}`)
+			r := w.request(withLedger, fields{"currency": "USD"})
+			r.Action = helm.Upgrade
+			want := "EUR"
+			if made {
+				r.Known, want = []types.UID{w.Get(configMaps, "ledger").GetUID()}, "USD"
+			}
+			w.mustRun(r)
+			if got := w.Get(configMaps, "ledger").Object["data"].(fields)["currency"]; got != want {
+				t.Errorf("expected %s after the upgrade, but found %v", want, got)
+			}
+			w.Patch(configMaps, "ledger", `{"metadata":{"annotations":null}}`)
+			r = w.request(nil, nil)
+			r.Action = helm.Uninstall
+			if made {
+				r.Known = []types.UID{w.Get(configMaps, "ledger").GetUID()}
+			}
+			w.mustRun(r)
+			if exists := w.Get(configMaps, "ledger") != nil; exists == made {
+				t.Errorf("expected it to be deleted: %v, but it exists: %v", made, exists)
+			}
+		})
+	}
+}
+
+// TestUndoing: an operation that has failed undoes what it has created, and not what was there before.
+func TestUndoing(t *testing.T) {
+	t.Parallel()
+	failing := charts.Pack("plain", charts.File("templates/ledger.yaml", ledger), failsAfter)
+	for name, c := range map[string]struct {
+		before []byte
+		owner  string
+		hears  []string
+	}{
+		"installation": {owner: "old", hears: []string{"NotUndone ledger shop", "TakenOver ledger old"}},
+		"installation over its own": {
+			owner: "shop", hears: []string{"NotUndone ledger shop", "TakenOver ledger shop"},
+		},
+		"upgrade": {before: plain, owner: "old", hears: []string{"NotUndone ledger shop", "TakenOver ledger old"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if c.before != nil {
+				w.mustRun(w.request(c.before, nil))
+			}
+			w.Create(configMaps, fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{
+				"name": "ledger", "labels": fields{"app.kubernetes.io/managed-by": "Helm"}, "annotations": fields{
+					"meta.helm.sh/release-name": c.owner, "meta.helm.sh/release-namespace": w.Namespace,
+				},
+			}, "data": fields{"balance": "17"}})
+			r := w.request(failing, nil)
+			r.Action, r.Options.Atomic, r.Options.TakeOwnership = helm.Upgrade, true, c.owner != "shop"
+			if _, err := w.run(r); err == nil {
+				t.Fatal("expected the hook to fail")
+			}
+			w.mustHear(c.hears...)
+			if got := w.MustGet(configMaps, "ledger").Object["data"].(fields)["balance"]; got != "17" {
+				t.Errorf("expected the object that was there before, but found the balance %v", got)
+			}
+			if created := w.Get(configMaps, "shop-plain-greeting") != nil; created != (c.before != nil) {
+				t.Errorf("expected the created objects to be gone unless they were there before, but found %v", created)
+			}
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package helm3
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+)
+
+// try asks the target whether it would accept the objects of a release that is to take the place of another one. Nothing
+// is changed. An object that exists is not created, so that only its owner matters; one that does not is created as a
+// dry run.
+func (k *objectClient) try(result *helm.Result) error {
+	if err := k.findNamespace(); err != nil {
+		return err
+	}
+	defined, err := definedBy(result.Definitions)
+	if err != nil {
+		return err
+	}
+	var found []helm.Found
+	for _, o := range slices.Concat(result.Objects, objectsOfInstall(result.Hooks)) {
+		infos, err := k.inner.Build(bytes.NewReader(o.JSON), false)
+		if kind := new(meta.NoKindMatchError); errors.As(err, &kind) && defined[kind.GroupKind] {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("unable to build kubernetes objects from release manifest: %w", err)
+		}
+		for _, info := range infos {
+			taken, err := k.tryObject(info, defined)
+			if err != nil {
+				return err
+			}
+			if taken {
+				found = append(found, helm.Found{Key: objectKey(info), Fate: helm.TakenOver, Of: k.o.req.Former.Release})
+			}
+		}
+	}
+	return k.tell(found)
+}
+
+// findNamespace fails if the namespace of the release is missing and not to be created.
+func (k *objectClient) findNamespace() error {
+	_, err := k.o.history.core.Namespaces().Get(k.o.ctx, k.o.req.Release.Namespace, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) && k.o.req.CreateNamespace {
+		return nil // nobody can tell, or it will be there
+	}
+	return k.o.failed(err)
+}
+
+// definedBy returns the kinds that the folders crds of a chart define.
+func definedBy(definitions []helm.Object) (map[schema.GroupKind]bool, error) {
+	kinds := map[schema.GroupKind]bool{}
+	for _, o := range definitions {
+		var definition struct {
+			Spec struct {
+				Group string
+				Names struct{ Kind string }
+			}
+		}
+		if err := json.Unmarshal(o.JSON, &definition); err != nil {
+			return nil, failure(helm.ChartInvalid, "%s: it is no CustomResourceDefinition", o.Source)
+		}
+		kinds[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = true
+	}
+	return kinds, nil
+}
+
+// objectsOfInstall returns the objects of the hooks that run when a release is installed.
+func objectsOfInstall(hooks []helm.Hook) []helm.Object {
+	var objects []helm.Object
+	for _, h := range hooks {
+		if slices.Contains(h.Events, "pre-install") || slices.Contains(h.Events, "post-install") {
+			objects = append(objects, h.Object)
+		}
+	}
+	return objects
+}
+
+// tryObject reports whether an object is taken over from the former release. The error says why it cannot be made.
+func (k *objectClient) tryObject(info *resource.Info, defined map[schema.GroupKind]bool) (taken bool, err error) {
+	mapping := info.Mapping
+	definition := object.Key{
+		Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition",
+		Name: mapping.Resource.Resource + "." + mapping.Resource.Group,
+	}
+	if k.goes(definition) && !defined[mapping.GroupVersionKind.GroupKind()] {
+		return false, failure(helm.ClusterFailed, "no matches for kind %q once release %s is uninstalled, which has %s; "+
+			"deploy the definition by another deploy item", mapping.GroupVersionKind.Kind, k.o.req.Former.Name, definition)
+	}
+	live, err := k.read(info)
+	if err != nil {
+		return false, k.o.failed(fmt.Errorf("could not get information about the resource: %w", err))
+	}
+	if live == nil {
+		return false, k.tryCreation(info)
+	}
+	former := helm.ReleaseOf(metadata(live)) == k.o.req.Former.Release
+	switch {
+	case former, k.o.req.Options.TakeOwnership, helm.ReleaseOf(metadata(live)) == k.o.req.Release:
+		return former && !k.goes(objectKey(info)), nil
+	case isHook(info):
+		return false, nil // it names no release, and its deletion policy decides
+	default:
+		return false, failure(helm.OwnedByOthers, "%s exists and cannot be imported into the release: it belongs to %s",
+			objectKey(info), describeRelease(helm.ReleaseOf(metadata(live))))
+	}
+}
+
+func isHook(info *resource.Info) bool {
+	return metadata(info.Object).GetAnnotations()["helm.sh/hook"] != ""
+}
+
+func describeRelease(of helm.Release) string {
+	if of == (helm.Release{}) {
+		return "no release"
+	}
+	return fmt.Sprintf("release %s/%s", of.Namespace, of.Name)
+}
+
+// tryCreation creates an object as a dry run.
+func (k *objectClient) tryCreation(info *resource.Info) error {
+	if o := metadata(info.Object); !isHook(info) {
+		o.SetLabels(merged(o.GetLabels(), map[string]string{"app.kubernetes.io/managed-by": "Helm"}))
+		o.SetAnnotations(merged(o.GetAnnotations(), k.o.req.Release.Annotations()))
+	}
+	_, err := helperFor(info).DryRun(true).Create(info.Namespace, true, info.Object)
+	if err == nil || k.isNoRefusal(err, info) {
+		return nil
+	}
+	return k.o.failed(fmt.Errorf("failed to create resource: %w", err))
+}
+
+func merged(before, more map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, before)
+	maps.Copy(all, more)
+	return all
+}
+
+// isNoRefusal reports whether an error of a dry run says nothing about the creation once the former release is gone.
+func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
+	text := err.Error()
+	status := &apierrors.StatusError{}
+	switch {
+	case !errors.As(err, &status):
+		return false
+	case apierrors.IsAlreadyExists(err):
+		return true
+	case apierrors.IsBadRequest(err):
+		return strings.Contains(text, "dry run") || strings.Contains(text, "dryRun") // a server that supports none
+	case apierrors.IsNotFound(err):
+		details := status.ErrStatus.Details
+		return details != nil && details.Kind == "namespaces" && details.Name == k.o.req.Release.Namespace &&
+			k.o.req.CreateNamespace
+	default:
+		return slices.ContainsFunc(k.o.req.Former.Goes, func(gone object.Key) bool { return frees(gone, info, text) })
+	}
+}
+
+// frees reports whether the deletion of an object may free what the creation of another one was refused for: a quota, the
+// port or address of a Service, or whatever a webhook names together with the object.
+func frees(gone object.Key, info *resource.Info, refusal string) bool {
+	kind := info.Mapping.GroupVersionKind.GroupKind()
+	same := kind == schema.GroupKind{Group: gone.Group, Kind: gone.Kind}
+	switch {
+	case strings.Contains(refusal, "exceeded quota"):
+		return gone.Namespace != "" && gone.Namespace == info.Namespace
+	case strings.Contains(refusal, "already allocated"):
+		return same && kind == schema.GroupKind{Kind: "Service"}
+	default:
+		return same && gone.Namespace != "" && strings.Contains(refusal, gone.Namespace+"/"+gone.Name)
+	}
+}
+
+// goes reports whether an object goes with the former release.
+func (k *objectClient) goes(key object.Key) bool { return slices.Contains(k.o.req.Former.Goes, key) }

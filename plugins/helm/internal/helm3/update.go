@@ -1,0 +1,304 @@
+package helm3
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/kube"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+const (
+	// maxTries bounds the writes of one object when other clients change it at the same time, and maxConflicts how many
+	// of them hold its resourceVersion: after that only the UID counts, or an object that changes all the time could not
+	// be written.
+	maxTries, maxConflicts = 8, 5
+	// concurrency bounds how many objects of a kind are deleted at once.
+	concurrency = 8
+)
+
+var errKeepsChanging = errors.New("other clients keep changing it at the same time")
+
+// update does what Helm's client does: it brings objects to the target, and deletes those of original that the target
+// lacks. Unlike Helm it leaves alone what is not the release's, and writes nothing but the object that it has read.
+func (k *objectClient) update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	result := &kube.Result{}
+	live, err := k.readExisting(original, target)
+	if err != nil {
+		return result, err
+	}
+	var failures []string
+	for _, info := range k.own(target) {
+		if live[info] == nil {
+			result.Created = append(result.Created, info)
+			if err := k.create(info); err != nil {
+				return result, k.o.failed(fmt.Errorf("failed to create resource: %w", err))
+			}
+			continue
+		}
+		result.Updated = append(result.Updated, info)
+		if err := k.change(info, original.Get(info), live[info], force); err != nil {
+			k.o.log("error updating the resource %q: %v", info.Name, err)
+			failures = append(failures, k.o.failed(err).Error())
+		}
+	}
+	if len(failures) > 0 {
+		return result, errors.New(strings.Join(failures, " && "))
+	}
+	result.Deleted, err = k.deleteDropped(original.Difference(target))
+	return result, err
+}
+
+// readExisting returns the objects of the target that exist, when the observer has heard which of them the release has
+// not made.
+func (k *objectClient) readExisting(original, target kube.ResourceList) (map[*resource.Info]runtime.Object, error) {
+	live := map[*resource.Info]runtime.Object{}
+	var found []helm.Found
+	_, what := k.o.history.current()
+	for _, info := range target {
+		o, err := k.read(info)
+		if err != nil {
+			return nil, k.o.failed(fmt.Errorf("could not get information about the resource: %w", err))
+		}
+		if o == nil {
+			continue
+		}
+		live[info] = o
+		// Helm adds those of the target that it takes over.
+		adopted := original.Get(info) == info || what == "install"
+		if fate := k.fateInUpdate(metadata(o), adopted); fate != "" {
+			found = append(found, helm.Found{Key: objectKey(info), Fate: fate, Of: helm.ReleaseOf(metadata(o))})
+		}
+	}
+	return live, k.tell(found)
+}
+
+// read returns an object as it is on the target; nil if it does not exist.
+func (k *objectClient) read(info *resource.Info) (runtime.Object, error) {
+	o, err := helperFor(info).Get(info.Namespace, info.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return o, err
+}
+
+func helperFor(info *resource.Info) *resource.Helper {
+	return resource.NewHelper(info.Client, info.Mapping).WithFieldManager(kube.ManagedFieldsManager)
+}
+
+func (k *objectClient) create(info *resource.Info) error {
+	created, err := helperFor(info).Create(info.Namespace, true, info.Object)
+	if err != nil {
+		return err
+	}
+	k.created[metadata(created).GetUID()] = true
+	return info.Refresh(created, true)
+}
+
+// change writes an object that exists. before is the object as the revision before has it; nil if that lacks it.
+func (k *objectClient) change(info, before *resource.Info, live runtime.Object, force bool) error {
+	taken := !k.isOurs(metadata(live)) // the observer has heard of it
+	for try := range maxTries {
+		base := live
+		if before != nil {
+			base = before.Object
+		}
+		written, err := k.write(info, base, live, force, try < maxConflicts)
+		if !apierrors.IsConflict(err) {
+			if err != nil {
+				return err
+			}
+			return info.Refresh(written, true)
+		}
+		if live, err = k.read(info); err != nil || live == nil {
+			return fmt.Errorf("read %q again: %w", info.Name, errors.Join(err, errKeepsChanging))
+		}
+		if !taken && !k.isOurs(metadata(live)) {
+			return fmt.Errorf("%q: %w", info.Name, errKeepsChanging)
+		}
+	}
+	return fmt.Errorf("%q: %w", info.Name, errKeepsChanging)
+}
+
+// write sends one change to an object, if there is one. unchanged has it fail if the object is not as it was read.
+func (k *objectClient) write(
+	info *resource.Info, before, live runtime.Object, force, unchanged bool,
+) (runtime.Object, error) {
+	kind := info.Mapping.GroupVersionKind.Kind
+	if force {
+		replacement := info.Object.DeepCopyObject()
+		metadata(replacement).SetResourceVersion(metadata(live).GetResourceVersion())
+		written, err := helperFor(info).Replace(info.Namespace, info.Name, true, replacement)
+		if err != nil {
+			return nil, fmt.Errorf("failed to replace object: %w", err)
+		}
+		k.o.log("Replaced %q with kind %s", info.Name, kind)
+		return written, nil
+	}
+	patch, patchType, err := patchOf(info, before, live)
+	if err != nil {
+		return nil, fmt.Errorf("failed to create patch: %w", err)
+	}
+	if len(patch) == 0 {
+		k.o.log("Looks like there are no changes for %s %q", kind, info.Name)
+		return live, nil
+	}
+	document, err := withPreconditions(patch, metadata(live), unchanged)
+	if err != nil {
+		return nil, fmt.Errorf("failed to create patch: %w", err)
+	}
+	k.o.log("Patch %s %q in namespace %s", kind, info.Name, info.Namespace)
+	written, err := helperFor(info).Patch(info.Namespace, info.Name, patchType, document, nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot patch %q with kind %s: %w", info.Name, kind, err)
+	}
+	return written, nil
+}
+
+// patchOf returns Helm's three-way patch; empty without a change. Kinds that the library has no types for get a JSON
+// merge patch.
+func patchOf(info *resource.Info, before, live runtime.Object) (map[string]any, types.PatchType, error) {
+	var documents [3][]byte
+	for i, o := range []runtime.Object{before, info.Object, live} {
+		var err error
+		if documents[i], err = json.Marshal(o); err != nil {
+			return nil, "", fmt.Errorf("write the object as JSON: %w", err)
+		}
+	}
+	versioned := kube.AsVersioned(info)
+	_, isUnstructured := versioned.(runtime.Unstructured)
+	_, isDefinition := versioned.(*apiextensionsv1beta1.CustomResourceDefinition)
+	patchType, document, err := types.MergePatchType, []byte(nil), error(nil)
+	if isUnstructured || isDefinition {
+		document, err = jsonmergepatch.CreateThreeWayJSONMergePatch(documents[0], documents[1], documents[2],
+			mergepatch.RequireKeyUnchanged("apiVersion"), mergepatch.RequireKeyUnchanged("kind"),
+			mergepatch.RequireMetadataKeyUnchanged("name"))
+	} else {
+		patchType = types.StrategicMergePatchType
+		var lookup strategicpatch.PatchMetaFromStruct
+		if lookup, err = strategicpatch.NewPatchMetaFromStruct(versioned); err == nil {
+			document, err = strategicpatch.CreateThreeWayMergePatch(documents[0], documents[1], documents[2], lookup, true)
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	patch, err := decode(document)
+	return patch, patchType, err
+}
+
+// withPreconditions returns a patch that fails with a conflict at any other object.
+func withPreconditions(patch map[string]any, live metav1.Object, unchanged bool) ([]byte, error) {
+	fields, _ := patch["metadata"].(map[string]any)
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	fields["uid"] = string(live.GetUID())
+	if unchanged {
+		fields["resourceVersion"] = live.GetResourceVersion()
+	}
+	patch["metadata"] = fields
+	return json.Marshal(patch)
+}
+
+// deleteDropped deletes objects that a revision lacks. As with Helm an error holds up nothing: the job deletes
+// afterwards what is left.
+func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceList, error) {
+	var deleted kube.ResourceList
+	var found []helm.Found
+	for _, info := range dropped {
+		fate, err := k.remove(info, func(live metav1.Object) bool {
+			return live.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy
+		})
+		switch {
+		case err != nil:
+			k.o.log("Failed to delete %q, err: %s", info.Name, err)
+		case fate.Fate != "":
+			found = append(found, fate)
+		default:
+			deleted = append(deleted, info)
+		}
+	}
+	return deleted, k.tell(found)
+}
+
+// deleteAll deletes the objects of a release, those of one kind at once, as Helm's client does.
+func (k *objectClient) deleteAll(resources kube.ResourceList) (*kube.Result, []error) {
+	found, errs := make([]helm.Found, len(resources)), make([]error, len(resources))
+	for from := 0; from < len(resources); {
+		var group errgroup.Group
+		group.SetLimit(concurrency)
+		kind := resources[from].Mapping.GroupVersionKind
+		for ; from < len(resources) && resources[from].Mapping.GroupVersionKind == kind; from++ {
+			i := from
+			group.Go(func() error {
+				found[i], errs[i] = k.remove(resources[i], func(metav1.Object) bool { return false })
+				return nil
+			})
+		}
+		_ = group.Wait() // the errors are in errs
+	}
+	result := &kube.Result{}
+	var left []helm.Found
+	var failed []error
+	for i, info := range resources {
+		switch {
+		case errs[i] != nil:
+			failed = append(failed, k.o.failed(errs[i]))
+		case found[i].Fate != "":
+			left = append(left, found[i])
+		default:
+			result.Deleted = append(result.Deleted, info)
+		}
+	}
+	if err := k.tell(left); err != nil {
+		failed = append(failed, k.o.failed(err))
+	}
+	return result, failed
+}
+
+// remove deletes an object that is the release's and that keep does not hold, and what depends on it in the background.
+func (k *objectClient) remove(info *resource.Info, keep func(metav1.Object) bool) (helm.Found, error) {
+	for try := range maxTries {
+		o, err := k.read(info)
+		if err != nil || o == nil {
+			return helm.Found{}, err
+		}
+		live := metadata(o)
+		if fate := k.fateInDeletion(live); fate != "" {
+			return helm.Found{Key: objectKey(info), Fate: fate, Of: helm.ReleaseOf(live)}, nil
+		}
+		if keep(live) {
+			k.o.log("Skipping delete of %q due to annotation [%s=%s]", info.Name, kube.ResourcePolicyAnno, kube.KeepPolicy)
+			return helm.Found{}, nil
+		}
+		uid, version, policy := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground
+		conditions := &metav1.Preconditions{UID: &uid}
+		if try < maxConflicts {
+			conditions.ResourceVersion = &version
+		}
+		_, err = helperFor(info).DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
+			PropagationPolicy: &policy, Preconditions: conditions,
+		})
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return helm.Found{}, nil
+		case !apierrors.IsConflict(err):
+			return helm.Found{}, err
+		}
+	}
+	return helm.Found{}, fmt.Errorf("delete %q: %w", info.Name, errKeepsChanging)
+}
