@@ -25,8 +25,8 @@ func TestReadDeletion(t *testing.T) {
 		"none": {reason: "a deletion needs no configuration", want: config.Deletion{HelmDeployment: true}},
 		"release": {
 			reason: "the release and how it is to be uninstalled",
-			config: shop(object{"helmDeploymentConfig": object{"uninstall": object{"wait": true, "timeout": "90s"}}}),
-			want:   config.Deletion{HelmDeployment: true, Release: named, Uninstall: helm.Options{Wait: true, Timeout: 90 * time.Second}},
+			config: shop(object{"helmDeploymentConfig": object{"uninstall": object{"disableHooks": true, "wait": true, "timeout": "90s"}}}),
+			want:   config.Deletion{HelmDeployment: true, Release: named, Uninstall: helm.Options{DisableHooks: true, Wait: true, Timeout: 90 * time.Second}},
 		},
 		"objects": {
 			reason: "the steps for objects", config: shop(object{"helmDeployment": false, "deletionGroups": groups}), groups: true,

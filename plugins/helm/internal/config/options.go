@@ -20,7 +20,7 @@ import (
 var (
 	// installOptions and uninstallOptions are the names of the options that there are.
 	installOptions   = []string{"atomic", "force", "skipSchemaValidation", "takeOwnership", "timeout", "wait"}
-	uninstallOptions = []string{"timeout", "wait"}
+	uninstallOptions = []string{"disableHooks", "timeout", "wait"}
 )
 
 // operations are the options of the operations on a release as they are written.
@@ -71,7 +71,7 @@ func readUninstall(c *v1alpha1.HelmUninstallConfiguration, written json.RawMessa
 		return helm.Options{}, nil
 	}
 	timeout, problems := parseTimeout(c.Timeout, path.Child("timeout"))
-	return helm.Options{Wait: c.Wait, Timeout: timeout}, append(problems, checkNames(written, uninstallOptions, path)...)
+	return helm.Options{DisableHooks: c.DisableHooks, Wait: c.Wait, Timeout: timeout}, append(problems, checkNames(written, uninstallOptions, path)...)
 }
 
 // checkNames reports options that there are not, however strict the reader is, as Landscaper does: they would be asked
@@ -123,6 +123,7 @@ func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
 	}{{"install", c.Install}, {"upgrade", c.Upgrade}, {"uninstall", c.Uninstall}} {
 		o := operation.options
 		add(o.Atomic, "helmDeploymentConfig", operation.name, "atomic")
+		add(o.DisableHooks, "helmDeploymentConfig", operation.name, "disableHooks")
 		add(o.Force, "helmDeploymentConfig", operation.name, "force")
 		// That of install counts for rendering, and to say the same of an upgrade is no mistake.
 		add(o.SkipSchemaValidation && !c.Install.SkipSchemaValidation, "helmDeploymentConfig", operation.name, "skipSchemaValidation")

@@ -118,7 +118,9 @@ type Chart struct {
 
 // Options are those of Helm's commands of the same names.
 type Options struct {
-	Atomic               bool
+	Atomic bool
+	// DisableHooks has no hooks run; for Uninstall only.
+	DisableHooks         bool
 	Force                bool
 	SkipSchemaValidation bool
 	TakeOwnership        bool

@@ -170,6 +170,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	}
 	o.history.running, o.history.what = last, "delete" // Helm notes it after the first hooks
 	un := action.NewUninstall(o.config)
+	un.DisableHooks = o.req.Options.DisableHooks
 	un.Wait, un.Timeout = o.req.Options.Wait, o.req.Options.Timeout
 	response, err := un.Run(o.req.Release.Name)
 	if err != nil {

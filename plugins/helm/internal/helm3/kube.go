@@ -299,7 +299,11 @@ func (k *objectClient) hookFailed(h *release.Hook, err error) error {
 	if errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err) || wait.Interrupted(err) {
 		kind = kindOf(err, helm.ClusterFailed)
 	}
-	return k.o.failed(failure(kind, "%s has failed: %v", k.describe(h), err))
+	way := ""
+	if k.o.req.Action == helm.Uninstall {
+		way = "; to uninstall without hooks, set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true"
+	}
+	return k.o.failed(failure(kind, "%s has failed: %v%s", k.describe(h), err, way))
 }
 
 // describe names a hook, and when it runs.

@@ -146,6 +146,9 @@ type HelmInstallConfiguration struct {
 
 // HelmUninstallConfiguration has options of Helm's command uninstall.
 type HelmUninstallConfiguration struct {
+	// DisableHooks has the chart's hooks not run. It counts also when it is set while the deploy item is being deleted.
+	// Pergola's own.
+	DisableHooks bool `json:"disableHooks,omitempty"`
 	// Wait has Helm itself wait until the objects are gone, before it runs the hooks that come after. Without it the
 	// deployer waits.
 	Wait bool `json:"wait,omitempty"`
