@@ -219,7 +219,7 @@ func vanished(missing []*apply.Item) error {
 func (j *helmJob) renderFirst(
 	c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision,
 ) *sdk.Response {
-	if j.Request.Children == nil || decision.Action != release.Upgrade || j.renderedAs(c, archive, history) == decision.Revision {
+	if j.Request.Children == nil || decision.Retry > 0 || decision.Action != release.Upgrade || j.renderedAs(c, archive, history) == decision.Revision {
 		return nil
 	}
 	next := v1alpha1.ReleaseStatus{Name: c.Release.Name, Namespace: c.Release.Namespace}
@@ -248,7 +248,7 @@ func (j *helmJob) goesOn(history []release.Revision) bool {
 func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.Want {
 	want := release.Want{
 		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), TakeOwnership: c.TakeOwnership,
-		Claimed: j.claims(c.Release), Now: j.Began, Grace: pendingGrace,
+		Claimed: j.claims(c.Release), Now: j.Began, Grace: pendingGrace, Job: release.Input([]byte(j.Request.JobID)),
 	}
 	if j.Request.Children != nil {
 		var parts [][]byte
@@ -302,6 +302,10 @@ func (j *helmJob) enact(
 		return nil, j.End(), err
 	}
 	j.warnOfInterrupted(c.Release, decision)
+	children := j.Request.Children
+	if decision.Retry > 0 { // the objects of the attempt have those of an HTTP hook
+		children, want.Children = nil, decision.Children
+	}
 	if decision.TakenFrom != "" {
 		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s is taken over from the deploy item %q", nameOf(c.Release), decision.TakenFrom))
 	}
@@ -319,11 +323,11 @@ func (j *helmJob) enact(
 		Action: action, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, CreateNamespace: c.CreateNamespace,
 		Labels:         want.Labels(decision.Revision),
 		RollbackLabels: release.Labels(want.Item, decision.Revision+1, release.RolledBack),
-		Interrupted:    decision.Interrupted, Gone: gone, Options: j.bounded(ctx, options),
+		Interrupted:    decision.Interrupted, Retry: decision.Retry, Gone: gone, Options: j.bounded(ctx, options),
 		Known: j.known(),
 	}, &observer{
 		rendered: func(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
-			return j.expect(ctx, c, objects, gone)
+			return j.expect(ctx, c, objects, children, gone)
 		},
 		found: func(ctx context.Context, found []helm.Found) error { return j.noteFound(ctx, c.Release, found) },
 	})
@@ -363,8 +367,10 @@ func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision
 
 // expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of
 // an HTTP hook take their places.
-func (j *helmJob) expect(ctx context.Context, c *config.Config, objects []helm.Object, gone []object.Key) ([]helm.Object, error) {
-	objects, err := replace(objects, j.Request.Children)
+func (j *helmJob) expect(
+	ctx context.Context, c *config.Config, objects []helm.Object, children []sdk.Child, gone []object.Key,
+) ([]helm.Object, error) {
+	objects, err := replace(objects, children)
 	if err != nil {
 		return nil, err
 	}

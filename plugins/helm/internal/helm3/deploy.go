@@ -51,6 +51,13 @@ func (o *operation) deploy() (*helm.Result, error) {
 		return nil, failure(helm.ClusterFailed, "these Secrets in namespace %s are revisions of the release, but cannot be "+
 			"read: %s; delete those that are of no use", o.req.Release.Namespace, strings.Join(unreadable, ", "))
 	}
+	if last := len(revisions) - 1; o.req.Retry > 0 && last >= 0 && revisions[last].Version == o.req.Retry &&
+		revisions[last].Info.Status == release.StatusFailed {
+		o.attempt = newAttempt(revisions[last])
+		if o.req.MaxHistory > 0 { // zero bounds nothing
+			o.config.Releases.MaxHistory++ // it goes when its successor is stored
+		}
+	}
 	installs, err := o.installs(revisions)
 	if err != nil {
 		return nil, err
@@ -138,7 +145,7 @@ func (o *operation) newUpgrade() *action.Upgrade {
 	up := action.NewUpgrade(o.config)
 	up.Namespace = o.req.Release.Namespace
 	up.ResetValues = true
-	up.MaxHistory = o.req.MaxHistory
+	up.MaxHistory = o.config.Releases.MaxHistory
 	up.Labels = o.req.Labels
 	up.PostRenderer = postRenderer{o}
 	up.SkipSchemaValidation = true // see validate

@@ -59,6 +59,10 @@ func (h *history) Create(key string, rel *release.Release) error {
 	if err := h.o.ctx.Err(); err != nil {
 		return err
 	}
+	rollsBack := rel.Info.Status == release.StatusPendingRollback
+	if h.o.attempt != nil && !rollsBack {
+		rel.Hooks = h.o.attempt.hooks // Helm runs those that it stores
+	}
 	if err := h.o.checkRelease(rel); err != nil {
 		return err
 	}
@@ -68,7 +72,7 @@ func (h *history) Create(key string, rel *release.Release) error {
 			return err
 		}
 	}
-	if rel.Info.Status == release.StatusPendingRollback {
+	if rollsBack {
 		h.o.progress("Rollback", "Rolling back after a failure: %s", rel.Info.Description)
 		labels := map[string]string{} // those that it has are the other revision's
 		maps.Copy(labels, rel.Labels)
@@ -85,6 +89,11 @@ func (h *history) Create(key string, rel *release.Release) error {
 			"release; make them smaller, or deploy the chart without a release")
 	case err != nil:
 		return err
+	}
+	if h.o.attempt != nil && !rollsBack {
+		if _, err := h.Driver.Delete(h.o.attempt.key); err != nil {
+			h.o.log("delete revision %d, whose place revision %d takes: %v", h.o.req.Retry, rel.Version, err)
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,6 +126,9 @@ func (h *history) createNamespace() error {
 func (h *history) Update(key string, rel *release.Release) error {
 	if rel.Info.Status == release.StatusSuperseded && rel.Version == h.failed {
 		return nil
+	}
+	if h.o.attempt != nil {
+		h.o.attempt.keepRuns()
 	}
 	err := h.write(rel, func() error { return h.retry(func() error { return h.Driver.Update(key, rel) }) })
 	h.mu.Lock()
@@ -216,7 +228,9 @@ func (h *history) revisions(interrupted []int) (all []*release.Release, unreadab
 }
 
 // keyOf returns the name of the Secret in which a revision has to be.
-func keyOf(r *release.Release) string { return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version) }
+func keyOf(r *release.Release) string {
+	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version)
+}
 
 func (h *history) read() ([]*release.Release, error) {
 	all, err := h.Query(map[string]string{"name": h.o.req.Release.Name, "owner": "helm"})

@@ -136,6 +136,10 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 		return result, k.o.failed(err)
 	}
 	if h := k.hookOf(resources); h != nil {
+		if k.o.attempt.skips(h) {
+			return &kube.Result{}, nil
+		}
+		k.warnOfRepeated(h, resources)
 		k.o.progress("RunHook", "%s", k.describe(h))
 		result, err := k.inner.Create(resources)
 		return result, k.hookFailed(h, err)
@@ -204,7 +208,12 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 // Delete deletes objects, and what depends on them in the background. Those of hooks are deleted as part of running
 // them.
 func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
-	if k.hookOf(resources) == nil && len(resources) > 0 {
+	if h := k.hookOf(resources); h != nil {
+		if k.o.attempt.isDone(h) { // it is deleted before it is created
+			return &kube.Result{}, nil
+		}
+		k.warnOfRepeated(h, resources)
+	} else if len(resources) > 0 {
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 		return k.deleteAll(resources)
@@ -233,6 +242,9 @@ func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Du
 
 // WaitForDelete waits until objects are gone.
 func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	if k.o.attempt.isDone(k.hookOf(resources)) { // it was not deleted, see Delete
+		return nil
+	}
 	step := "WaitForDeletion"
 	if len(resources) == 0 || k.hookOf(resources) != nil {
 		step = ""
@@ -242,6 +254,9 @@ func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.D
 
 // WatchUntilReady waits until the objects of a hook are complete.
 func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	if k.o.attempt.skipped(k.hookOf(resources)) {
+		return nil
+	}
 	timeout = k.within(timeout)
 	err := k.untilOver(func() error { return k.inner.WatchUntilReady(resources, timeout) })
 	if wait.Interrupted(err) {

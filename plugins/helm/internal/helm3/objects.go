@@ -70,6 +70,9 @@ func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	if int64(manifest.Len()) > p.o.req.Limits.RenderedBytes {
 		return nil, p.o.tooLarge("the rendered templates")
 	}
+	if p.o.attempt != nil {
+		manifest = bytes.NewBufferString(p.o.attempt.manifest)
+	}
 	objects, err := objectsOf("", manifest.String())
 	if err != nil {
 		return nil, err

@@ -47,6 +47,8 @@ type operation struct {
 	history *history
 	objects *objectClient
 	config  *action.Configuration
+	// attempt is what an earlier attempt has settled; nil for none.
+	attempt *attempt
 	// refusal is what the API server has refused first since an update began.
 	refusal atomic.Pointer[apierrors.StatusError]
 

@@ -36,6 +36,8 @@ type Want struct {
 	Item string
 	// Input is the digest of what the release is to be made from.
 	Input string
+	// Job is the digest of the job, see Input; empty if it does not matter.
+	Job string
 	// Children is the digest of the objects that take the place of those that the chart is rendered to; empty for
 	// none. With AnyChildren it does not matter which they are.
 	Children    string
@@ -66,6 +68,11 @@ type Decision struct {
 	// Revision is the one that Install or Upgrade makes, for Labels; with Nothing it is the one that is as it
 	// should be. Zero otherwise.
 	Revision int
+	// Retry is the failed attempt of the same job at the same input, which Install or Upgrade makes again: what it was
+	// to deploy is settled, and its hooks that have succeeded are done. Zero for none.
+	Retry int
+	// Children is the digest of the objects of Retry, see Revision.
+	Children string
 	// TakenFrom is the deploy item that the release has belonged to; empty for none. For Install and Upgrade.
 	TakenFrom string
 	// Adopted says that the release has belonged to no deploy item. For Install and Upgrade.
@@ -106,6 +113,9 @@ func Decide(history []Revision, want Want) Decision {
 		d.TakenFrom = newest.Item
 	}
 	made := newest.isMadeFor(want.Item)
+	if made && newest.isAttemptAt(want) {
+		d.Retry, d.Children = newest.Version, newest.Children
+	}
 	switch {
 	case newest.Status == StatusUninstalled:
 		d.Action, d.Why = Install, fmt.Sprintf("revision %d was uninstalled", newest.Version)
@@ -244,6 +254,13 @@ func (r Revision) isOfAnother(item string) bool { return r.Item != "" && r.Item 
 
 // isMadeFor tells whether Pergola has made the revision for a deploy item.
 func (r Revision) isMadeFor(item string) bool { return r.Item == item && r.Input != "" }
+
+// isAttemptAt reports whether the job that wants something has tried to make it with the revision, and failed or was
+// interrupted.
+func (r Revision) isAttemptAt(want Want) bool {
+	return want.Job != "" && r.Job == want.Job && r.Input == want.Input && r.Status != StatusDeployed && r.Status != StatusUninstalled &&
+		r.Status != StatusSuperseded
+}
 
 // mayChange tells whether the grace period of a revision in progress is not over.
 func (r Revision) mayChange(want Want) bool { return want.Now.Before(r.ModifiedAt.Add(want.Grace)) }

@@ -63,6 +63,8 @@ type Revision struct {
 	Input string
 	// Chart is the name of the chart; empty if it was not asked for, see ChartOf.
 	Chart string
+	// Job is the digest of the job that has made the revision; empty if none is known.
+	Job string
 	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty
 	// for none.
 	Children string
@@ -137,6 +139,7 @@ func revisionOf(secret *metav1.PartialObjectMetadata, version int) Revision {
 		ModifiedAt: modifiedAt(secret),
 		Item:       secret.Labels[ItemLabel],
 		Input:      digestOf(secret.Labels, InputLabel, version),
+		Job:        digestOf(secret.Labels, JobLabel, version),
 		Children:   digestOf(secret.Labels, ChildrenLabel, version),
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// ChildrenLabel says, in the same form, which objects have taken the place of those that the chart was rendered
 	// to.
 	ChildrenLabel = "pergola.dev/children"
+	// JobLabel says, in the same form, which job has made a revision.
+	JobLabel = "pergola.dev/job"
 )
 
 // RolledBack stands for the digest in the Labels of the revision that a failed atomic upgrade is rolled back with,
@@ -50,6 +52,9 @@ func (w Want) Labels(revision int) map[string]string {
 	labels := Labels(w.Item, revision, w.Input)
 	if w.Children != "" {
 		labels[ChildrenLabel] = strconv.Itoa(revision) + "-" + w.Children
+	}
+	if w.Job != "" {
+		labels[JobLabel] = strconv.Itoa(revision) + "-" + w.Job
 	}
 	return labels
 }

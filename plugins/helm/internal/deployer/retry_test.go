@@ -1,0 +1,79 @@
+package deployer_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/test/charts"
+)
+
+// A retry goes on at the step that failed: hooks that the job has seen succeed are not run again, what it deploys is
+// what the first attempt has rendered, and its failed attempts do not fill the history. The next job runs all hooks.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	for name, upgrade := range map[string]bool{"installation": false, "upgrade": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			away := w.Namespace + "-away"
+			w.DeleteAfter(namespaces, away)
+			failing := chart("plain", charts.File("templates/backup.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: backup
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade"}
+data: {random: {{ randAlphaNum 9 }}}
+`), charts.File("templates/random.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata: {name: random}
+data: {random: {{ randAlphaNum 9 }}}
+`), charts.File("templates/away.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: away, namespace: "+away+"}\n"))
+			item := w.item(w.config(failing, nil))
+			want := []string{"3 deployed"}
+			if upgrade {
+				item = w.item(w.config(chart("plain"), nil))
+				w.MustSucceed(item)
+				w.setConfig(item, w.config(failing, nil))
+				want = []string{"1 superseded", "4 deployed"}
+			}
+			w.MustFail(w.Do(plugintest.Reconcile, item), nil, away)
+			backup := w.Get(configMaps, "backup")
+			w.MustFail(w.Do(plugintest.Reconcile, item), nil, away)
+			w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+			w.MustSucceed(item)
+			if again := w.Get(configMaps, "backup"); again == nil || again.GetUID() != backup.GetUID() {
+				t.Error("the hook has run again in the same job")
+			}
+			if got := w.revisions("shop"); !slices.Equal(got, want) {
+				t.Errorf("expected the revisions %v, but found %v", want, got)
+			}
+			w.setConfig(item, w.config(failing, object{"greeting": "another"}))
+			w.MustSucceed(item)
+			if again := w.Get(configMaps, "backup"); again.GetUID() == backup.GetUID() {
+				t.Error("the hook has not run in the next job")
+			}
+		})
+	}
+}
+
+// A hook whose run has failed runs again in a retry, and a warning names it and what it replaces.
+func TestRetryRunsAFailedHook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	away := w.Namespace + "-away"
+	w.DeleteAfter(namespaces, away)
+	item := w.item(w.config(chart("plain", charts.File("templates/backup.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: backup
+  namespace: `+away+`
+  annotations: {helm.sh/hook: pre-install}
+`)), nil))
+	w.MustFail(w.Do(plugintest.Reconcile, item), nil, "backup")
+	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+	said := w.mustWarn(w.MustSucceed(item), "HookRepeated")
+	if want := `pre-install hook ConfigMap "backup" of plain/templates/backup.yaml runs again in this job, and replaces ConfigMap backup: its earlier run is Failed`; said != want {
+		t.Errorf("expected %q, but found %q", want, said)
+	}
+}

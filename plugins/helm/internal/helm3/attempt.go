@@ -1,0 +1,97 @@
+package helm3
+
+import (
+	"slices"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// attempt is what a failed revision has settled for the next one of the same job. A nil attempt has settled nothing.
+type attempt struct {
+	key      string
+	manifest string
+	hooks    []*release.Hook
+	// done are the hooks that have succeeded, with that run; begun are those of which that is not known.
+	done  map[*release.Hook]release.HookExecution
+	begun map[*release.Hook]release.HookPhase
+	// skipping is the hook that is not run.
+	skipping *release.Hook
+}
+
+// newAttempt reads what a revision says of its hooks: Helm notes their last runs in it.
+func newAttempt(rel *release.Release) *attempt {
+	a := &attempt{
+		key: keyOf(rel), manifest: rel.Manifest, hooks: rel.Hooks,
+		done: map[*release.Hook]release.HookExecution{}, begun: map[*release.Hook]release.HookPhase{},
+	}
+	for _, h := range rel.Hooks {
+		switch h.LastRun.Phase {
+		case release.HookPhaseSucceeded:
+			a.done[h] = h.LastRun
+		case "":
+		default:
+			a.begun[h] = h.LastRun.Phase
+		}
+	}
+	return a
+}
+
+// isDone reports whether a hook need not run when its turn comes next.
+func (a *attempt) isDone(h *release.Hook) bool {
+	if a == nil {
+		return false
+	}
+	_, done := a.done[h]
+	return done
+}
+
+// skips reports whether a hook need not run now. When it has a second event in the same operation it runs then: Helm
+// does not note for which of them it has run.
+func (a *attempt) skips(h *release.Hook) bool {
+	if !a.isDone(h) {
+		return false
+	}
+	a.skipping = h
+	delete(a.done, h)
+	if slices.Contains(h.Events, release.HookPreInstall) && slices.Contains(h.Events, release.HookPostInstall) ||
+		slices.Contains(h.Events, release.HookPreUpgrade) && slices.Contains(h.Events, release.HookPostUpgrade) {
+		a.begun[h] = release.HookPhaseUnknown
+	}
+	return true
+}
+
+// skipped reports, once, whether a hook was skipped just now.
+func (a *attempt) skipped(h *release.Hook) bool {
+	if a == nil || h == nil || a.skipping != h {
+		return false
+	}
+	a.skipping = nil
+	return true
+}
+
+// keepRuns keeps Helm from noting that a hook runs which does not.
+func (a *attempt) keepRuns() {
+	for h, run := range a.done {
+		h.LastRun = run
+	}
+}
+
+// warnOfRepeated tells that a hook is going to run for another time in the same job, and what it replaces.
+func (k *objectClient) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
+	if k.o.attempt == nil {
+		return
+	}
+	phase, begun := k.o.attempt.begun[h]
+	if !begun {
+		return
+	}
+	delete(k.o.attempt.begun, h)
+	replaces := ""
+	if slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
+		replaces = ", and replaces " + enumerate(resources)
+	}
+	k.o.warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s", k.describe(h), replaces, phase)
+}
