@@ -60,6 +60,12 @@ type outcome struct {
 	err      error
 }
 
+// existed reports whether an object was there before the deploy item has applied it.
+func (o outcome) existed(i *Item) bool {
+	found := cmp.Or(o.before, o.live)
+	return o.action != create && i.relation(found) != owner.Ours
+}
+
 // decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held
 // about it.
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {

@@ -20,6 +20,8 @@ type Applied struct {
 	Live *unstructured.Unstructured
 	// LastAppliedHash is for the inventory.
 	LastAppliedHash string
+	// Existed says that Run has found the object, and that it was not the deploy item's.
+	Existed bool
 	// Settled says that the job has applied it in an earlier call; see Plan.Settled.
 	Settled bool
 }
@@ -75,7 +77,7 @@ func (r *Result) add(item *Item, o outcome) {
 		r.Missing = append(r.Missing, item)
 	default:
 		r.Applied = append(r.Applied, Applied{
-			Item: item, Live: o.live, LastAppliedHash: o.hash, Settled: o.settled,
+			Item: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item), Settled: o.settled,
 		})
 	}
 	if o.drift != nil {

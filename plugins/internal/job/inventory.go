@@ -59,7 +59,7 @@ func (l *Inventory) Get(key object.Key) (e managedresource.ManagedResourceStatus
 // nobody can know for sure, until the object was applied, what it looks like.
 func (l *Inventory) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
 	before, _ := l.Get(object.KeyOfReference(e.Resource))
-	e.Resource.UID, e.Applied, e.DoneIn = before.Resource.UID, "", before.DoneIn
+	e.Resource.UID, e.Applied, e.DoneIn, e.Existed = before.Resource.UID, "", before.DoneIn, before.Existed
 	if !stale(before.Applied) {
 		e.Applied = before.Applied
 	}
@@ -71,6 +71,14 @@ func (l *Inventory) Applied(r managedresource.ObjectReference, applied string) {
 	e, _ := l.Get(object.KeyOfReference(r))
 	e.Resource, e.Applied = r, applied
 	l.set(e)
+}
+
+// Existed notes that the deploy item has not created an object.
+func (l *Inventory) Existed(key object.Key) {
+	if e, ok := l.Get(key); ok {
+		e.Existed = true
+		l.set(e)
+	}
 }
 
 // Done notes the job in which an object is done, see ManagedResourceStatus; empty if it is not.

@@ -147,6 +147,9 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 		reference.UID = applied.Live.GetUID()
 		j.Status.Inventory.Applied(reference, applied.LastAppliedHash)
 		j.Status.settled.add(applied.Key)
+		if applied.Existed && before.Resource.UID == "" && object.IsCRD(applied.Key.Group, applied.Key.Kind) {
+			j.Status.Inventory.Existed(applied.Key)
+		}
 		switch {
 		case !readiness.NeedNotStay(applied.Live):
 			j.Status.Inventory.Done(applied.Key, "")
@@ -180,9 +183,12 @@ func (j *Job) CleanUp(
 	if len(d.Entries) == 0 {
 		return nil, nil //nolint:nilnil // see Job
 	}
-	d.Applied = make(map[types.UID]bool, len(applied))
+	d.Applied, d.Owners = make(map[types.UID]bool, len(applied)), map[types.UID]object.Key{}
 	for _, a := range applied {
 		d.Applied[a.Live.GetUID()] = true
+		for _, o := range a.Live.GetOwnerReferences() {
+			d.Owners[o.UID] = a.Key
+		}
 	}
 	return j.Remove(ctx, StepCleanUp, d)
 }

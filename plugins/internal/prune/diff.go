@@ -22,6 +22,10 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 	if len(d.Entries) == 0 {
 		return nil, nil
 	}
+	var err error
+	if d.stays, err = d.findStays(ctx, client); err != nil {
+		return nil, err
+	}
 	sorted, err := d.sort(ctx, client)
 	if err != nil {
 		return nil, err
@@ -39,7 +43,7 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 			}
 		}
 		if s.group.all {
-			f := &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown}
+			f := &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown, stays: d.stays}
 			changes = append(changes, s.diffUnmanaged(ctx, f)...)
 		}
 	}
@@ -65,11 +69,16 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 		change.Note = target.Explain(client.Host, err).Error()
 		return change
 	}
-	next, why := it.next(live, d, preparation)
+	next, why, err := it.decide(ctx, client, live, d, preparation)
+	if err != nil {
+		change.Note = target.Explain(client.Host, err).Error()
+		return change
+	}
 	switch next {
 	case actionForget:
 		return nil
 	case actionLeave:
+		d.stays.add(it.key, it.mapping.Resource, nil)
 		change.Action, change.Note = sdk.ActionKeep, why
 		return change
 	case actionPrepare:

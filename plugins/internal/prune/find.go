@@ -25,8 +25,9 @@ type finder struct {
 	client *target.Client
 	group  group
 	asOf   time.Time
-	// spared are objects that do not count.
+	// spared are objects that do not count, and neither do those that stay with others.
 	spared map[object.Key]bool
+	stays  *stays
 	// failures are the errors of kinds, whose other objects are missing.
 	failures []failure
 }
@@ -128,7 +129,7 @@ func (f *finder) pages(ctx context.Context, of found, namespace, name string) it
 			}
 			of.objects = list.Items[:0]
 			for _, o := range list.Items {
-				if key := of.key(&o); !f.spared[key] && !belongsToCluster(key) {
+				if key := of.key(&o); !f.spared[key] && !belongsToCluster(key) && f.stays.with(key, o.UID) == "" {
 					of.objects = append(of.objects, o)
 				}
 			}

@@ -67,8 +67,9 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	known := it.entry.Resource.UID
 	relation := d.Owner.Of(live)
 	deleting := live.GetDeletionTimestamp() != nil
+	why = d.stays.with(it.key, live.GetUID())
 	if d.Kept != nil {
-		why = d.Kept(it.entry, live)
+		why = cmp.Or(d.Kept(it.entry, live), why)
 	}
 	switch {
 	case d.Applied[live.GetUID()]:
@@ -124,7 +125,10 @@ func (it item) remove(
 			missing = nil
 		}
 		seen := watch.SeenOf(client, it.mapping, it.key, live)
-		next, why := it.next(live, d, missing)
+		next, why, err := it.decide(ctx, client, live, d, missing)
+		if err != nil {
+			return outcome{err: err, seen: &seen}
+		}
 		switch next {
 		case actionForget:
 			return outcome{}

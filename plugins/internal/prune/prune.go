@@ -17,6 +17,12 @@
 // between, such as by somebody who withdraws an annotation that the deletion needs. What depends on an object is
 // deleted in the background.
 //
+// # What stays with what is kept
+//
+// A Namespace, a CustomResourceDefinition or an owner stays with each object that stays: with those that the policy
+// keeps, with those that the deploy item still wants, and with those that belong to others by now. The kept ones are
+// read first, so that the order of the groups does not matter for them, and only those that exist count.
+//
 // # Requests
 //
 // An object costs a GET, a DELETE and a GET; one that is being deleted already costs one GET per call. The first GET
@@ -52,6 +58,9 @@ type Deletion struct {
 	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: what the
 	// deploy item still wants when it is updated. May be nil.
 	Spare map[object.Key]bool
+	// Owners are the owners of the objects that the deploy item has just applied, by uid, each with an object that would
+	// go with it. May be nil.
+	Owners map[types.UID]object.Key
 	// Kept, if set, is asked instead of the policy keep, and with the metadata of an object as it is on the target: it
 	// says why the object stays, and nothing for one that goes. What it keeps no group deletes.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
@@ -61,6 +70,9 @@ type Deletion struct {
 	Lookup target.Lookup
 	// AsOf is when the call began; see target.Client.Mapping.
 	AsOf time.Time
+
+	// stays is found by Run and Diff.
+	stays *stays
 }
 
 // Result is what came of a deletion. It holds each entry at most once.
@@ -100,6 +112,10 @@ type Left struct {
 func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error) {
 	if len(d.Entries) == 0 {
 		return Result{}, nil
+	}
+	var err error
+	if d.stays, err = d.findStays(ctx, client); err != nil {
+		return Result{}, err
 	}
 	sorted, err := d.sort(ctx, client)
 	if err != nil {

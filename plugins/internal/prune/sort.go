@@ -35,6 +35,10 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 	for _, entry := range d.Entries {
 		key := object.KeyOfReference(entry.Resource)
 		if rule := apply.RuleOf(entry.Policy); !rule.Deleted && (d.Kept == nil || !rule.Managed) {
+			if d.stays.missing[key] {
+				result.gone = append(result.gone, key)
+				continue
+			}
 			result.left = append(result.left, Left{key, "policy " + string(entry.Policy)})
 			continue
 		}

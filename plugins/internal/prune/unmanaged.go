@@ -30,7 +30,7 @@ const (
 func (s step) deleteUnmanaged(
 	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
 ) []failure {
-	f := finder{client: client, group: s.group, asOf: d.AsOf}
+	f := finder{client: client, group: s.group, asOf: d.AsOf, stays: newStays()}
 	if s.group.target != "" {
 		other, err := d.Lookup(ctx, s.group.target)
 		if err != nil {
@@ -41,6 +41,7 @@ func (s step) deleteUnmanaged(
 	if f.client.SameServer(client) {
 		f.spared = d.spared()
 		maps.Copy(f.spared, unfinished)
+		f.stays = d.stays
 	}
 	var r round
 	for sent, rounds := 0, 0; rounds < maxRounds && sent < maxSent; rounds++ {

@@ -97,6 +97,9 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	// by itself when it has finished. In that job, and in those that hooks such as a schedule ask for after it, nobody
 	// misses the object. Pergola's own; Landscaper ignores it.
 	DoneIn string `json:"doneIn,omitempty"`
+	// Existed says of a CustomResourceDefinition that the deploy item has not created it: it was there when the deploy
+	// item applied it first. Pergola's own; Landscaper ignores it.
+	Existed bool `json:"existed,omitempty"`
 }
 
 // ObjectReference names an object and, if UID is known, the very instance of it. It reads and writes like a

@@ -1,0 +1,155 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// stays are the objects that stay on the target, and the Namespaces, CustomResourceDefinitions and owners that stay
+// with them: Kubernetes would delete the objects together with those. It is safe for concurrent use.
+type stays struct {
+	mu sync.Mutex
+	// namespaces and definitions are by name, and owners by uid, each with an object that would go with it.
+	namespaces, definitions map[string]object.Key
+	owners                  map[types.UID]object.Key
+	// missing are the kept objects that do not exist.
+	missing map[object.Key]bool
+}
+
+func newStays() *stays {
+	return &stays{
+		namespaces: map[string]object.Key{}, definitions: map[string]object.Key{},
+		owners: map[types.UID]object.Key{}, missing: map[object.Key]bool{},
+	}
+}
+
+// add notes an object that stays. resource is where its kind is served.
+func (s *stays) add(key object.Key, resource schema.GroupVersionResource, owners []metav1.OwnerReference) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key.Namespace != "" {
+		s.namespaces[key.Namespace] = key
+	}
+	s.definitions[resource.GroupResource().String()] = key
+	for _, o := range owners {
+		s.owners[o.UID] = key
+	}
+}
+
+// with returns the reason why an object stays with another one; empty if there is none that would go with it.
+func (s *stays) with(key object.Key, uid types.UID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inner, found := s.owners[uid]
+	switch {
+	case found:
+	case isNamespace(key):
+		inner, found = s.namespaces[key.Name]
+	case object.IsCRD(key.Group, key.Kind):
+		inner, found = s.definitions[key.Name]
+	}
+	if !found {
+		return ""
+	}
+	return fmt.Sprintf("%s stays, and would be deleted with it", inner)
+}
+
+func isNamespace(key object.Key) bool { return key.Group == "" && key.Kind == "Namespace" }
+
+// findStays finds the objects that the deploy item keeps or, when it is updated, still wants. The error is about the
+// target as a whole.
+func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays, error) {
+	s := newStays()
+	for uid, key := range d.Owners {
+		s.owners[uid] = key
+	}
+	containers := d.hasContainers()
+	if containers {
+		for key := range d.Spare {
+			resource, err := d.resourceOf(ctx, client, schema.GroupKind{Group: key.Group, Kind: key.Kind}.WithVersion(""))
+			if err != nil {
+				return nil, err
+			}
+			s.add(key, resource, nil)
+		}
+	}
+	for _, entry := range d.Entries {
+		if isKept := !apply.RuleOf(entry.Policy).Deleted; !isKept && (d.Kept == nil || !containers) {
+			continue
+		}
+		if err := d.addKept(ctx, client, s, entry); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// hasContainers reports whether a deletion has objects that others may go with which have no reference to them.
+func (d Deletion) hasContainers() bool {
+	for _, e := range d.Entries {
+		if key := object.KeyOfReference(e.Resource); isNamespace(key) || object.IsCRD(key.Group, key.Kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// addKept adds the object of an entry if it is kept. One that cannot be read is taken to exist; one that another client
+// deletes does not stay.
+func (d Deletion) addKept(
+	ctx context.Context, client *target.Client, s *stays, entry managedresource.ManagedResourceStatus,
+) error {
+	key := object.KeyOfReference(entry.Resource)
+	gvk := object.GVK(entry.Resource.APIVersion, entry.Resource.Kind)
+	resource, err := d.resourceOf(ctx, client, gvk)
+	if err != nil {
+		return err
+	}
+	mapping := target.Mapping{Resource: resource, Namespaced: key.Namespace != ""}
+	live, err := client.Metadata(mapping, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case target.ConcernsAll(ctx, err):
+		return target.Explain(client.Host, err)
+	case err != nil && ignoreGone(err) == nil:
+		s.missing[key] = true
+		return nil
+	case err != nil:
+		live = &metav1.PartialObjectMetadata{}
+	}
+	stays := !apply.RuleOf(entry.Policy).Deleted
+	if d.Kept != nil && apply.RuleOf(entry.Policy).Managed {
+		stays = d.Kept(entry, live) != ""
+	}
+	if stays && live.GetDeletionTimestamp() == nil {
+		s.add(key, resource, live.GetOwnerReferences())
+	}
+	return nil
+}
+
+// resourceOf returns where a kind is served; for one that is not, where it most likely was. The error is about the
+// target as a whole.
+func (d Deletion) resourceOf(
+	ctx context.Context, client *target.Client, gvk schema.GroupVersionKind,
+) (schema.GroupVersionResource, error) {
+	mapping, err := client.MappingInAnyVersion(ctx, gvk, d.AsOf)
+	switch {
+	case target.ConcernsAll(ctx, err):
+		return schema.GroupVersionResource{}, target.Explain(client.Host, err)
+	case err != nil:
+		likely, _ := meta.UnsafeGuessKindToResource(gvk)
+		return likely, nil
+	default:
+		return mapping.Resource, nil
+	}
+}
