@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -22,6 +23,7 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 	if len(d.Entries) == 0 {
 		return nil, nil
 	}
+	d.doubts = map[schema.GroupKind]string{}
 	var err error
 	if d.stays, err = d.findStays(ctx, client); err != nil {
 		return nil, err
@@ -34,6 +36,9 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 	for _, s := range sorted.steps {
 		for _, f := range s.failures {
 			changes = append(changes, sdk.Change{Object: f.what, Action: sdk.ActionFail, Note: f.err.Error()})
+		}
+		for _, f := range s.doubts {
+			changes = append(changes, sdk.Change{Object: f.what, Action: sdk.ActionDelete, Note: f.err.Error()})
 		}
 		shown := d.spared()
 		for i, change := range apply.Each(s.items, func(it item) *sdk.Change { return it.diff(ctx, client, d) }) {

@@ -63,7 +63,11 @@ func (f *finder) all(ctx context.Context) iter.Seq[found] {
 func (f *finder) ofKind(ctx context.Context, r resource) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		kind, mapping, err := f.client.MappingByName(ctx, r.gvk, f.asOf)
-		if meta.IsNoMatchError(err) || err == nil && !mapping.Namespaced && len(r.namespaces) > 0 {
+		unserved := meta.IsNoMatchError(err)
+		if unserved {
+			err = f.doubt(ctx, r)
+		}
+		if err == nil && (unserved || !mapping.Namespaced && len(r.namespaces) > 0) {
 			return
 		}
 		if err != nil {
@@ -105,9 +109,20 @@ func (f *finder) confirmUnserved(ctx context.Context, r resource, err error) err
 	f.client.Forget()
 	_, _, again := f.client.MappingByName(ctx, r.gvk, f.asOf)
 	if meta.IsNoMatchError(again) {
-		return nil
+		return f.doubt(ctx, r)
 	}
 	return cmp.Or(again, err)
+}
+
+// doubt returns an error unless there is proof that a kind which is not served has no objects. It has no code: it goes
+// when the kind is served again, or not defined any more.
+func (f *finder) doubt(ctx context.Context, r resource) error {
+	doubt, err := f.client.Doubt(ctx, r.gvk, target.Recorded{})
+	if err != nil || doubt == "" {
+		return err
+	}
+	return fmt.Errorf("the target does not serve the kind %s at the moment, but there may be objects of it: %s. "+
+		"If it is gone for good, delete what defines it", r.gvk.GroupKind(), doubt)
 }
 
 func (f *finder) pages(ctx context.Context, of found, namespace, name string) iter.Seq2[found, error] {

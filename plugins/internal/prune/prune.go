@@ -36,6 +36,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -71,8 +72,9 @@ type Deletion struct {
 	// AsOf is when the call began; see target.Client.Mapping.
 	AsOf time.Time
 
-	// stays is found by Run and Diff.
-	stays *stays
+	// stays is found by Run and Diff, and so are the doubts about kinds that the target does not serve.
+	stays  *stays
+	doubts map[schema.GroupKind]string
 }
 
 // Result is what came of a deletion. It holds each entry at most once.
@@ -113,6 +115,7 @@ func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error)
 	if len(d.Entries) == 0 {
 		return Result{}, nil
 	}
+	d.doubts = map[schema.GroupKind]string{}
 	var err error
 	if d.stays, err = d.findStays(ctx, client); err != nil {
 		return Result{}, err

@@ -2,15 +2,19 @@ package prune
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // sorted are the entries of a deletion by what is to become of them.
@@ -44,9 +48,12 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		}
 		gvk := object.GVK(entry.Resource.APIVersion, entry.Resource.Kind)
 		mapping, err := client.MappingInAnyVersion(ctx, gvk, d.AsOf)
+		doubt := ""
 		if meta.IsNoMatchError(err) {
-			result.gone = append(result.gone, key)
-			continue
+			if doubt, err = d.doubt(ctx, client, gvk, key); err == nil && doubt == "" {
+				result.gone = append(result.gone, key)
+				continue
+			}
 		}
 		if target.ConcernsAll(ctx, err) {
 			return sorted{}, target.Explain(client.Host, err)
@@ -57,6 +64,8 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		switch {
 		case i < 0:
 			result.left = append(result.left, Left{key, "no deletion group takes it"})
+		case doubt != "":
+			result.steps[i].doubts = append(result.steps[i].doubts, failure{key.String(), errors.New(doubt)})
 		case err != nil:
 			failed := failure{key.String(), target.Explain(client.Host, err)}
 			result.steps[i].failures = append(result.steps[i].failures, failed)
@@ -67,6 +76,28 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		}
 	}
 	return result, nil
+}
+
+// doubt returns why an object may exist although the target does not serve its kind, with the ways out; empty if it
+// does not exist.
+func (d Deletion) doubt(
+	ctx context.Context, client *target.Client, kind schema.GroupVersionKind, key object.Key,
+) (string, error) {
+	gk := kind.GroupKind()
+	if doubt, known := d.doubts[gk]; known {
+		return doubt, nil
+	}
+	doubt, err := client.Doubt(ctx, kind, target.Recorded{Namespace: key.Namespace, Name: key.Name})
+	if err != nil {
+		return "", err
+	}
+	if doubt != "" {
+		doubt = fmt.Sprintf("the target does not serve the kind %s at the moment, but the object may exist: %s. If the kind "+
+			"is gone for good, delete what defines it, or annotate the deploy item with %s: %q, and it goes without its objects",
+			gk, doubt, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	}
+	d.doubts[gk] = doubt
+	return doubt, nil
 }
 
 // nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it

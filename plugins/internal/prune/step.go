@@ -19,6 +19,8 @@ type step struct {
 	items []item
 	// failures of sorting: what the group may take but could not be looked up.
 	failures []failure
+	// doubts are about objects whose kinds the target does not serve: they are waited for.
+	doubts []failure
 }
 
 // failure is an error with what it is about.
@@ -57,6 +59,9 @@ func (s step) run(ctx context.Context, client *target.Client, d Deletion, later 
 			result.Seen = append(result.Seen, *o.seen)
 		}
 	}
+	for _, f := range s.doubts {
+		result.Waiting = append(result.Waiting, fmt.Sprintf("%s (%v)", f.what, f.err))
+	}
 	if s.group.all {
 		failures = append(failures, s.deleteUnmanaged(ctx, client, d, unfinished, result)...)
 	}
@@ -84,12 +89,19 @@ func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion
 			continue
 		}
 		reference, key := s.items[i].entry.Resource, s.items[i].key
-		_, err := client.MappingInAnyVersion(ctx, object.GVK(reference.APIVersion, reference.Kind), d.AsOf)
+		gvk := object.GVK(reference.APIVersion, reference.Kind)
+		_, err := client.MappingInAnyVersion(ctx, gvk, d.AsOf)
+		doubt, unserved := "", meta.IsNoMatchError(err)
+		if unserved {
+			doubt, err = d.doubt(ctx, client, gvk, key)
+		}
 		switch {
-		case meta.IsNoMatchError(err):
-			outcomes[i] = outcome{}
 		case err != nil:
 			outcomes[i] = outcome{err: err}
+		case doubt != "":
+			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (%s)", key, doubt)}
+		case unserved:
+			outcomes[i] = outcome{}
 		default:
 			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (the API server did not serve its kind where it said)", key)}
 		}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +47,8 @@ type Client struct {
 	timeouts  timeouts
 
 	kinds shared[*kinds]
+	// absent has when a kind was first found to be absent, by absenceKey; see Doubt.
+	absent sync.Map
 	// cluster is what Cluster returns.
 	cluster shared[types.UID]
 }
@@ -180,6 +183,7 @@ func (c *Client) find(
 			return Mapping{}, err
 		}
 		if mapping, ok := lookUp(known); ok {
+			c.absent.Delete(absenceKey(gvk))
 			return mapping, nil
 		}
 		failure = known.failed[gvk.Group]

@@ -26,6 +26,8 @@ type kinds struct {
 	// failed are the groups that the API server could not tell anything about, since it only passes requests on to
 	// others. Package restmapper of client-go would take their kinds for unknown ones, whose objects are gone.
 	failed map[string]error
+	// groups are those that have any kind.
+	groups map[string]bool
 }
 
 // discover asks an API server for all its kinds.
@@ -58,12 +60,13 @@ func newKinds(lists []*metav1.APIResourceList) *kinds {
 			versions = append(versions, gv)
 		}
 	}
-	k := &kinds{mapper: meta.NewDefaultRESTMapper(versions), failed: map[string]error{}}
+	k := &kinds{mapper: meta.NewDefaultRESTMapper(versions), failed: map[string]error{}, groups: map[string]bool{}}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue
 		}
+		k.groups[gv.Group] = true
 		for _, resource := range slices.Backward(list.APIResources) { // of two with the same kind the first one counts
 			if !strings.Contains(resource.Name, "/") {
 				k.add(gv, resource)

@@ -21,9 +21,11 @@ type timeouts struct {
 	connect time.Duration
 	// answer is until a request begins to be answered. It is the time that an API server itself allows.
 	answer time.Duration
+	// absence is how long a kind must not have been served to count as gone without another proof.
+	absence time.Duration
 }
 
-var defaultTimeouts = timeouts{connect: 10 * time.Second, answer: time.Minute}
+var defaultTimeouts = timeouts{connect: 10 * time.Second, answer: time.Minute, absence: 30 * time.Second}
 
 // newTransport returns the transport of a client. It is made here and not by client-go, which would keep it in a cache
 // of its own for ever. It notices connections that are dead, and closes those that are not used for a while.
