@@ -35,7 +35,7 @@ func Read(ctx context.Context, client *target.Client, name helm.Release, revisio
 	if err != nil {
 		return nil, err
 	}
-	objects, err := helm.ParseManifest("", content.Manifest)
+	objects, err := decode(content, name.Name, revision)
 	if err != nil {
 		return nil, unreadable(name, revision, err)
 	}
@@ -48,7 +48,11 @@ func ChartOf(ctx context.Context, client *target.Client, name helm.Release, revi
 	if err != nil {
 		return "", err
 	}
-	return content.Chart.Metadata.Name, nil
+	found, err := unpack(content, name.Name, revision)
+	if err != nil {
+		return "", unreadable(name, revision, err)
+	}
+	return found.Chart.Metadata.Name, nil
 }
 
 // stored is what is read of the content of a revision.
@@ -63,18 +67,14 @@ type stored struct {
 	} `json:"chart"`
 }
 
-func read(ctx context.Context, client *target.Client, name helm.Release, revision int) (*stored, error) {
+func read(ctx context.Context, client *target.Client, name helm.Release, revision int) ([]byte, error) {
 	key := secretName(name.Name, revision)
 	secret, err := client.Core().Secrets(name.Namespace).Get(ctx, key, metav1.GetOptions{})
 	if err != nil {
 		err = fmt.Errorf("read revision %d of %s: %w", revision, describe(name), err)
 		return nil, target.Explain(client.Host, notPermitted(name, err))
 	}
-	content, err := decode(secret.Data["release"], name.Name, revision)
-	if err != nil {
-		return nil, unreadable(name, revision, err)
-	}
-	return content, nil
+	return secret.Data["release"], nil
 }
 
 func unreadable(name helm.Release, revision int, err error) error {
@@ -83,10 +83,19 @@ func unreadable(name helm.Release, revision int, err error) error {
 			"it counts", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
 }
 
-// decode reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own
+// decode returns the objects of what unpack reads.
+func decode(content []byte, name string, revision int) ([]helm.Object, error) {
+	found, err := unpack(content, name, revision)
+	if err != nil {
+		return nil, err
+	}
+	return helm.ParseManifest("", found.Manifest)
+}
+
+// unpack reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own
 // driver it needs no more memory than the limits allow, whatever another client has put there, and refuses what is not
 // the revision that its Secret is named after. Nothing of the content gets into errors.
-func decode(content []byte, name string, revision int) (*stored, error) {
+func unpack(content []byte, name string, revision int) (*stored, error) {
 	reader := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
 	if packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))); err == nil {
 		reader = packed
