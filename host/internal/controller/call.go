@@ -100,11 +100,10 @@ type observer struct {
 	// reported is the progress that was reported to telemetry last, and reportedAt when.
 	reported   telemetry.Progress
 	reportedAt time.Time
-	// events counts the events of this call, dropped ones included; batches are those that wait for others, and recorded
-	// counts the others by type and reason. They are under the job's lock.
-	events   int
-	batches  []*batch
-	recorded map[string]int
+	// events counts the events of this call, dropped ones included; batches are those that wait for others. They are
+	// under the job's lock.
+	events  int
+	batches []*batch
 }
 
 var _ plugin.Observer = (*observer)(nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -24,7 +25,7 @@ const (
 	maxEventReason = 128
 	maxEventNote   = 1024
 
-	// eventAction is the action of events.
+	// eventAction is how the actions of events begin.
 	eventAction = "ReconcileDeployItem"
 )
 
@@ -70,14 +71,13 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// event records an event of an item. The API server takes none with longer texts.
+// event records an event of an item. The API server takes none with longer texts. The recorder counts events that differ
+// in nothing but their text as repetitions of the first one, be they of another call: a checksum in the action keeps
+// them apart.
 func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	r.recordEvent(item, eventType, reason, eventAction, message)
-}
-
-func (r *reconciler) recordEvent(item *v1alpha1.DeployItem, eventType, reason, action, message string) {
-	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), action,
-		"%s", contract.Cut(message, maxEventNote))
+	note := contract.Cut(message, maxEventNote)
+	action := fmt.Sprintf("%s-%08x", eventAction, crc32.ChecksumIEEE([]byte(note)))
+	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), action, "%s", note)
 }
 
 // callError is the error of a call without an outcome. If the host could not give the plugin what it needs, or the

@@ -15,7 +15,7 @@ const (
 	// maxEvents is how many events a plugin can have in one call.
 	maxEvents = 20
 	// eventDelay is how long an event waits for others with its reason.
-	eventDelay = 10 * time.Second
+	eventDelay = time.Second
 )
 
 // batch is what a plugin says in one call under one reason. The API server's clients keep the first of several events
@@ -118,16 +118,4 @@ func (o *observer) endEvents() {
 }
 
 // record needs the job's lock.
-func (o *observer) record(b *batch) {
-	// An event with the reason of an earlier one of this call needs an action of its own, or else it would only count
-	// as a repetition of that.
-	action := eventAction
-	if o.recorded == nil {
-		o.recorded = map[string]int{}
-	}
-	key := b.eventType + "/" + b.reason
-	if o.recorded[key]++; o.recorded[key] > 1 {
-		action = fmt.Sprintf("%s-%d", eventAction, o.recorded[key])
-	}
-	o.job.r.recordEvent(o.job.item, b.eventType, b.reason, action, b.note())
-}
+func (o *observer) record(b *batch) { o.job.r.event(o.job.item, b.eventType, b.reason, b.note()) }

@@ -5,7 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
@@ -74,5 +80,51 @@ func TestEventsOfLongCalls(t *testing.T) {
 		if len(b.events.Events) != i+1 {
 			t.Errorf("expected the event to be recorded, but found %d events", len(b.events.Events))
 		}
+	}
+}
+
+// sink keeps the events that a recorder creates.
+type sink struct {
+	mu    sync.Mutex
+	notes []string
+}
+
+func (s *sink) Create(_ context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = append(s.notes, e.Note)
+	return e, nil
+}
+
+func (s *sink) Update(_ context.Context, e *eventsv1.Event) (*eventsv1.Event, error) { return e, nil }
+
+func (s *sink) Patch(_ context.Context, e *eventsv1.Event, _ []byte) (*eventsv1.Event, error) {
+	return e, nil
+}
+
+func (s *sink) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.notes)
+}
+
+// TestEventsOfLaterCalls: an event of a later call, or later in a call, is not taken for an earlier one of its reason.
+func TestEventsOfLaterCalls(t *testing.T) {
+	b := newBench(t, succeeds)
+	recorded := &sink{}
+	broadcaster := events.NewBroadcaster(recorded)
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.recorder = broadcaster.NewRecorder(b.admin.Scheme(), "pergola")
+	for _, note := range []string{"one stays", "two stays", "one stays"} {
+		b.reconciler.event(b.item, corev1.EventTypeNormal, "LeftOnTarget", note)
+	}
+	err := wait.PollUntilContextCancel(t.Context(), 1, true, func(context.Context) (bool, error) {
+		return recorded.count() == 2, nil
+	})
+	if err != nil {
+		t.Errorf("expected two events, but found %q", recorded.notes)
 	}
 }
