@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/csaupgrade"
 
@@ -127,13 +126,13 @@ func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	return true
 }
 
-// adoptFields lets the fields that we have written by other requests than server-side apply count as applied. Otherwise
-// those that are no longer in the manifest would stay, and those that are would conflict with ourselves.
+// adoptFields lets the fields of former managers count as applied by us. Otherwise those that are no longer in the
+// manifest would stay, and those that are would conflict.
 func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Unstructured) error {
 	if len(w.dryRun) > 0 || !writtenOtherwise(live) {
 		return nil
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(FieldManager), FieldManager)
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, formerManagers(live), FieldManager)
 	if err != nil {
 		return fmt.Errorf("read managedFields: %w", err)
 	}
@@ -149,17 +148,6 @@ func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Uns
 // others, so that the conflict is a true one.
 func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
 	return len(live.GetManagedFields()) == 0 && i.owner.Of(live) != owner.Nobodys
-}
-
-// writtenOtherwise tells whether we have written an object by other requests than server-side apply.
-func writtenOtherwise(live *unstructured.Unstructured) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == FieldManager && entry.Subresource == "" &&
-			entry.Operation == metav1.ManagedFieldsOperationUpdate {
-			return true
-		}
-	}
-	return false
 }
 
 // Delete deletes an object if it still has its uid and, if unchanged is true, its resourceVersion.

@@ -1,0 +1,49 @@
+package apply
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// unknownManager is how API servers call all managers of an object that was not tracked before it was applied first.
+const unknownManager = "before-first-apply"
+
+// clientSide are the field managers of clients that bring whole manifests to a cluster without server-side apply, as
+// this deployer does with the other strategies: kubectl, Helm, and Landscaper's deployers. Clients that change single
+// fields, such as kubectl edit and kubectl scale, are not among them, and neither are controllers.
+var clientSide = sets.New(
+	"kubectl", "kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "helm",
+	"manifest-deployer-controller", "helm-deployer-controller",
+)
+
+// formerManagers returns the managers that have written fields of an object by updates, and whose fields become ours:
+// ourselves, those that are not known, and, until the object is applied for the first time, clients that bring
+// manifests.
+func formerManagers(live *unstructured.Unstructured) sets.Set[string] {
+	candidates := sets.New(FieldManager, unknownManager)
+	if !appliedByUs(live) {
+		candidates = candidates.Union(clientSide)
+	}
+	former := sets.New[string]()
+	for _, entry := range live.GetManagedFields() {
+		if entry.Subresource == "" && entry.Operation == metav1.ManagedFieldsOperationUpdate &&
+			candidates.Has(entry.Manager) {
+			former.Insert(entry.Manager)
+		}
+	}
+	return former
+}
+
+func appliedByUs(live *unstructured.Unstructured) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == FieldManager && entry.Subresource == "" &&
+			entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	return false
+}
+
+// writtenOtherwise reports whether an object has fields that become ours before it is applied.
+func writtenOtherwise(live *unstructured.Unstructured) bool { return formerManagers(live).Len() > 0 }
