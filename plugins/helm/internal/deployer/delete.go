@@ -40,7 +40,7 @@ func (j *helmJob) deleteUnknown(ctx context.Context, d *config.Deletion) (*sdk.R
 	if err != nil {
 		return j.End(), job.During(stepUninstall, err)
 	}
-	if release.Of(history, itemLabel(j.Owner)) != owner.Ours {
+	if release.Of(history, j.wantOf(d.Release)) != owner.Ours {
 		tellUnknown(j.Request, fmt.Sprintf("no release %s of this deploy item is on the target", nameOf(d.Release)))
 		return nil, nil //nolint:nilnil // see job
 	}
@@ -62,9 +62,7 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 		j.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of release %s, "+
 			"but not the name of one", name.Namespace, secret, name.Name))
 	}
-	decision := release.DecideRemoval(history, release.Want{
-		Item: itemLabel(j.Owner), Claimed: j.claims(name), Now: j.Began, Grace: pendingGrace,
-	})
+	decision := release.DecideRemoval(history, j.wantOf(name))
 	switch decision.Action {
 	case release.Leave:
 		j.Request.Event(reasonLeft, fmt.Sprintf("release %s stays on the target: %s", nameOf(name), decision.Why))

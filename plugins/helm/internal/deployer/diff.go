@@ -163,7 +163,7 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 func takenFrom(decision release.Decision) string {
 	switch {
 	case decision.TakenFrom != "":
-		return fmt.Sprintf("it is taken over from the deploy item %q", decision.TakenFrom)
+		return "it is taken over from " + decision.TakenFrom
 	case decision.Adopted:
 		return "it is taken over; it belonged to no deploy item"
 	default:

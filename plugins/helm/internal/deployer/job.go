@@ -69,7 +69,7 @@ func (j *helmJob) checkMode(ctx context.Context, c *config.Config) error {
 		if err != nil {
 			return job.During(stepRelease, err)
 		}
-		if release.Of(history, itemLabel(j.Owner)) != owner.Ours && j.release.Revision == 0 {
+		if release.Of(history, j.wantOf(releaseOf(j.release))) != owner.Ours && j.release.Revision == 0 {
 			j.forgetRelease() // it was never made
 		}
 	}

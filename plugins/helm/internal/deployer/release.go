@@ -246,16 +246,28 @@ func (j *helmJob) goesOn(history []release.Revision) bool {
 
 // want says what the release is to be.
 func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.Want {
-	want := release.Want{
-		Item: itemLabel(j.Owner), Input: release.Input([]byte(archive.Digest), c.Values), TakeOwnership: c.TakeOwnership,
-		Claimed: j.claims(c.Release), Now: j.Began, Grace: pendingGrace, Job: release.Input([]byte(j.Request.JobID)),
-	}
+	want := j.wantOf(c.Release)
+	want.Input, want.TakeOwnership = release.Input([]byte(archive.Digest), c.Values), c.TakeOwnership
+	want.Job = release.Input([]byte(j.Request.JobID))
 	if j.Request.Children != nil {
 		var parts [][]byte
 		for _, child := range j.Request.Children {
 			parts = append(parts, []byte(child.Name), child.Object)
 		}
 		want.Children = release.Input(parts...)
+	}
+	return want
+}
+
+// wantOf says who wants a release.
+func (j *helmJob) wantOf(name helm.Release) release.Want {
+	want := release.Want{
+		Item: itemLabel(j.Owner), Installation: j.Request.Installation,
+		TakeOverFrom: j.Request.DeployItem.Annotations[owner.TakeOverAnnotation],
+		Claimed:      j.claims(name), Now: j.Began, Grace: pendingGrace,
+	}
+	if r := j.stored.Release; r != nil && releaseOf(r) == name {
+		want.Restored = release.Restored{Installation: j.stored.Installation, Revision: r.Revision}
 	}
 	return want
 }
@@ -307,7 +319,7 @@ func (j *helmJob) enact(
 		children, want.Children = nil, decision.Children
 	}
 	if decision.TakenFrom != "" {
-		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s is taken over from the deploy item %q", nameOf(c.Release), decision.TakenFrom))
+		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s is taken over from %s", nameOf(c.Release), decision.TakenFrom))
 	}
 	if decision.Adopted {
 		j.Request.Warning(reasonTakenOver,
@@ -322,7 +334,7 @@ func (j *helmJob) enact(
 	result, err := j.run(ctx, step, &helm.Request{
 		Action: action, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, CreateNamespace: c.CreateNamespace,
 		Labels:         want.Labels(decision.Revision),
-		RollbackLabels: release.Labels(want.Item, decision.Revision+1, release.RolledBack),
+		RollbackLabels: want.RollbackLabels(decision.Revision + 1),
 		Interrupted:    decision.Interrupted, Retry: decision.Retry, Gone: gone, Options: j.bounded(ctx, options),
 		Known: j.known(),
 	}, &observer{

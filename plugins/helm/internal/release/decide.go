@@ -34,6 +34,13 @@ const (
 type Want struct {
 	// Item is the deploy item, as the value of the label on its objects.
 	Item string
+	// Installation is the one that the deploy item is of; empty if nobody knows. Item is unique in one only.
+	Installation string
+	// TakeOverFrom is another installation whose release of Item is taken over; empty for none.
+	TakeOverFrom string
+	// Restored is the revision that the deploy item has deployed by its own account as an item of another installation,
+	// from which it was restored; its zero value for none.
+	Restored Restored
 	// Input is the digest of what the release is to be made from.
 	Input string
 	// Job is the digest of the job, see Input; empty if it does not matter.
@@ -60,6 +67,12 @@ type Want struct {
 	Grace time.Duration
 }
 
+// Restored is a revision of another installation.
+type Restored struct {
+	Installation string
+	Revision     int
+}
+
 // Decision is what is to be done.
 type Decision struct {
 	Action Action
@@ -73,7 +86,8 @@ type Decision struct {
 	Retry int
 	// Children is the digest of the objects of Retry, see Revision.
 	Children string
-	// TakenFrom is the deploy item that the release has belonged to; empty for none. For Install and Upgrade.
+	// TakenFrom names the deploy item that the release has belonged to, for messages; empty for none. For Install and
+	// Upgrade.
 	TakenFrom string
 	// Adopted says that the release has belonged to no deploy item. For Install and Upgrade.
 	Adopted bool
@@ -92,12 +106,9 @@ func Decide(history []Revision, want Want) Decision {
 		return Decision{Action: Install, Revision: 1, Why: "there is no release"}
 	}
 	newest := history[len(history)-1]
-	taken := newest.Status != StatusUninstalled && newest.isOfAnother(want.Item)
-	if taken && !want.TakeOwnership {
-		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf(
-			"it belongs to the deploy item %q: delete that deploy item, or choose another name for the release; if there "+
-				"is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over",
-			newest.Item)}
+	taken := newest.Status != StatusUninstalled && newest.isOfAnother(want)
+	if taken && !want.TakeOwnership && !want.accepts(newest) {
+		return Decision{Action: Conflict, Newest: newest.Version, Why: newest.refusalTo(want)}
 	}
 	adopted := Unclaimed(history, want)
 	if adopted && newest.Chart != want.Chart && !want.TakeOwnership {
@@ -110,9 +121,9 @@ func Decide(history []Revision, want Want) Decision {
 		Adopted: adopted,
 	}
 	if taken {
-		d.TakenFrom = newest.Item
+		d.TakenFrom = newest.ownerFor(want)
 	}
-	made := newest.isMadeFor(want.Item)
+	made := newest.isMadeFor(want)
 	if made && newest.isAttemptAt(want) {
 		d.Retry, d.Children = newest.Version, newest.Children
 	}
@@ -126,7 +137,7 @@ func Decide(history []Revision, want Want) Decision {
 	case newest.Status != StatusDeployed:
 		d.Why = fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)
 	case taken:
-		d.Why = fmt.Sprintf("revision %d belongs to the deploy item %q", newest.Version, newest.Item)
+		d.Why = fmt.Sprintf("revision %d belongs to %s", newest.Version, d.TakenFrom)
 	case newest.Item == "":
 		d.Why = fmt.Sprintf("revision %d belongs to no deploy item yet", newest.Version)
 	case !made:
@@ -174,13 +185,13 @@ func DecideRemoval(history []Revision, want Want) Decision {
 		Action: Uninstall, Newest: newest.Version, Why: fmt.Sprintf("revision %d is %s", newest.Version, newest.Status),
 	}
 	switch {
-	case newest.isOfAnother(want.Item):
-		d.Action, d.Why = Leave, fmt.Sprintf("it belongs to the deploy item %q, and goes with that", newest.Item)
+	case newest.isOfAnother(want) && !want.accepts(newest):
+		d.Action, d.Why = Leave, fmt.Sprintf("it belongs to %s, and goes with that", newest.ownerFor(want))
 	case newest.Item == "" && !want.Claimed:
 		d.Action, d.Why = Leave, "it belongs to no deploy item; if it is to go, uninstall it with the Helm CLI"
 	case newest.Item == "" && newest.Status == StatusUninstalled:
 		d.Action = Nothing
-	case !newest.Status.settled() && !newest.isMadeFor(want.Item) && newest.mayChange(want):
+	case !newest.Status.settled() && !newest.isMadeFor(want) && newest.mayChange(want):
 		return newest.waitFor(want)
 	default:
 		d.Interrupted = interrupted(history)
@@ -211,13 +222,16 @@ func Exists(history []Revision) bool {
 	return len(history) > 0 && history[len(history)-1].Status != StatusUninstalled
 }
 
-// Of tells to whom a release belongs, as the deploy item sees it; see Want.Item.
-func Of(history []Revision, item string) owner.Relation {
+// Of reports to whom a release belongs, as the deploy item sees it. What it may take from another installation is Ours.
+func Of(history []Revision, want Want) owner.Relation {
+	newest := Newest(history)
 	switch {
-	case len(history) == 0 || history[len(history)-1].Item == "":
+	case newest.Item == "":
 		return owner.Nobodys
-	case history[len(history)-1].Item == item:
+	case !newest.isOfAnother(want) || want.accepts(newest):
 		return owner.Ours
+	case newest.isForeignTo(want):
+		return owner.Foreign
 	default:
 		return owner.Others
 	}
@@ -249,11 +263,47 @@ func interrupted(history []Revision) []int {
 	return versions
 }
 
-// isOfAnother tells whether the release belongs to another deploy item.
-func (r Revision) isOfAnother(item string) bool { return r.Item != "" && r.Item != item }
+// isOfAnother reports whether the release belongs to another deploy item, be it one of the same name.
+func (r Revision) isOfAnother(want Want) bool {
+	return r.Item != "" && (r.Item != want.Item || r.isForeignTo(want))
+}
 
-// isMadeFor tells whether Pergola has made the revision for a deploy item.
-func (r Revision) isMadeFor(item string) bool { return r.Item == item && r.Input != "" }
+// isForeignTo reports whether a deploy item of another installation has the release. A revision without the label was
+// made before there was one.
+func (r Revision) isForeignTo(want Want) bool {
+	return r.Installation != "" && want.Installation != "" && r.Installation != want.Installation
+}
+
+// accepts reports whether the deploy item may take the release of the deploy item of its name in another installation:
+// the user says so, or the release is what that was when this one was restored from it.
+func (w Want) accepts(r Revision) bool {
+	return r.Item == w.Item && r.isForeignTo(w) &&
+		(r.Installation == w.TakeOverFrom || w.Restored == Restored{Installation: r.Installation, Revision: r.Version})
+}
+
+// ownerFor names the deploy item that has the release.
+func (r Revision) ownerFor(want Want) string {
+	if r.isForeignTo(want) {
+		return fmt.Sprintf("the deploy item %q of the installation %s", r.Item, r.Installation)
+	}
+	return fmt.Sprintf("the deploy item %q", r.Item)
+}
+
+// refusalTo says why a release cannot be had, and what can be done.
+func (r Revision) refusalTo(want Want) string {
+	if r.Item == want.Item {
+		return fmt.Sprintf("it belongs to %s, which is another control plane than that of this deploy item: choose another "+
+			"name for the release, or, if that control plane is gone or gives the release up, annotate this deploy item with "+
+			"%s: %q, and it is taken over", r.ownerFor(want), owner.TakeOverAnnotation, r.Installation)
+	}
+	return fmt.Sprintf("it belongs to %s: delete that deploy item, or choose another name for the release; if there "+
+		"is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over", r.ownerFor(want))
+}
+
+// isMadeFor reports whether Pergola has made the revision for a deploy item.
+func (r Revision) isMadeFor(want Want) bool {
+	return r.Item == want.Item && !r.isForeignTo(want) && r.Input != ""
+}
 
 // isAttemptAt reports whether the job that wants something has tried to make it with the revision, and failed or was
 // interrupted.

@@ -168,7 +168,7 @@ func TestDecide(t *testing.T) {
 			}
 			got := Decide(revisions(t, c.history), want)
 			found := fmt.Sprint(got.Action, " ", got.Newest, " ", got.Revision, " ", got.Interrupted)
-			if got.TakenFrom == another {
+			if strings.Contains(got.TakenFrom, another) {
 				found += " taken"
 			}
 			if found != c.want || !strings.Contains(got.Why, c.why) || (got.Action == Wait) != got.Until.Equal(until) {
@@ -237,6 +237,53 @@ func TestDecideRemoval(t *testing.T) {
 	}
 }
 
+// TestInstallations: a deploy item of the same name in another installation is another one, unless the user or a
+// restored status says that it is not.
+func TestInstallations(t *testing.T) {
+	t.Parallel()
+	const here, there = "here", "there"
+	accepted := func(w *Want) { w.TakeOverFrom = there }
+	for name, c := range map[string]struct {
+		by, in  string
+		change  func(*Want)
+		want    Action
+		removal Action
+		of      owner.Relation
+	}{
+		"of here":                    {by: us, in: here, want: Nothing, removal: Uninstall, of: owner.Ours},
+		"of before there were marks": {by: us, want: Nothing, removal: Uninstall, of: owner.Ours},
+		"of there":                   {by: us, in: there, want: Conflict, removal: Leave, of: owner.Foreign},
+		"nobody knows where we are":  {by: us, in: there, change: func(w *Want) { w.Installation = "" }, want: Nothing, removal: Uninstall, of: owner.Ours},
+		"the user says so":           {by: us, in: there, change: accepted, want: Upgrade, removal: Uninstall, of: owner.Ours},
+		"of another item there":      {by: another, in: there, change: accepted, want: Conflict, removal: Leave, of: owner.Foreign},
+		"the user gives it to us":    {by: us, in: there, change: func(w *Want) { w.TakeOwnership = true }, want: Upgrade, removal: Leave, of: owner.Foreign},
+		"restored":                   {by: us, in: there, change: func(w *Want) { w.Restored = Restored{there, 7} }, want: Upgrade, removal: Uninstall, of: owner.Ours},
+		"changed there since":        {by: us, in: there, change: func(w *Want) { w.Restored = Restored{there, 6} }, want: Conflict, removal: Leave, of: owner.Foreign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newest := revision(7, StatusDeployed, c.by, input)
+			newest.Installation = c.in
+			want := wanted()
+			want.Installation = here
+			if c.change != nil {
+				c.change(&want)
+			}
+			history := []Revision{newest}
+			got, removal, of := Decide(history, want), DecideRemoval(history, want), Of(history, want)
+			if got.Action != c.want || removal.Action != c.removal || of != c.of {
+				t.Errorf("expected %s, %s, %d, but found %+v, %+v, %d", c.want, c.removal, c.of, got, removal, of)
+			}
+			if isTaken := strings.Contains(got.TakenFrom, "of the installation there"); isTaken != (c.want == Upgrade) {
+				t.Errorf("expected to be told from whom it is taken, but found %+v", got)
+			}
+			if names := strings.Contains(got.Why, owner.TakeOverAnnotation+`: "there"`); names != (c.want == Conflict && c.by == us) {
+				t.Errorf("expected the way out, but found %s", got.Why)
+			}
+		})
+	}
+}
+
 func TestExistsAndOf(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -252,7 +299,7 @@ func TestExistsAndOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if exists, of := Exists(c.history), Of(c.history, us); exists != c.exists || of != c.of {
+			if exists, of := Exists(c.history), Of(c.history, wanted()); exists != c.exists || of != c.of {
 				t.Errorf("expected %t and %d, but found %t and %d", c.exists, c.of, exists, of)
 			}
 		})

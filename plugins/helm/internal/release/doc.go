@@ -24,6 +24,7 @@
 //	uninstalled, its history is kept                    Install; whoever it belonged to
 //	any other, of no deploy item and another chart      Conflict, or as below if the release is to be taken over
 //	any other, of another deploy item                   Conflict, or as below if the release is to be taken over
+//	any other, of an item of the name elsewhere         Conflict, or as below if it may be taken from there
 //	deployed, Pergola's, of the wanted input and        Nothing, unless it is forced or something has drifted
 //	with the wanted children
 //	deployed, otherwise                                 Upgrade: what others have deployed is adopted, or undone

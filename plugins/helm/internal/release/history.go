@@ -58,6 +58,8 @@ type Revision struct {
 	ModifiedAt time.Time
 	// Item is the deploy item that the release belongs to, see Labels; empty for none.
 	Item string
+	// Installation is the one that the deploy item is of; empty if the revision does not say.
+	Installation string
 	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has
 	// made.
 	Input string
@@ -134,13 +136,14 @@ func VersionOf(secret, release string) int {
 // revisionOf reads the metadata of a revision's Secret. Its name counts, since Helm finds a revision by it.
 func revisionOf(secret *metav1.PartialObjectMetadata, version int) Revision {
 	return Revision{
-		Version:    version,
-		Status:     cmp.Or(Status(secret.Labels["status"]), StatusUnknown),
-		ModifiedAt: modifiedAt(secret),
-		Item:       secret.Labels[ItemLabel],
-		Input:      digestOf(secret.Labels, InputLabel, version),
-		Job:        digestOf(secret.Labels, JobLabel, version),
-		Children:   digestOf(secret.Labels, ChildrenLabel, version),
+		Version:      version,
+		Status:       cmp.Or(Status(secret.Labels["status"]), StatusUnknown),
+		ModifiedAt:   modifiedAt(secret),
+		Item:         secret.Labels[ItemLabel],
+		Installation: secret.Labels[InstallationLabel],
+		Input:        digestOf(secret.Labels, InputLabel, version),
+		Job:          digestOf(secret.Labels, JobLabel, version),
+		Children:     digestOf(secret.Labels, ChildrenLabel, version),
 	}
 }
 

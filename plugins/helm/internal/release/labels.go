@@ -14,6 +14,8 @@ const (
 	// ItemLabel says to which deploy item a release belongs. Its value is that of the label on the objects of the
 	// item.
 	ItemLabel = owner.Label
+	// InstallationLabel is beside it, and says of which installation the deploy item is.
+	InstallationLabel = owner.InstallationAnnotation
 	// InputLabel says what a revision was made from: "<revision>-<digest>".
 	InputLabel = "pergola.dev/input"
 	// ChildrenLabel says, in the same form, which objects have taken the place of those that the chart was rendered
@@ -50,6 +52,9 @@ func Labels(item string, revision int, digest string) map[string]string {
 // Labels returns the labels of the revision that is about to be made for what is wanted.
 func (w Want) Labels(revision int) map[string]string {
 	labels := Labels(w.Item, revision, w.Input)
+	if w.Installation != "" {
+		labels[InstallationLabel] = w.Installation
+	}
 	if w.Children != "" {
 		labels[ChildrenLabel] = strconv.Itoa(revision) + "-" + w.Children
 	}
@@ -57,6 +62,12 @@ func (w Want) Labels(revision int) map[string]string {
 		labels[JobLabel] = strconv.Itoa(revision) + "-" + w.Job
 	}
 	return labels
+}
+
+// RollbackLabels returns the labels of the revision that a failed atomic upgrade is rolled back with.
+func (w Want) RollbackLabels(revision int) map[string]string {
+	w.Input, w.Children = RolledBack, ""
+	return w.Labels(revision)
 }
 
 // digestOf returns the digest in a label of a revision; empty if there is none, or it was copied from another

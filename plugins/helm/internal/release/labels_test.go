@@ -20,7 +20,7 @@ func TestLabels(t *testing.T) {
 		item := owner.Owner{Namespace: name.Draw(t, "namespace"), Name: name.Draw(t, "name")}.Labels()[owner.Label]
 		revision, other := rapid.IntRange(1, math.MaxInt).Draw(t, "revision"), rapid.IntRange(1, 200).Draw(t, "other")
 		digest := Input([]byte(rapid.String().Draw(t, "input")))
-		labels := Want{Item: item, Input: digest, Children: digest}.Labels(revision)
+		labels := Want{Item: item, Installation: "a43bbe0e-0000-4000-8000-000000000000", Input: digest, Children: digest}.Labels(revision)
 		for key, value := range labels {
 			if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {
 				t.Fatalf("%s=%s: %v", key, value, problems)
