@@ -103,6 +103,9 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, err
 	}
+	if req.DeployItem.Status.ProviderStatus == nil {
+		return d.deleteUnrecorded(ctx, req)
+	}
 	if len(status.Inventory.Entries()) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}

@@ -1,0 +1,87 @@
+package deployer
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// reasonNoStatus is given to the event about a deploy item without a provider status that is deleted.
+const reasonNoStatus = "NoProviderStatus"
+
+// deleteUnrecorded deletes a deploy item without a provider status: one that was never deployed, or whose control plane
+// was restored without statuses. The objects of its manifests that bear its label are its own; what it has deployed
+// besides is not known, which an event says. What cannot be read, the configuration or the target, does not hold the
+// deletion up: most such items have failed over just that, and have deployed nothing.
+func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	j, err := d.findUnrecorded(ctx, req)
+	var entries []managedresource.ManagedResourceStatus
+	if j != nil {
+		entries = j.Status.Inventory.Entries()
+	}
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("the deploy item has no provider status: "+
+		"only objects of its manifests that bear its label are deleted, and there are %d", len(entries))
+	if err != nil {
+		text += fmt.Sprintf(", as far as they can be looked for (%v)", err)
+	}
+	item := req.DeployItem
+	label := owner.Owner{Namespace: item.Namespace, Name: item.Name}.Labels()[owner.Label]
+	req.Event(reasonNoStatus, text+"; list what else it may have deployed with kubectl get KIND -A -l "+owner.Label+"="+label)
+	if j == nil || len(entries) == 0 {
+		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
+	}
+	groups, err := job.ReadDeletionGroups(req, d.settings.Strict)
+	if err != nil {
+		return nil, err
+	}
+	res, err := j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: groups, Entries: entries})
+	if res != nil || err != nil {
+		return res, err
+	}
+	return j.Done(nil), nil
+}
+
+// findUnrecorded returns a job whose inventory has those objects of the manifests that exist and bear the label of the
+// deploy item. The error says why they cannot all be looked for; without a job none could.
+func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (*job.Job, error) {
+	config, err := d.readConfig(req)
+	if err != nil {
+		return nil, err
+	}
+	j, err := d.begin(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
+	if plan == nil {
+		return nil, err
+	}
+	type result struct {
+		own bool
+		err error
+	}
+	items := plan.Items()
+	for i, found := range apply.Each(items, func(i *apply.Item) result {
+		live, err := j.Client.Metadata(i.Mapping, i.Key.Namespace).Get(ctx, i.Key.Name, metav1.GetOptions{})
+		return result{err == nil && j.Owner.Of(live) == owner.Ours, err}
+	}) {
+		if found.own {
+			j.Status.Inventory.Expect(items[i].Entry(), items[i].Stale)
+		} else if found.err != nil && !apierrors.IsNotFound(found.err) {
+			err = found.err
+		}
+	}
+	return j, err
+}
