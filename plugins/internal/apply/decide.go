@@ -57,6 +57,8 @@ type outcome struct {
 	adopted bool
 	// retained are the fields that the manifest has dropped and that cannot be removed.
 	retained []string
+	// warnings are those of the API server.
+	warnings []Warning
 	err      error
 }
 

@@ -17,6 +17,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+// maxWarnings bounds the parts of a note.
+const maxWarnings = 10
+
 // Notes on changes.
 const (
 	noteNoKind      = "the kind is not served yet" + noteUndefaulted
@@ -41,7 +44,11 @@ func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recor
 	var errs []error
 	items := plan.Items()
 	for i, found := range Each(items, func(i *Item) result {
-		change, err := r.changeOf(ctx, i, r.apply(ctx, i, nil))
+		o := r.warned(ctx, i, nil)
+		change, err := r.changeOf(ctx, i, o)
+		if change != nil {
+			change.Note = withWarnings(change.Note, o.warnings)
+		}
 		return result{change, err}
 	}) {
 		if found.err != nil {
@@ -90,6 +97,18 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 	default:
 		return nil, nil //nolint:nilnil // see above
 	}
+}
+
+// withWarnings adds the warnings of the API server to a note.
+func withWarnings(note string, warnings []Warning) string {
+	var parts []string
+	if note != "" {
+		parts = append(parts, note)
+	}
+	for _, w := range warnings {
+		parts = append(parts, "the API server warns: "+w.Text)
+	}
+	return object.Enumerate(parts, "; ", maxWarnings)
 }
 
 // difference returns the change that a write makes.

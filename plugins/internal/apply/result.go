@@ -46,6 +46,12 @@ type Retained struct {
 	Fields []string
 }
 
+// Warning is what the API server warns of, such as a field that it drops.
+type Warning struct {
+	Key  object.Key
+	Text string
+}
+
 // Result is what came of a plan. Everything in it has happened, also if other objects failed.
 type Result struct {
 	Applied []Applied
@@ -62,6 +68,8 @@ type Result struct {
 	TakenOver []TakenOver
 	// Retained are the objects that keep fields which their manifests have dropped, since these cannot be removed.
 	Retained []Retained
+	// Warnings are what the API server has warned of, also about objects that have failed.
+	Warnings []Warning
 }
 
 // add adds what came of an object, unless that is an error.

@@ -34,7 +34,8 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 	for _, stage := range plan.stages {
 		var errs []error
 		listed := r.list(ctx, stage)
-		for i, o := range Each(stage, func(item *Item) outcome { return r.apply(ctx, item, listed) }) {
+		for i, o := range Each(stage, func(item *Item) outcome { return r.warned(ctx, item, listed) }) {
+			result.Warnings = append(result.Warnings, o.warnings...)
 			err := target.Explain(client.Host, o.err)
 			if err == nil {
 				result.add(stage[i], o)
@@ -71,6 +72,18 @@ func (r runner) list(ctx context.Context, stage []*Item) *Listed {
 		}
 	}
 	return List(ctx, Whole(r.client), expected, selector)
+}
+
+// warned is apply with the warnings of the API server.
+func (r runner) warned(ctx context.Context, i *Item, listed *Listed) outcome {
+	var warnings []Warning
+	o := r.apply(target.WithWarnings(ctx, func(text string) {
+		if w := (Warning{Key: i.Key, Text: text}); !slices.Contains(warnings, w) {
+			warnings = append(warnings, w)
+		}
+	}), i, listed)
+	o.warnings = warnings
+	return o
 }
 
 // apply makes one object what its manifest says. It begins with what the inventory has about the object. An attempt

@@ -20,3 +20,12 @@ func HideSecrets(ctx context.Context, manifests []apply.Manifest) context.Contex
 		return hidden.Hide(text)
 	})
 }
+
+// WithFields returns a context whose writes fail over fields that the kind of the object does not have, if strict is
+// true. Otherwise the API server drops them and warns.
+func WithFields(ctx context.Context, strict bool) context.Context {
+	if strict {
+		return target.WithStrictFields(ctx)
+	}
+	return ctx
+}

@@ -40,6 +40,8 @@ const (
 	ReasonUnknownField = "UnknownField"
 	// reasonFailed is given to the error about objects that cannot become ready any more by themselves.
 	reasonFailed = "ObjectFailed"
+	// ReasonTargetWarning is given to the event about what the API server of the target warns of.
+	ReasonTargetWarning = "TargetWarning"
 	// reasonTakenOver is given to the event about an object that belonged to another deploy item.
 	reasonTakenOver = "TakenOver"
 	// reasonRetained is given to the event about fields that cannot be removed from an object.
@@ -124,6 +126,9 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	for _, r := range result.Retained {
 		j.Request.Event(reasonRetained, fmt.Sprintf("%s keeps fields that its manifest has no more, "+
 			"since they cannot be removed: %s", r.Key, object.Enumerate(r.Fields, ", ", maxListed)))
+	}
+	for _, w := range result.Warnings {
+		j.Request.Warning(ReasonTargetWarning, fmt.Sprintf("%s: %s", w.Key, w.Text))
 	}
 	for _, t := range result.TakenOver {
 		j.Request.Warning(reasonTakenOver,

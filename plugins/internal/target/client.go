@@ -65,8 +65,8 @@ func newClient(kubeconfig []byte, s settings) (*Client, error) {
 		return nil, ErrKubeconfig
 	}
 	config.UserAgent = s.userAgent
-	config.QPS = -1 // the API server limits
-	config.WarningHandlerWithContext = rest.NoWarnings{}
+	config.QPS = -1                                      // the API server limits
+	config.WarningHandlerWithContext = rest.NoWarnings{} // see WithWarnings
 	transport, err := newTransport(config, server, s)
 	if err != nil {
 		return nil, ErrKubeconfig

@@ -29,7 +29,7 @@ const (
 // WithoutQuotes returns a round tripper whose errors show nothing that an API server or a webhook quotes of an
 // object's content. What is wrong with fields becomes the field, the kind of the error and the explanation; what a
 // webhook or a policy says in words of its own stays, bounded and without values of the object that was sent. Reasons,
-// codes, and the types and fields of causes stay.
+// codes, and the types and fields of causes stay. It also does what WithStrictFields and WithWarnings ask for.
 func WithoutQuotes(next http.RoundTripper) http.RoundTripper { return &plainSpeech{next: next} }
 
 type plainSpeech struct{ next http.RoundTripper }
@@ -38,7 +38,11 @@ var _ http.RoundTripper = (*plainSpeech)(nil)
 
 // RoundTrip implements http.RoundTripper.
 func (t *plainSpeech) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = strict(req)
 	res, err := t.next.RoundTrip(req)
+	if err == nil {
+		tellWarnings(req, res)
+	}
 	if err != nil || res.StatusCode < http.StatusBadRequest ||
 		strings.Contains(res.Header.Get("Content-Type"), "protobuf") { // as reads of metadata are answered
 		return res, err
@@ -147,6 +151,9 @@ func (r *refusal) rewriteStatus(s *metav1.Status) {
 		s.Message = r.text(withoutQuotes(ownWords(s.Message)))
 	default:
 		s.Message = r.text(ownWords(s.Message))
+	}
+	if strings.Contains(s.Message, `unknown field "`) || strings.Contains(s.Message, `duplicate field "`) {
+		s.Message += "; correct these fields or leave them out"
 	}
 }
 

@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"unknown field": {"/api/v1/pods", pod, metav1.Status{Code: 400, Reason: "BadRequest",
 			Message: `Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.contaners", duplicate field "spec.nodeName"`},
-			`Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.contaners", duplicate field "spec.nodeName"`},
+			`Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.contaners", duplicate field "spec.nodeName"; correct these fields or leave them out`},
 		"wrong type": {"/api/v1/secrets", secret, metav1.Status{Code: 400, Reason: "BadRequest",
 			Message: `Secret in version "v1" cannot be handled as a Secret: json: cannot unmarshal string "hunter22" into Go struct field Secret.data of type map[string][]uint8`},
 			`Secret in version "v1" cannot be handled as a Secret: json: cannot unmarshal string into Go struct field Secret.data of type map[string][]uint8`},
@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 			`Internal error occurred: failed calling webhook "w.example.org": failed to call webhook: Post "https://w.n.svc:443/x?timeout=10s": dial tcp: connection refused`},
 		"typed conversion": {"/api/v1/pods", pod, metav1.Status{Code: 500,
 			Message: "failed to create typed patch object (n/p; /v1, Kind=Pod): errors:\n  .spec.contaners: field not declared in schema\n  .spec.nodeName: expected string, got &{map[a:hunter22]}"},
-			`unknown field "spec.contaners", .spec.nodeName: expected string`},
+			`unknown field "spec.contaners", .spec.nodeName: expected string; correct these fields or leave them out`},
 		"denied": {"/api/v1/pods", pod, metav1.Status{Code: 403, Reason: "Forbidden",
 			Message: denied + `image nginx:1 of container "app" is not from our registry; ask team "security" for an exception`},
 			denied + `image nginx:1 of container "app" is not from our registry; ask team "security" for an exception`},

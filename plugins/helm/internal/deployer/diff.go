@@ -76,7 +76,7 @@ func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, objects []
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
+	applied, err := apply.Diff(job.WithFields(ctx, j.deployer.settings.Strict), j.Client, plan, j.Status.Inventory.Get)
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}

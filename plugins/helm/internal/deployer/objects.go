@@ -67,7 +67,7 @@ func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects [
 		return nil, job.During(job.StepApply, err)
 	}
 	plan.AwaitServers = c.Checks.ByKind()
-	applied, res, err := j.Apply(ctx, plan)
+	applied, res, err := j.Apply(job.WithFields(ctx, j.deployer.settings.Strict), plan)
 	if res != nil && len(sdk.Codes(err)) == 0 { // there is another call
 		j.keepRendering(ctx, objects, c.Release.Namespace)
 		res.ProviderStatus = j.Status.Unsaved()

@@ -179,6 +179,8 @@ const (
 	ReasonHookRepeated = "HookRepeated"
 	// ReasonChart: Helm warns about the chart or its values.
 	ReasonChart = "ChartWarning"
+	// ReasonTarget: the API server of the target warns about an object.
+	ReasonTarget = "TargetWarning"
 )
 
 // Object is an object of a chart.

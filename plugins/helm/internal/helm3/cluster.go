@@ -55,11 +55,12 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 	}
 	through := func(ctx context.Context) *rest.Config {
 		return &rest.Config{
-			Host: server.String(), UserAgent: "pergola-helm", WarningHandler: warnings{o},
+			Host: server.String(), UserAgent: "pergola-helm", WarningHandlerWithContext: rest.NoWarnings{},
 			QPS: -1, // the API server limits
 			Transport: &transport{
 				ctx: ctx, server: server, next: target.WithoutQuotes(authenticated),
 				refusal: &o.refusal, hide: o.redactor.Hide,
+				warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
 			},
 		}
 	}
@@ -134,15 +135,4 @@ func (d *discoverer) version() (*version.Info, error) {
 		d.known = known
 	}
 	return d.known, nil
-}
-
-// warnings writes those of the API server to the log, such as those about fields that it does not know.
-type warnings struct{ o *operation }
-
-// HandleWarningHeader is called for each warning of an answer.
-func (w warnings) HandleWarningHeader(code int, _, text string) {
-	const miscellaneous = 299 // the only code that API servers use
-	if code == miscellaneous {
-		w.o.log("warning: %s", text)
-	}
 }

@@ -241,13 +241,14 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-func TestWarningsAreLogged(t *testing.T) {
+// TestWarningsOfTheTarget: the user hears of a field that the API server drops, when it is created and when it is changed.
+func TestWarningsOfTheTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	chart := charts.Pack("plain", charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\ndatta: {}\n"))
 	w.mustRun(w.request(chart, nil))
-	if !strings.Contains(strings.Join(w.audience.log, "\n"), `unknown field "datta"`) {
-		t.Errorf("expected the warning of the API server, but found %v", w.audience.log)
+	if want := `TargetWarning: configmaps "more": unknown field "datta"`; !slices.Contains(w.audience.warnings, want) {
+		t.Errorf("expected %q, but found %q", want, w.audience.warnings)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestRedirects(t *testing.T) {
 	}
 	client := &http.Client{Transport: &transport{
 		ctx: context.Background(), server: &url.URL{Scheme: "https", Host: "target.example.org"}, next: roundTripper(sent),
-		hide: func(text string) string { return text },
+		hide: func(text string) string { return text }, warn: func(string, string) {},
 	}}
 	for path, want := range map[string]string{"/a": "", "/c": "redirects to https://elsewhere.example.org, where the credentials of the Target are not sent"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://target.example.org"+path, http.NoBody)

@@ -30,6 +30,8 @@ type transport struct {
 	refusal *atomic.Pointer[apierrors.StatusError]
 	// hide takes what is secret out of the texts of API servers.
 	hide func(string) string
+	// warn gets what the API server warns of.
+	warn func(about, text string)
 }
 
 // RoundTrip sends a request.
@@ -37,7 +39,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // Helm's requests do not inherit it
 	release := sync.OnceFunc(func() { stop(); cancel() })
-	res, err := t.send(r.WithContext(target.WithHidden(ctx, t.hide)))
+	ctx = target.WithWarnings(target.WithHidden(ctx, t.hide), func(text string) { t.warn(described(r), text) })
+	res, err := t.send(r.WithContext(ctx))
 	if err != nil {
 		release()
 		if t.ctx.Err() != nil {
@@ -105,6 +108,15 @@ func subject(r *http.Request) string {
 		}
 	}
 	return cmp.Or(sent.Name, path.Base(r.URL.Path))
+}
+
+// described is the object that a request is about, for messages.
+func described(r *http.Request) string {
+	resource := path.Base(r.URL.Path)
+	if r.Method != http.MethodPost {
+		resource = path.Base(path.Dir(r.URL.Path))
+	}
+	return fmt.Sprintf("%s %q", resource, subject(r))
 }
 
 // body ends the context of a request when its answer is read.

@@ -76,7 +76,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	}
 	plan.AwaitServers = config.checks.ByKind()
 
-	applied, res, err := j.Apply(ctx, plan)
+	applied, res, err := j.Apply(job.WithFields(ctx, d.settings.Strict), plan)
 	if res != nil || err != nil {
 		return res, err
 	}
@@ -91,7 +91,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.Patch(ctx, applied); res != nil || err != nil {
+	if res, err := j.Patch(job.WithFields(ctx, d.settings.Strict), applied); res != nil || err != nil {
 		return res, err
 	}
 	return j.Done(exports), nil
@@ -139,7 +139,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
-	applied, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
+	applied, err := apply.Diff(job.WithFields(ctx, d.settings.Strict), j.Client, plan, j.Status.Inventory.Get)
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
