@@ -68,7 +68,7 @@ func TestReadRefuses(t *testing.T) {
 			want: []string{
 				"helmDeploymentConfig.install.atomik: Forbidden: there is no such option; expected one of atomic, force, skipSchemaValidation, takeOwnership, timeout, wait",
 				"helmDeploymentConfig.upgrade.Atomic: Forbidden", "helmDeploymentConfig.upgrade.maxHistory: Forbidden",
-				"helmDeploymentConfig.uninstall.atomic: Forbidden: there is no such option; expected one of timeout, wait",
+				"helmDeploymentConfig.uninstall.atomic: Forbidden: there is no such option; expected one of disableHooks, timeout, wait",
 			},
 		},
 		"everything else": {

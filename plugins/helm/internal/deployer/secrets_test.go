@@ -1,7 +1,6 @@
 package deployer_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -50,8 +49,8 @@ spec: {type: made-by-the-chart, ports: [{port: 80}]}
 				result := w.Do(plugintest.Reconcile, item)
 				w.MustFail(result, plugintest.ConfigurationProblem, "plain/templates/bad.yaml", "Service")
 				w.mustHide(result, "my-own-secret", "12345678", "made-by-the-chart")
-				if !strings.Contains(result.String(), "***") {
-					t.Errorf("%s: expected that something is hidden in: %s", c.reason, result)
+				if t.Failed() {
+					t.Log(c.reason)
 				}
 				w.MustDelete(item)
 			})

@@ -124,7 +124,8 @@ func (h *history) createNamespace() error {
 
 // Update stores a revision as it is now. Helm ignores most of the errors; finish does not.
 func (h *history) Update(key string, rel *release.Release) error {
-	if rel.Info.Status == release.StatusSuperseded && rel.Version == h.failed {
+	replaced := h.o.attempt != nil && rel.Version == h.o.req.Retry // its successor is stored in its place
+	if rel.Info.Status == release.StatusSuperseded && (replaced || rel.Version == h.failed) {
 		return nil
 	}
 	if h.o.attempt != nil {
