@@ -119,7 +119,7 @@ func TestEventsOfLaterCalls(t *testing.T) {
 	}
 	b.recorder = broadcaster.NewRecorder(b.admin.Scheme(), "pergola")
 	for _, note := range []string{"one stays", "two stays", "one stays"} {
-		b.reconciler.event(b.item, corev1.EventTypeNormal, "LeftOnTarget", note)
+		b.event(b.item, corev1.EventTypeNormal, "LeftOnTarget", note)
 	}
 	err := wait.PollUntilContextCancel(t.Context(), 1, true, func(context.Context) (bool, error) {
 		return recorded.count() == 2, nil

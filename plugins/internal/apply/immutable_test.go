@@ -128,7 +128,7 @@ func TestRetain(t *testing.T) {
 		"spec":     fields{"class": "x", "size": "1", "inner": fields{"set": "once", "both": "1"}},
 	})
 	live.SetManagedFields([]metav1.ManagedFieldsEntry{{
-		Manager: FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:class":{}}}`)},
+		Manager: FieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:class":{}}}`),
 	}})
 	for name, c := range map[string]struct {
 		reason   string

@@ -64,7 +64,7 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 		}
 		a.Live = live
 	}
-	if a.LastAppliedHash != "" && !(a.Settled && wasPatched(a.LastAppliedHash)) {
+	if a.LastAppliedHash != "" && (!a.Settled || !wasPatched(a.LastAppliedHash)) {
 		a.LastAppliedHash = hashOfPatched(a.Item, a.Live)
 	}
 	return a, nil

@@ -115,7 +115,7 @@ func owns(live *unstructured.Unstructured, path []string) bool {
 			return false
 		}
 		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
 		for _, name := range path {

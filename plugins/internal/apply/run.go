@@ -131,7 +131,7 @@ func (r runner) attempt(
 	o = r.plan.decide(i, entry, live)
 	if o.action == create || o.action == compare || o.action == write {
 		if unready := r.awaitServers(i, live); unready.action == wait || unready.err != nil {
-			return unready, nil
+			return unready, nil //nolint:nilerr // the outcome has it
 		}
 	}
 	switch o.action {

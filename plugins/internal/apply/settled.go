@@ -3,8 +3,6 @@ package apply
 import (
 	"errors"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -16,8 +14,7 @@ const ReasonVanished = "ObjectVanished"
 // that deletes itself would run again and again.
 func Vanished(i *Item) error {
 	text := "this job has applied it, and it was deleted before the job was done; another job creates it again"
-	switch (schema.GroupKind{Group: i.Key.Group, Kind: i.Key.Kind}) {
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+	if i.Key.Group == "batch" && i.Key.Kind == "Job" {
 		text += ". If the Job deletes itself, set its spec.ttlSecondsAfterFinished instead, and it counts as done"
 	}
 	return &sdk.Error{

@@ -148,7 +148,7 @@ func (d Deletion) resourceOf(
 		return schema.GroupVersionResource{}, target.Explain(client.Host, err)
 	case err != nil:
 		likely, _ := meta.UnsafeGuessKindToResource(gvk)
-		return likely, nil
+		return likely, nil //nolint:nilerr // a kind that is not served has objects that cannot be asked for
 	default:
 		return mapping.Resource, nil
 	}

@@ -103,7 +103,7 @@ func newRefusal(req *http.Request) *refusal {
 func (r *refusal) rewrite(content []byte) ([]byte, error) {
 	status := metav1.Status{}
 	if json.Unmarshal(content, &status) != nil || status.Status != metav1.StatusFailure {
-		return []byte(r.text(withoutQuotes(ownWords(string(content))))), nil
+		return []byte(r.text(withoutQuotes(ownWords(string(content))))), nil //nolint:nilerr // no Status is a text
 	}
 	r.rewriteStatus(&status)
 	content, err := json.Marshal(status)

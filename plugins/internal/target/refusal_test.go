@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -102,7 +102,7 @@ func TestFieldErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			given := errors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "init", field.ErrorList{test.err, test.err}).ErrStatus
+			given := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "init", field.ErrorList{test.err, test.err}).ErrStatus
 			found := rewritten(t, "/apis/batch/v1/namespaces/n/jobs", `{"kind":"Job"}`, given)
 			if want := `Job.batch "init" is invalid: ` + test.want; found.Message != want {
 				t.Errorf("expected %q, but found %q", want, found.Message)

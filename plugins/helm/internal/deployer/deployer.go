@@ -164,14 +164,15 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 		return nil, err
 	}
 	known := stored.Kind != ""
-	if known && stored.Release == nil && len(stored.ManagedResources) == 0 && !isOfLandscaper(stored) {
+	rendering := stored.Chart != nil && stored.Chart.Rendering != nil
+	if known && stored.Release == nil && len(stored.ManagedResources) == 0 && !rendering && !isOfLandscaper(stored) {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
 	deletion, err := config.ReadDeletion(req, d.settings.Strict)
 	switch {
 	case !known && (err != nil || !deletion.HelmDeployment || deletion.Release == (helm.Release{})):
 		tellUnknown(req, "its configuration names no release")
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil //nolint:nilnil,nilerr // see above; a configuration that names none is told
 	case err != nil:
 		return nil, err
 	}

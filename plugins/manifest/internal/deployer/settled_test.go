@@ -133,7 +133,7 @@ func nameInBody(r *http.Request) (name string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	defer body.Close() //nolint:errcheck // it is in memory
+	defer body.Close()
 	var sent struct {
 		Metadata struct{ Name string }
 	}
