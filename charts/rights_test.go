@@ -150,7 +150,7 @@ func TestLeastRights(t *testing.T) {
 	}{
 		"no container deployer": {
 			reason: "nothing runs in the cluster of the Pods", values: "plugins: {container: {enabled: false}}", account: "pergola",
-			without: []string{"serviceaccounts/token", "namespaces"}, with: []string{"deployitems", "leases"},
+			without: []string{"serviceaccounts/token"}, with: []string{"deployitems", "leases", "namespaces"},
 		},
 		"no locks": {
 			reason: "there is one replica", values: "locking: {enabled: false}", account: "pergola",
