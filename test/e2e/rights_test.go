@@ -37,7 +37,9 @@ func TestEachRightIsUsed(t *testing.T) {
 	plain, again := withTarget(item("plain"), "of-secret"), withTarget(item("again"), "of-account")
 	lost, early := withTarget(item("lost"), "nowhere"), item("early")
 	early.Spec.Context = "later"
-	for _, i := range []*v1alpha1.DeployItem{plain, again, lost, early} {
+	// An event that is repeated while nothing is written to the item is patched.
+	waiting := withTarget(newKeeperItem(namespace, "waiting", `,"tell":1,"wait":true`), "of-secret")
+	for _, i := range []*v1alpha1.DeployItem{plain, again, lost, early, waiting} {
 		create(t, i)
 	}
 	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ // of an earlier job
@@ -49,6 +51,7 @@ func TestEachRightIsUsed(t *testing.T) {
 	mark := auditMark(t)
 	r := f.start(1)[0]
 
+	setJob(t, waiting)
 	job := setJob(t, early)
 	waitLastError(t, early, early.Spec.Context)
 	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: early.Spec.Context}})

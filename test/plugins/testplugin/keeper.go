@@ -28,7 +28,7 @@ type keeperConfig struct {
 	Wait bool `json:"wait,omitempty"`
 	// Secret is one of the item's namespace whose credentials are exported.
 	Secret string `json:"secret,omitempty"`
-	// Tell is how often the same event is recorded.
+	// Tell is how often the same event is recorded in each call.
 	Tell int `json:"tell,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (keeper) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, e
 		return nil, err
 	}
 	if c.Wait {
-		return sdk.WaitFor("the end of the world", time.Minute), nil
+		return sdk.WaitFor("the end of the world", time.Second), nil
 	}
 	exports["namespace"], exports["installation"] = req.HostCluster.Namespace, req.HostCluster.Installation
 	if exports["user"], err = s.user(ctx); err != nil {
