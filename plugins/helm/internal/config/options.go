@@ -71,7 +71,8 @@ func readUninstall(c *v1alpha1.HelmUninstallConfiguration, written json.RawMessa
 		return helm.Options{}, nil
 	}
 	timeout, problems := parseTimeout(c.Timeout, path.Child("timeout"))
-	return helm.Options{DisableHooks: c.DisableHooks, Wait: c.Wait, Timeout: timeout}, append(problems, checkNames(written, uninstallOptions, path)...)
+	problems = append(problems, checkNames(written, uninstallOptions, path)...)
+	return helm.Options{DisableHooks: c.DisableHooks, Wait: c.Wait, Timeout: timeout}, problems
 }
 
 // checkNames reports options that there are not, however strict the reader is, as Landscaper does: they would be asked

@@ -59,7 +59,7 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 			QPS: -1, // the API server limits
 			Transport: &transport{
 				ctx: ctx, server: server, next: target.WithoutQuotes(authenticated),
-				refusal: &o.refusal, hide: o.redactor.Hide,
+				hide: o.redactor.Hide,
 				warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
 			},
 		}

@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
@@ -49,8 +47,6 @@ type operation struct {
 	config  *action.Configuration
 	// attempt is what an earlier attempt has settled; nil for none.
 	attempt *attempt
-	// refusal is what the API server has refused first since an update began.
-	refusal atomic.Pointer[apierrors.StatusError]
 
 	mu   sync.Mutex
 	step step

@@ -13,9 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -24,10 +22,9 @@ import (
 // transport sends requests to the server as long as its context lasts, and ends those that are under way with it:
 // Helm's have no context.
 type transport struct {
-	ctx     context.Context // that of an operation
-	server  *url.URL
-	next    http.RoundTripper
-	refusal *atomic.Pointer[apierrors.StatusError]
+	ctx    context.Context // that of an operation
+	server *url.URL
+	next   http.RoundTripper
 	// hide takes what is secret out of the texts of API servers.
 	hide func(string) string
 	// warn gets what the API server warns of.
@@ -86,9 +83,6 @@ func (t *transport) noteRefusal(r *http.Request, res *http.Response) error {
 		}
 		if content, err = json.Marshal(status); err != nil {
 			return fmt.Errorf("write the answer of the target cluster: %w", err)
-		}
-		if r.Method != http.MethodGet { // Helm asks for objects to see whether they exist
-			t.refusal.CompareAndSwap(nil, &apierrors.StatusError{ErrStatus: status})
 		}
 	}
 	res.ContentLength = int64(len(content))
