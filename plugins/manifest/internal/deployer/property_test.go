@@ -160,14 +160,14 @@ func (g *game) reconcile(t *rapid.T) {
 func (g *game) deleteItem(t *rapid.T) {
 	p := rapid.SampledFrom(g.players).Draw(t, "item")
 	fault, n := g.drawFault(t)
-	g.drop(p, maps.Clone(p.managed))
+	g.dropAll(p)
 	g.run(p, plugintest.Delete, fault, n)
 	g.check(p)
 	p.item = g.itemOf(p.name, nil)
 }
 
 func (g *game) deleteAs(p *player) {
-	g.drop(p, maps.Clone(p.managed))
+	g.dropAll(p)
 	g.run(p, plugintest.Delete, plugintest.Fault{}, 0)
 	g.check(p)
 }
@@ -252,6 +252,20 @@ func (g *game) drop(p *player, managed map[slot]modelManaged) {
 			delete(g.objects, at)
 		}
 	}
+}
+
+// dropAll ends the management of all objects of an item. One that was never deployed, or has lost its status, manages
+// those of its manifests that bear its label, such as one that an earlier item of its name has kept.
+func (g *game) dropAll(p *player) {
+	managed := maps.Clone(p.managed)
+	if p.item.Status.ProviderStatus == nil {
+		for at, e := range p.entries {
+			if g.objects[at].owner == p.name {
+				managed[at] = modelManaged{policy: e.policy}
+			}
+		}
+	}
+	g.drop(p, managed)
 }
 
 // The deployer.

@@ -11,6 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -20,21 +21,24 @@ const reasonNoStatus = "NoProviderStatus"
 
 // deleteUnrecorded deletes a deploy item without a provider status: one that was never deployed, or whose control plane
 // was restored without statuses. The objects of its manifests that bear its label are its own; what it has deployed
-// besides is not known, which an event says. What cannot be read, the configuration or the target, does not hold the
-// deletion up: most such items have failed over just that, and have deployed nothing.
+// besides is not known, which an event says. A configuration that cannot be read and a target that cannot be used do not
+// hold the deletion up: most such items have failed over just that, and have deployed nothing.
 func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	j, err := d.findUnrecorded(ctx, req)
+	j, unread, err := d.findUnrecorded(ctx, req)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
 	var entries []managedresource.ManagedResourceStatus
 	if j != nil {
 		entries = j.Status.Inventory.Entries()
 	}
-	if ctx.Err() != nil {
-		return nil, err
-	}
 	text := fmt.Sprintf("the deploy item has no provider status: "+
 		"only objects of its manifests that bear its label are deleted, and there are %d", len(entries))
-	if err != nil {
-		text += fmt.Sprintf(", as far as they can be looked for (%v)", err)
+	if unread != nil {
+		text += fmt.Sprintf(", as far as they can be looked for (%v)", unread)
 	}
 	item := req.DeployItem
 	label := owner.Owner{Namespace: item.Namespace, Name: item.Name}.Labels()[owner.Label]
@@ -54,20 +58,21 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 }
 
 // findUnrecorded returns a job whose inventory has those objects of the manifests that exist and bear the label of the
-// deploy item. The error says why they cannot all be looked for; without a job none could.
-func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (*job.Job, error) {
+// deploy item. unread says why they cannot all be looked for; without a job none could. The error is a passing one.
+func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *job.Job, unread, err error) {
 	config, err := d.readConfig(req)
 	if err != nil {
-		return nil, err
+		return nil, err, nil
 	}
-	j, err := d.begin(ctx, req)
+	j, err = d.begin(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, err, nil
 	}
 	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
 	if plan == nil {
-		return nil, err
+		return nil, err, nil
 	}
+	unread = err
 	type result struct {
 		own bool
 		err error
@@ -77,11 +82,15 @@ func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (*job.J
 		live, err := j.Client.Metadata(i.Mapping, i.Key.Namespace).Get(ctx, i.Key.Name, metav1.GetOptions{})
 		return result{err == nil && j.Owner.Of(live) == owner.Ours, err}
 	}) {
-		if found.own {
+		switch {
+		case found.own:
 			j.Status.Inventory.Expect(items[i].Entry(), items[i].Stale)
-		} else if found.err != nil && !apierrors.IsNotFound(found.err) {
-			err = found.err
+		case found.err == nil, apierrors.IsNotFound(found.err):
+		case apierrors.IsForbidden(found.err):
+			unread = found.err
+		default:
+			return nil, nil, target.Explain(j.Client.Host, found.err)
 		}
 	}
-	return j, err
+	return j, unread, nil
 }
