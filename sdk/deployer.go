@@ -152,7 +152,7 @@ const (
 	// ActionRecreate: the object would be deleted and created anew.
 	ActionRecreate Action = "recreate"
 	ActionDelete   Action = "delete"
-	// ActionKeep: the object would stay but not be managed any more.
+	// ActionKeep: the object would stay as it is: it would not be managed any more, or the target refuses its repair.
 	ActionKeep Action = "keep"
 	// ActionFail: the job would fail over the object.
 	ActionFail Action = "fail"

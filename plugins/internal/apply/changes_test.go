@@ -36,7 +36,8 @@ func TestDocumentNamed(t *testing.T) {
 		},
 		"spec": map[string]any{"size": int64(2), "default": true}, "status": map[string]any{"ready": true},
 	}}
-	if got, want := string(DocumentNamed(manifest, live)), `{"kind":"Thing","metadata":{"labels":{"a":"2"}},"spec":{"size":2}}`; got != want {
+	item := &Item{Desired: manifest}
+	if got, want := string(item.DocumentNamed(live)), `{"kind":"Thing","metadata":{"labels":{"a":"2"}},"spec":{"size":2}}`; got != want {
 		t.Errorf("expected %s, but found %s", want, got)
 	}
 }

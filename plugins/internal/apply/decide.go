@@ -40,6 +40,8 @@ const (
 // outcome is what is to be done with an object and, later on, what came of it.
 type outcome struct {
 	action action
+	// item is the object with the fields that belong to other clients as the target is now; nil for the item as it was.
+	item *Item
 	// why is for skip and wait; for recreate it is what goes with the object.
 	why string
 	// before is the object that was found; nil if there was none.

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,8 @@ const (
 // would stay as it is, is not in it, and neither is what another deployer would do. An object over which the job would
 // fail is a change with the action fail. The error says that the target cannot be asked.
 func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) ([]sdk.Change, error) {
-	r := runner{client: client, plan: plan, recorded: recorded, dry: true}
+	r := newRunner(client, plan, recorded)
+	r.dry = true
 	type result struct {
 		change *sdk.Change
 		err    error
@@ -45,7 +47,7 @@ func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recor
 	items := plan.Items()
 	for i, found := range Each(items, func(i *Item) result {
 		o := r.warned(ctx, i, nil)
-		change, err := r.changeOf(ctx, i, o)
+		change, err := r.changeOf(ctx, cmp.Or(o.item, i), o)
 		if change != nil {
 			change.Note = withWarnings(change.Note, o.warnings)
 		}
@@ -93,6 +95,9 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 	case write:
 		return difference(i, o), nil
 	case leave:
+		if o.drift != nil && o.drift.Refused != "" {
+			return newChange(i, sdk.ActionKeep, o.live, nil, o.drift.String()), nil
+		}
 		return r.patch(ctx, Applied{Item: i, Live: o.live, LastAppliedHash: o.hash})
 	default:
 		return nil, nil //nolint:nilnil // see above
@@ -176,10 +181,9 @@ func Document(o *unstructured.Unstructured) json.RawMessage {
 	return document
 }
 
-// DocumentNamed returns the fields of an object that its manifest names, and of their metadata those that are compared,
-// as JSON for people.
-func DocumentNamed(manifest, o *unstructured.Unstructured) json.RawMessage {
-	document, err := json.Marshal(named(manifest, o))
+// DocumentNamed returns the fields of an object that are compared with its manifest, as JSON for people.
+func (i *Item) DocumentNamed(o *unstructured.Unstructured) json.RawMessage {
+	document, err := json.Marshal(i.named(o))
 	if err != nil {
 		return nil // decoded JSON can always be marshalled
 	}

@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 )
 
 // A hash is what the inventory keeps about an object after it was written, see the package comment: the digest of the
@@ -18,7 +21,7 @@ import (
 
 // hashOf returns the hash of an object that was just written.
 func hashOf(i *Item, live *unstructured.Unstructured) string {
-	template := namedIn(i.Desired)
+	template := i.compared()
 	return i.manifestDigest + "/" + digest(withoutForeign(template, project(template, live.Object)))
 }
 
@@ -35,7 +38,7 @@ func hashOfPatched(i *Item, live *unstructured.Unstructured) string {
 // it. Those that it sets may be spelt differently in the answer. Requests that hold all named fields, or the
 // resourceVersion, need not ask.
 func isMeant(i *Item, patch map[string]any, before, written *unstructured.Unstructured) bool {
-	return sameBeside(patch, named(i.Desired, before), named(i.Desired, written))
+	return sameBeside(patch, i.named(before), i.named(written))
 }
 
 // sameBeside tells whether two values differ at most in what a JSON merge patch sets or removes.
@@ -73,13 +76,26 @@ func wasPatched(applied string) bool { return strings.Count(applied, "/") == 2 }
 // do not matter to an object that exists; a key that goes away does, because its annotation goes with the next write.
 func (i *Item) digestOfManifest() string {
 	return digest([]any{
-		i.Desired.Object, i.Strategy, slices.Sorted(maps.Keys(i.AnnotateBeforeCreate)), i.PatchAfterDeployment,
+		without(i.Desired.Object, i.Ignored), i.Strategy, slices.Sorted(maps.Keys(i.AnnotateBeforeCreate)), i.PatchAfterDeployment,
 	})
 }
 
-// named returns those fields of the live object that the manifest names.
-func named(manifest, live *unstructured.Unstructured) any {
-	return project(namedIn(manifest), live.Object)
+// compared returns the fields of the manifest that an object is compared with.
+func (i *Item) compared() map[string]any { return without(namedIn(i.Desired), i.Ignored) }
+
+// named returns those fields of the live object that are compared.
+func (i *Item) named(live *unstructured.Unstructured) any { return project(i.compared(), live.Object) }
+
+// without returns fields without those that belong to other clients. Without any of these it is the same map.
+func without(fields map[string]any, ignored []ignore.Pointer) map[string]any {
+	if len(ignored) == 0 {
+		return fields
+	}
+	out := runtime.DeepCopyJSON(fields)
+	for _, p := range ignored {
+		ignore.Remove(out, p)
+	}
+	return out
 }
 
 // namedIn returns the fields that a manifest names. The status belongs to others, and of the metadata apart from

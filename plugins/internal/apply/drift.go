@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,8 +13,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// maxFields bounds the fields that a Drift names.
-const maxFields = 20
+const (
+	// maxFields bounds the fields that a Drift names.
+	maxFields = 20
+	// maxRefusal bounds the text of why a repair is refused, in bytes: it is kept in the provider status.
+	maxRefusal = 300
+)
 
 // Drift is an object that somebody had changed or deleted since it was applied. After Run it is as it should be again;
 // what Observe has found is not.
@@ -24,6 +29,24 @@ type Drift struct {
 	// Fields are the paths of the fields that were repaired, or are to be, such as spec.replicas or data["app.conf"],
 	// sorted. At most the first 20.
 	Fields []string
+	// Refused says why the target refuses the repair; empty if it does not. The object stays as it is.
+	Refused string
+}
+
+// String says which fields differ, for people.
+func (d *Drift) String() string {
+	fields := strings.Join(d.Fields, ", ")
+	if d.Refused != "" {
+		return fmt.Sprintf("%s: the target refuses the repair, and the object stays as it is: %s", fields, d.Refused)
+	}
+	return fields
+}
+
+// notRepaired returns the drift of an object whose repair the target refuses.
+func notRepaired(i *Item, live *unstructured.Unstructured, why error) *Drift {
+	return &Drift{
+		Key: i.Key, Fields: deviating(i, live, i.Desired), Refused: object.Cut(why.Error(), maxRefusal),
+	}
 }
 
 // missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the
@@ -52,9 +75,9 @@ func repaired(i *Item, entry managedresource.ManagedResourceStatus, before, afte
 	return &Drift{Key: i.Key, Fields: fields}
 }
 
-// deviating returns the paths of the first fields that the manifest names in which two states of an object differ.
+// deviating returns the paths of the first fields that are compared in which two states of an object differ.
 func deviating(i *Item, before, after *unstructured.Unstructured) []string {
-	fields := differences(named(i.Desired, before), named(i.Desired, after), "")
+	fields := differences(i.named(before), i.named(after), "")
 	slices.Sort(fields)
 	return fields[:min(len(fields), maxFields)]
 }

@@ -36,7 +36,7 @@ func mayBeImmutable(i *Item, live *unstructured.Unstructured, found []metav1.Sta
 	return len(found) > 0 && !slices.ContainsFunc(found, func(c metav1.StatusCause) bool {
 		compares := c.Type == metav1.CauseTypeFieldValueInvalid || c.Type == metav1.CauseTypeForbidden
 		return !compares || c.Field == "status" || strings.HasPrefix(c.Field, "status.") ||
-			ofStatus.MatchString(c.Message) || !changesField(i.Desired, live, pathOf(c.Field))
+			ofStatus.MatchString(c.Message) || !changesField(i, live, pathOf(c.Field))
 	})
 }
 
@@ -51,8 +51,8 @@ func pathOf(field string) []string {
 
 // changesField reports whether a manifest has another value than an object at a path. What neither has is no name of a
 // field, but of a part of the one that it is in.
-func changesField(manifest, live *unstructured.Unstructured, path []string) bool {
-	var wanted, found any = namedIn(manifest), live.Object
+func changesField(i *Item, live *unstructured.Unstructured, path []string) bool {
+	var wanted, found any = i.compared(), live.Object
 	for _, name := range path {
 		fields, _ := wanted.(map[string]any)
 		existing, _ := found.(map[string]any)

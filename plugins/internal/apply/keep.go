@@ -1,10 +1,7 @@
 package apply
 
 import (
-	"reflect"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -20,11 +17,7 @@ var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Kind: "Secret"}:              keepToken,
 	{Kind: "ServiceAccount"}:      keepFields([]string{"secrets"}),
 	{Kind: "PersistentVolume"}:    keepFields([]string{"spec", "claimRef"}),
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:                       keepAggregatedRules,
-	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: keepWebhookCAs,
-	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   keepWebhookCAs,
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               keepConversionCA,
-	{Group: "apiregistration.k8s.io", Kind: "APIService"}:                           keepServiceCA,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}: keepAggregatedRules,
 }
 
 // keepFields keeps the fields at the paths.
@@ -72,51 +65,6 @@ func keepAggregatedRules(out, live *unstructured.Unstructured) {
 	if out.Object["aggregationRule"] != nil {
 		carryOver(out, live, "rules")
 	}
-}
-
-// The CA bundles of webhooks and API services are often put in by others, such as cert-manager. As long as it takes
-// them to notice that one is gone, every request that the webhook is asked about fails. A bundle is kept only for the
-// server that it was made for.
-
-func keepWebhookCAs(out, live *unstructured.Unstructured) {
-	served := map[any]map[string]any{}
-	for _, webhook := range objectsIn(live.Object["webhooks"]) {
-		served[webhook["name"]] = child(webhook, "clientConfig")
-	}
-	for _, webhook := range objectsIn(out.Object["webhooks"]) {
-		keepCA(child(webhook, "clientConfig"), served[webhook["name"]])
-	}
-}
-
-func keepConversionCA(out, live *unstructured.Unstructured) {
-	path := []string{"spec", "conversion", "webhook", "clientConfig"}
-	keepCA(child(out.Object, path...), child(live.Object, path...))
-}
-
-func keepServiceCA(out, live *unstructured.Unstructured) {
-	spec := child(out.Object, "spec")
-	sameService := sameServer(child(spec, "service"), child(live.Object, "spec", "service"))
-	if sameService && spec["insecureSkipTLSVerify"] != true {
-		carryOver(out, live, "spec", "caBundle")
-	}
-}
-
-// keepCA keeps the CA bundle of a webhook's clientConfig.
-func keepCA(out, live map[string]any) {
-	bundle, found := live["caBundle"]
-	if _, given := out["caBundle"]; given || !found || out["url"] != live["url"] {
-		return
-	}
-	if out["url"] == nil && !sameServer(child(out, "service"), child(live, "service")) {
-		return
-	}
-	out["caBundle"] = runtime.DeepCopyJSONValue(bundle)
-}
-
-// sameServer compares references to Services. Ports and paths are no matter of certificates.
-func sameServer(a, b map[string]any) bool {
-	return a != nil && b != nil &&
-		reflect.DeepEqual(a["namespace"], b["namespace"]) && reflect.DeepEqual(a["name"], b["name"])
 }
 
 // child returns the map in a path of fields, itself and not a copy; nil if there is none.

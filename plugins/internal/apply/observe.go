@@ -3,15 +3,16 @@ package apply
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -32,7 +33,7 @@ import (
 func Observe(
 	ctx context.Context, client *target.Client, plan *Plan, recorded Recorded, selector labels.Set,
 ) (Result, error) {
-	r := runner{client: client, plan: plan, recorded: recorded}
+	r := newRunner(client, plan, recorded)
 	items := plan.Items()
 	expected := make([]Wanted, 0, len(items))
 	for _, i := range items {
@@ -84,19 +85,29 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 		return outcome{drift: missing(i, entry)}
 	case r.plan.isSettled(i):
 		return outcome{action: leave, live: live, hash: entry.Applied, settled: true}
+	}
+	i = i.ignoring(ignore.Bundles(i.Desired.Object, live.Object)...)
+	switch {
 	case i.Stale(entry.Applied):
 		return outcome{action: leave, live: live, hash: hashOf(i, live)}
 	case fits(entry.Applied, i, live):
 		return outcome{action: leave, live: live, hash: entry.Applied}
 	}
-	fields, err := r.deviations(ctx, i, live)
+	i, err := r.withScaled(ctx, i, live)
+	if err != nil {
+		return outcome{err: err}
+	}
+	if fits(entry.Applied, i, live) {
+		return outcome{action: leave, live: live, hash: entry.Applied}
+	}
+	drift, err := r.deviations(ctx, i, live)
 	switch {
 	case err != nil:
 		return outcome{err: err}
-	case len(fields) == 0:
+	case drift == nil:
 		return outcome{action: leave, live: live, hash: hashOf(i, live)}
 	default:
-		return outcome{action: leave, live: live, hash: entry.Applied, drift: &Drift{Key: i.Key, Fields: fields}}
+		return outcome{action: leave, live: live, hash: entry.Applied, drift: drift}
 	}
 }
 
@@ -117,21 +128,22 @@ func (r runner) unserved(unknown *Item) (*Item, outcome) {
 	return unknown, outcome{}
 }
 
-// deviations returns the paths of the fields that would change if the manifest were written over the object, as in
-// Drift.
-func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unstructured) ([]string, error) {
+// deviations returns what would change if the manifest were written over the object; nil for nothing.
+func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unstructured) (*Drift, error) {
 	meant, err := newWriter(r.client, i, true).overwrite(ctx, i, live)
-	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
-	case errors.As(err, &answer) && !apierrors.IsUnauthorized(err):
-		// These credentials may only read, or a webhook refuses dry runs: then a field that is spelt differently
-		// counts, too.
-		meant = i.Desired
+	case target.RefusesDryRuns(err):
+		meant = i.Desired // a field that is spelt differently counts, too
+	case target.RefusesWrite(err):
+		return notRepaired(i, live, err), nil
 	default:
 		return nil, err
 	}
-	return deviating(i, live, meant), nil
+	if fields := deviating(i, live, meant); len(fields) > 0 {
+		return &Drift{Key: i.Key, Fields: fields}, nil
+	}
+	return nil, nil //nolint:nilnil // see above
 }
 
 // overwrite sets the fields of an object that the manifest names, and leaves all others as they are. A kind that the
@@ -139,7 +151,7 @@ func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unst
 func (w writer) overwrite(
 	ctx context.Context, i *Item, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	patch := namedIn(i.Desired.DeepCopy())
+	patch := runtime.DeepCopyJSON(i.compared())
 	if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
 		return nil, fmt.Errorf("make the patch: %w", err)
 	}

@@ -59,7 +59,7 @@ func (w *world) observe(all ...fields) []string {
 	w.note(result.Applied)
 	var drifts []string
 	for _, d := range result.Drift {
-		what := ": " + strings.Join(d.Fields, ", ")
+		what := ": " + d.String()
 		if d.Missing {
 			what = " is missing"
 		}
@@ -86,7 +86,7 @@ func forbiddenBecause(r *http.Request, why string) *http.Response {
 func (w *world) refuse(method string) {
 	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Method == method {
-			return forbidden(r), nil
+			return forbiddenBecause(r, "no"), nil
 		}
 		return nil, nil
 	})
@@ -125,12 +125,16 @@ func TestObserve(t *testing.T) {
 			},
 		},
 		"replicas": {
-			reason: "the spelling of other fields does not count", want: []string{"Deployment b: spec.replicas"}, requests: []string{"GET", "GET", "dry PATCH"},
-			before: func(w *world) { w.Patch(deployments, "b", `{"spec":{"replicas":7}}`) },
+			reason:   "the spelling of other fields does not count; an autoscaler might have set them",
+			want:     []string{"Deployment b: spec.replicas"},
+			requests: []string{"GET", "GET", "GET", "dry PATCH"},
+			before:   func(w *world) { w.Patch(deployments, "b", `{"spec":{"replicas":7}}`) },
 		},
 		"read only": {
-			reason: "these credentials may not change it, not even in a dry run: what is spelt differently is named as well", requests: []string{"GET", "GET", "dry PATCH"},
-			want: []string{"Deployment b: spec.replicas, spec.template.spec.containers[0].resources.requests.cpu, spec.template.spec.containers[0].resources.requests.memory"},
+			reason:   "the target refuses the repair: what is spelt differently is named as well",
+			requests: []string{"GET", "GET", "GET", "dry PATCH"},
+			want: []string{"Deployment b: spec.replicas, spec.template.spec.containers[0].resources.requests.cpu, " +
+				"spec.template.spec.containers[0].resources.requests.memory: the target refuses the repair, and the object stays as it is: no"},
 			before: func(w *world) {
 				w.Patch(deployments, "b", `{"spec":{"replicas":7}}`)
 				w.refuse(http.MethodPatch)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -47,6 +48,8 @@ type Manifest struct {
 	AnnotateBeforeCreate map[string]string
 	// PatchAfterDeployment is a JSON merge patch for Patch; nil for none. Integers are int64.
 	PatchAfterDeployment map[string]any
+	// Ignored are fields that belong to other clients once the object exists: they are neither compared nor written.
+	Ignored []ignore.Pointer
 	// Recreate replaces the object when an immutable field has to change. It deletes what depends on it, too.
 	Recreate bool
 	// Listed says that the settings are those of a list that has the object: Recreate then does not apply to an object
@@ -59,6 +62,9 @@ type Manifest struct {
 	AnnotateBeforeDelete map[string]string
 	PatchBeforeDelete    *runtime.RawExtension
 }
+
+// Written returns the object as it is written when it exists: without the fields that belong to other clients.
+func (m *Manifest) Written() map[string]any { return without(m.Object.Object, m.Ignored) }
 
 // Item is one object of a plan, with its settings. Policy and Strategy are not empty.
 type Item struct {
@@ -73,6 +79,17 @@ type Item struct {
 	// definedHere says that a CustomResourceDefinition of the same plan defines the kind.
 	definedHere    bool
 	manifestDigest string
+}
+
+// ignoring returns the item with more fields that belong to other clients as the target is now. Its manifest counts as the
+// same.
+func (i *Item) ignoring(more ...ignore.Pointer) *Item {
+	if len(more) == 0 {
+		return i
+	}
+	out := *i
+	out.Ignored = slices.Concat(i.Ignored, more)
+	return &out
 }
 
 // labels are those of the owner; none for an object without one.

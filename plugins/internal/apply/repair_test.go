@@ -1,11 +1,13 @@
 package apply_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -219,5 +221,39 @@ func TestPatchErrors(t *testing.T) {
 	w.mustFail(err, "ObjectRejected", true, "manifests[1].manifest: patch ConfigMap "+w.Namespace+"/bad: ", "not a key")
 	if len(done) != 1 || done[0].Key.Name != "good" || dataOf(done[0].Live)["x"] != "1" || done[0].LastAppliedHash == result.Applied[0].LastAppliedHash {
 		t.Errorf("expected the good one with its new state and hash, but found %+v", done)
+	}
+}
+
+// TestRefusedRepair: what the API server refuses to repair is drift as long as the manifest is the same, and no failure.
+func TestRefusedRepair(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, s := range managedresource.UpdateStrategies() {
+		if s == managedresource.UpdateStrategyMerge {
+			continue // it leaves what others have changed
+		}
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			name := "frozen-" + lower(s)
+			wanted := func(value string) apply.Manifest {
+				return manifest(w.configMap(name, fields{"key": value}), strategy(s), force)
+			}
+			w.mustRun(wanted("1"))
+			w.Patch(configMaps, name, `{"data":{"key":"2"},"immutable":true}`)
+			for range 2 {
+				result := w.mustRun(wanted("1"))
+				if len(result.Applied) != 1 || len(result.Drift) != 1 || strings.Join(result.Drift[0].Fields, " ") != "data.key" ||
+					!strings.Contains(result.Drift[0].Refused, "immutable") {
+					t.Errorf("expected a drift that stays, but found %+v", result)
+				}
+				changes := w.diff(wanted("1"))
+				if len(changes) != 1 || changes[0].Action != sdk.ActionKeep || !strings.Contains(changes[0].Note, "immutable") {
+					t.Errorf("expected the preview to say so, but found %+v", changes)
+				}
+			}
+			_, err := w.run(wanted("3"))
+			w.mustFail(err, apply.ReasonImmutableField, true)
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -74,6 +75,7 @@ type Result struct {
 
 // add adds what came of an object, unless that is an error.
 func (r *Result) add(item *Item, o outcome) {
+	item = cmp.Or(o.item, item)
 	switch {
 	case o.action == done:
 		r.Done = append(r.Done, item)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -30,7 +31,7 @@ type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool
 // does not wait: it ends with Result.Waiting.
 func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) (Result, error) {
 	result := Result{Skipped: plan.skipped}
-	r := runner{client: client, plan: plan, recorded: recorded}
+	r := newRunner(client, plan, recorded)
 	for _, stage := range plan.stages {
 		var errs []error
 		listed := r.list(ctx, stage)
@@ -58,7 +59,16 @@ type runner struct {
 	recorded Recorded
 	dry      bool
 	// applied are the objects of earlier stages.
-	applied []Applied
+	applied     []Applied
+	autoscalers *ignore.Autoscalers
+}
+
+func newRunner(client *target.Client, plan *Plan, recorded Recorded) runner {
+	list := func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
+		mapping := target.Mapping{Resource: ignore.AutoscalerResource, Namespaced: true}
+		return client.Objects(mapping, namespace).List(ctx, metav1.ListOptions{})
+	}
+	return runner{client: client, plan: plan, recorded: recorded, autoscalers: ignore.NewAutoscalers(list)}
 }
 
 // list reads the objects that are expected to exist, by the label of their owner, which is the same for all.
@@ -128,7 +138,8 @@ func (r runner) attempt(
 	ctx context.Context, w writer,
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
-	o = r.plan.decide(i, entry, live)
+	i, o = r.decide(ctx, i, entry, live)
+	defer func() { o.item = i }()
 	if o.action == create || o.action == compare || o.action == write {
 		if unready := r.awaitServers(i, live); unready.action == wait || unready.err != nil {
 			return unready, nil //nolint:nilerr // the outcome has it
@@ -153,6 +164,34 @@ func (r runner) attempt(
 	default:
 		return o, nil
 	}
+}
+
+// decide says what is to be done with an object, and returns the item with the fields of it that belong to other clients.
+func (r runner) decide(
+	ctx context.Context, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
+) (*Item, outcome) {
+	if live == nil {
+		return i, r.plan.decide(i, entry, live)
+	}
+	i = i.ignoring(ignore.Bundles(i.Desired.Object, live.Object)...)
+	o := r.plan.decide(i, entry, live)
+	if o.action != compare && o.action != write {
+		return i, o
+	}
+	i, err := r.withScaled(ctx, i, live)
+	if err != nil {
+		return i, outcome{before: live, err: err}
+	}
+	return i, r.plan.decide(i, entry, live)
+}
+
+// withScaled adds the replicas to the fields of other clients if an autoscaler scales the object.
+func (r runner) withScaled(ctx context.Context, i *Item, live *unstructured.Unstructured) (*Item, error) {
+	scaled, err := r.autoscalers.Scale(ctx, i.Desired.Object, live.Object)
+	if err != nil || !scaled {
+		return i, err
+	}
+	return i.ignoring(ignore.Replicas), nil
 }
 
 func (r runner) create(
@@ -193,16 +232,31 @@ func (r runner) change(
 		}
 		return o, nil
 	}
-	if !isOutdated(err) && apierrors.IsInvalid(err) {
+	o, retry = r.refused(ctx, w, i, live, takenFrom, err)
+	unchanged := entry.Resource.UID == live.GetUID() && entry.Applied != "" && !i.Stale(entry.Applied)
+	if retry == nil && o.err != nil && unchanged && target.RefusesWrite(err) && !isFieldConflict(err) {
+		// The item has not changed and was deployed: that it cannot be repaired is told, and is no failure of it.
+		return outcome{
+			action: leave, before: live, live: live, hash: entry.Applied, drift: notRepaired(i, live, o.err),
+		}, nil
+	}
+	return o, retry
+}
+
+// refused deals with a change that the API server refuses: what only a new object could have is replaced.
+func (r runner) refused(
+	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, takenFrom string, err error,
+) (o outcome, retry error) {
+	if isOutdated(err) {
+		return outcome{}, err
+	}
+	if apierrors.IsInvalid(err) {
 		switch immutable, unknown := isImmutable(ctx, w, i, live, err); {
 		case unknown != nil:
 			return outcome{before: live, err: undecided(err, unknown)}, nil
 		case immutable:
 			return r.replace(ctx, w, i, live, takenFrom, err)
 		}
-	}
-	if isOutdated(err) {
-		return outcome{}, err
 	}
 	return outcome{before: live, err: refusedChange(i, err)}, nil
 }

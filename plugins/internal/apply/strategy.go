@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -25,9 +26,25 @@ func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured
 	default:
 		out = replacement(i.Desired, live)
 	}
+	i.leaveIgnored(out, live)
 	keepAnnotations(out, live, i.AnnotateBeforeCreate)
 	i.mark(out, live)
 	return out
+}
+
+// leaveIgnored leaves the fields that belong to other clients as they are. With server-side apply those that this field
+// manager has are sent as they are, since they would be removed otherwise, and all others are not.
+func (i *Item) leaveIgnored(out, live *unstructured.Unstructured) {
+	for _, p := range i.Ignored {
+		if i.Strategy == managedresource.UpdateStrategyApply && !owns(live, ignore.In(i.Desired.Object, live.Object, p)) {
+			ignore.Remove(out.Object, p)
+			continue
+		}
+		ignore.Leave(out.Object, live.Object, p)
+	}
+	if len(i.Ignored) > 0 {
+		setLabels(out, i.labels())
+	}
 }
 
 // mark marks what is written with the installation of the owner. An object that was written before there were marks is

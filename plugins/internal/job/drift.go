@@ -19,6 +19,8 @@ const (
 
 	reasonRepaired  = "Repaired"
 	reasonUnchanged = "Unchanged"
+	// reasonRefused is given where the target refuses the repair of an object.
+	reasonRefused = "RepairRefused"
 )
 
 // NoteDrift adds what a call found changed of a plan to what earlier calls of the same job found.
@@ -37,15 +39,34 @@ func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	s.drift = drift
 }
 
-// TellDrift records an event of what a call has repaired: the condition goes with the next job that finds nothing. What
-// belonged to another deploy item is told as that.
+// TellDrift records an event of what a call has repaired, or could not: the condition goes with the next job that finds
+// nothing. What belonged to another deploy item is told as that.
 func (j *Job) TellDrift(plan *apply.Plan, result apply.Result) {
 	found := slices.DeleteFunc(slices.Clone(result.Drift), func(d apply.Drift) bool {
 		return slices.ContainsFunc(result.TakenOver, func(t apply.TakenOver) bool { return t.Key == d.Key })
 	})
-	if len(found) > 0 {
-		j.Request.Event(reasonRepaired, describeDrift(driftedObjects(plan, found)))
+	if len(found) == 0 {
+		return
 	}
+	repaired, refused := splitDrift(driftedObjects(plan, found))
+	if len(repaired) > 0 {
+		j.Request.Event(reasonRepaired, describeDrift(repaired, nil))
+	}
+	if len(refused) > 0 {
+		j.Request.Warning(reasonRefused, describeDrift(nil, refused))
+	}
+}
+
+// splitDrift tells objects that were repaired from those that could not be.
+func splitDrift(objects []managedresource.DriftedObject) (repaired, refused []managedresource.DriftedObject) {
+	for _, o := range objects {
+		if o.Refused != "" {
+			refused = append(refused, o)
+			continue
+		}
+		repaired = append(repaired, o)
+	}
+	return repaired, refused
 }
 
 // driftedObjects returns what a call found changed of a plan.
@@ -57,7 +78,7 @@ func driftedObjects(plan *apply.Plan, found []apply.Drift) []managedresource.Dri
 	objects := make([]managedresource.DriftedObject, 0, len(found))
 	for _, d := range found {
 		objects = append(objects, managedresource.DriftedObject{
-			Resource: references[d.Key], Missing: d.Missing, Fields: d.Fields,
+			Resource: references[d.Key], Missing: d.Missing, Fields: d.Fields, Refused: d.Refused,
 		})
 	}
 	return objects
@@ -74,7 +95,7 @@ func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedOb
 	fields := slices.Concat(all[i].Fields, o.Fields)
 	slices.Sort(fields)
 	fields = slices.Compact(fields)
-	all[i].Missing = all[i].Missing || o.Missing
+	all[i].Missing, all[i].Refused = all[i].Missing || o.Missing, o.Refused
 	all[i].Fields = fields[:min(len(fields), maxFields)]
 	return all
 }
@@ -86,9 +107,14 @@ func (s *ProviderStatus) drifted() bool { return s.drift != nil && s.drift.JobID
 func (j *Job) conditions(done bool) []sdk.Condition {
 	switch {
 	case j.Status.drifted():
+		repaired, refused := splitDrift(j.Status.drift.Objects)
+		reason := reasonRepaired
+		if len(refused) > 0 {
+			reason = reasonRefused
+		}
 		return []sdk.Condition{{
-			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionTrue, Reason: reasonRepaired,
-			Message: describeDrift(j.Status.drift.Objects),
+			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionTrue, Reason: reason,
+			Message: describeDrift(repaired, refused),
 		}}
 	case done && hasDrifted(j.Request.DeployItem):
 		return []sdk.Condition{{
@@ -110,15 +136,30 @@ func hasDrifted(item *landscaper.DeployItem) bool {
 	return false
 }
 
-func describeDrift(objects []managedresource.DriftedObject) string {
+func describeDrift(repaired, refused []managedresource.DriftedObject) string {
+	var parts []string
+	if len(repaired) > 0 {
+		parts = append(parts, "repaired what had changed on the target: "+describeObjects(repaired))
+	}
+	if len(refused) > 0 {
+		parts = append(parts,
+			"the target refuses the repair of what has changed there, and it stays as it is: "+describeObjects(refused))
+	}
+	return strings.Join(parts, ". ")
+}
+
+func describeObjects(objects []managedresource.DriftedObject) string {
 	texts := make([]string, 0, len(objects))
 	for _, o := range objects {
 		key := object.KeyOfReference(o.Resource)
+		text := fmt.Sprintf("%s: %s", key, strings.Join(o.Fields, ", "))
 		if o.Missing {
-			texts = append(texts, fmt.Sprintf("%s was missing", key))
-			continue
+			text = fmt.Sprintf("%s was missing", key)
 		}
-		texts = append(texts, fmt.Sprintf("%s: %s", key, strings.Join(o.Fields, ", ")))
+		if o.Refused != "" {
+			text += " (" + o.Refused + ")"
+		}
+		texts = append(texts, text)
 	}
-	return "repaired what had changed on the target: " + object.Enumerate(texts, "; ", maxListed)
+	return object.Enumerate(texts, "; ", maxListed)
 }

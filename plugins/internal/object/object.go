@@ -74,3 +74,18 @@ func Enumerate(texts []string, separator string, most int) string {
 	}
 	return fmt.Sprintf("%s%sand %d more", strings.Join(texts[:most], separator), separator, len(texts)-most)
 }
+
+// Cut shortens a text to about so many bytes, between two characters.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := 0
+	for i := range text {
+		if i > most {
+			break
+		}
+		end = i
+	}
+	return text[:end] + "…"
+}

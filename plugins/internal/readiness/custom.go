@@ -194,5 +194,5 @@ func show(value any, hidden bool) string {
 	if err != nil {
 		return "a " + jsonpath.TypeOf(value)
 	}
-	return cut(string(document), maxValue)
+	return object.Cut(string(document), maxValue)
 }

@@ -96,11 +96,11 @@ func Judge(o *unstructured.Unstructured) (missing string, gaveUp bool) {
 	if s.phase == ready {
 		return "", false
 	}
-	return cut(s.message, maxMessage), s.phase == failed
+	return object.Cut(s.message, maxMessage), s.phase == failed
 }
 
 func (v *Verdict) add(o *unstructured.Unstructured, s state) {
-	text := fmt.Sprintf("%s: %s", object.KeyOf(o), cut(s.message, maxMessage))
+	text := fmt.Sprintf("%s: %s", object.KeyOf(o), object.Cut(s.message, maxMessage))
 	switch s.phase {
 	case waiting:
 		v.Waiting = append(v.Waiting, text)
@@ -116,18 +116,3 @@ const (
 	// maxValue is how many bytes of a value get into a message.
 	maxValue = 100
 )
-
-// cut shortens a text to about so many bytes, between two characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := 0
-	for i := range text {
-		if i > most {
-			break
-		}
-		end = i
-	}
-	return text[:end] + "…"
-}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -99,6 +101,28 @@ func WithWaysOut(err error) error {
 func rejected(err error) bool {
 	reason := apierrors.ReasonForError(err)
 	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest
+}
+
+// RefusesDryRuns reports whether a dry run was refused because an API server or a webhook supports none.
+func RefusesDryRuns(err error) bool {
+	text := err.Error()
+	return apierrors.IsBadRequest(err) && (strings.Contains(text, "dry run") || strings.Contains(text, "dryRun"))
+}
+
+// RefusesWrite reports whether the target has refused a write for what it is, so that it would refuse it again: the
+// object is wrong, a webhook or a policy denies it, or a permission is missing. That the object has changed is no such
+// reason.
+func RefusesWrite(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	code := answer.Status().Code
+	passing := []int32{
+		http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict,
+		http.StatusTooManyRequests,
+	}
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && !slices.Contains(passing, code)
 }
 
 // maxListed bounds how many errors a message lists.

@@ -74,6 +74,18 @@ type Manifest struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// IgnoreDifferences are fields that belong to other clients: they are written when an object is created, and neither
+// compared nor written later. Pergola's own; Landscaper does not know it.
+type IgnoreDifferences struct {
+	// Kind of the objects, in any group.
+	Kind string `json:"kind"`
+	// Name of the object. Defaults to all objects of the kind.
+	Name string `json:"name,omitempty"`
+	// JSONPointers are the paths of the fields, such as /spec/replicas, as in RFC 6901. One that leads to an element of a
+	// list stands for the whole list.
+	JSONPointers []string `json:"jsonPointers"`
+}
+
 // SettledMark ends ManagedResourceStatus.Applied of an object that the job in progress has applied: later calls of the
 // job leave the object as it is. It is one byte, since a provider status with thousands of objects is at the limit of
 // what an API server stores.

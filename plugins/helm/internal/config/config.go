@@ -13,6 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
@@ -42,6 +43,8 @@ type Config struct {
 	Install, Upgrade, Uninstall helm.Options
 	// TakeOwnership says that the release may belong to another deploy item, and is taken over.
 	TakeOwnership bool
+	// IgnoreDifferences are fields of objects that belong to other clients.
+	IgnoreDifferences ignore.Rules
 	// UpdateStrategy, DeletionDuringUpdate are for objects without a release.
 	UpdateStrategy       managedresource.UpdateStrategy
 	DeletionDuringUpdate prune.Groups

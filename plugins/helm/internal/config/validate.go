@@ -13,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
@@ -38,6 +39,8 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	problems = append(problems,
 		job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))...)
 
+	c.IgnoreDifferences, p = ignore.ParseRules(document.IgnoreDifferences, field.NewPath("ignoreDifferences"))
+	problems = append(problems, p...)
 	c.Checks, p = readiness.ParseChecks(document.ReadinessChecks, field.NewPath("readinessChecks"))
 	problems = append(problems, p...)
 	problems = append(problems, c.setExports(document, exportsAreList(written))...)

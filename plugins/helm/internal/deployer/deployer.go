@@ -142,6 +142,7 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 	if err != nil {
 		return nil, err
 	}
+	j.ignored = c.IgnoreDifferences
 	j.warnOf(c)
 	if err := j.checkMode(ctx, c); err != nil {
 		return nil, err

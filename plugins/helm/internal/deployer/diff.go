@@ -39,6 +39,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, err
 	}
+	j.ignored = c.IgnoreDifferences
 	if err := j.checkMode(ctx, c); err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func (j *helmJob) wanted(
 // byKey returns objects by what identifies them on the target. A kind that it does not know, since the chart defines
 // it, is taken for one with namespaces, as most are.
 func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
-	manifests, err := manifestsOf(objects, c.Release.Namespace)
+	manifests, err := j.manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
 		return nil, job.During(stepRender, err)
 	}
@@ -334,7 +335,7 @@ func documentOf(m apply.Manifest, ok bool) json.RawMessage {
 	if !ok {
 		return nil
 	}
-	document, err := json.Marshal(m.Object.Object)
+	document, err := json.Marshal(m.Written())
 	if err != nil {
 		return nil // what was read from JSON can be written as JSON
 	}
@@ -349,15 +350,18 @@ func repairs(found *releaseObjects) []sdk.Change {
 			Object: item.Key.String(), Action: sdk.ActionCreate, After: documentOf(item.Manifest, true), Note: "repairs that it is missing",
 		})
 	}
-	for _, d := range found.drift {
+	for _, d := range allOrNothing(found.drift) {
 		if d.Missing {
 			continue
 		}
-		change := sdk.Change{Object: d.Key.String(), Action: sdk.ActionUpdate, Note: "repairs " + strings.Join(d.Fields, ", ")}
+		change := sdk.Change{Object: d.Key.String(), Action: sdk.ActionUpdate, Note: "repairs " + d.String()}
+		if d.Refused != "" {
+			change.Action, change.Note = sdk.ActionKeep, d.String()
+		}
 		for _, a := range found.applied {
 			if a.Key == d.Key {
-				change.Before = apply.DocumentNamed(a.Object, a.Live)
-				change.After = apply.DocumentNamed(a.Object, a.Object)
+				change.Before = a.DocumentNamed(a.Live)
+				change.After = a.DocumentNamed(a.Object)
 			}
 		}
 		changes = append(changes, change)

@@ -9,6 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -47,6 +48,8 @@ type helmJob struct {
 	// release and chart are what is to be saved.
 	release *v1alpha1.ReleaseStatus
 	chart   *v1alpha1.ChartStatus
+	// ignored are the fields of objects that belong to other clients.
+	ignored ignore.Rules
 	// disowned are the objects that this call has told to be others'.
 	disowned map[object.Key]bool
 	// keptFor is the job whose rendering chart.Rendering has, as far as this call has seen.
@@ -118,7 +121,7 @@ func (j *helmJob) fetch(ctx context.Context, source chartsource.Source) (*charts
 // run has Helm carry a request out, for which it adds what is the same for all.
 func (j *helmJob) run(ctx context.Context, step string, req *helm.Request, o *observer) (*helm.Result, error) {
 	limits := j.deployer.settings.Limits
-	req.Kubeconfig, req.MaxHistory = j.kubeconfig, j.deployer.settings.MaxHistory
+	req.Kubeconfig, req.MaxHistory, req.Ignored = j.kubeconfig, j.deployer.settings.MaxHistory, j.ignored
 	req.Limits = helm.Limits{
 		UnpackedBytes: limits.UnpackedBytes, Files: limits.Files, Depth: limits.SubchartDepth,
 		RenderedBytes: limits.RenderedBytes, RenderTime: limits.RenderTime, MemoryBytes: limits.MemoryBytes,

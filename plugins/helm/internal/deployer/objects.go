@@ -175,7 +175,7 @@ func runsAtDeployment(h helm.Hook) bool {
 
 // planOfObjects returns the plan for a chart without a release.
 func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, objects []helm.Object) (*apply.Plan, error) {
-	manifests, err := manifestsOf(objects, c.Release.Namespace)
+	manifests, err := j.manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -196,11 +196,20 @@ func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, objects [
 
 // planOf returns a plan of objects that Helm writes. It is for looking at them.
 func (j *helmJob) planOf(ctx context.Context, name helm.Release, objects []helm.Object) (*apply.Plan, error) {
-	manifests, err := manifestsOf(objects, name.Namespace)
+	manifests, err := j.manifestsOf(objects, name.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	return apply.NewPlan(ctx, j.Client, manifests, owner.Owner{}, j.Began)
+}
+
+// manifestsOf is manifestsOf with the fields that belong to other clients.
+func (j *helmJob) manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
+	manifests, err := manifestsOf(objects, namespace)
+	for i, m := range manifests {
+		manifests[i].Ignored = j.ignored.For(m.Object.GetKind(), m.Object.GetName())
+	}
+	return manifests, err
 }
 
 // manifestsOf returns the objects of a chart as manifests. Those that name no namespace are in the release's, if their

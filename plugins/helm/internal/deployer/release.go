@@ -155,7 +155,10 @@ func (j *helmJob) deployRelease(
 			return nil, j.End(), job.During(stepRelease, err)
 		}
 		j.disownSkipped(live.foreign)
-		if len(live.drift) == 0 && len(live.missing) == 0 {
+		if len(live.missing) == 0 && (len(live.drift) == 0 || refuses(live.drift)) {
+			live.drift = allOrNothing(live.drift)
+			j.Status.NoteDrift(live.plan, live.drift)
+			j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 			j.NoteApplied(live.applied)
 			j.release = &v1alpha1.ReleaseStatus{
 				Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: decision.Revision, JobID: j.Request.JobID,
@@ -175,6 +178,24 @@ func (j *helmJob) deployRelease(
 		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 	}
 	return objects, res, err
+}
+
+// allOrNothing returns the drift of a release as a revision repairs it: it would fail over an object whose repair the
+// target refuses, so that the others are not repaired either.
+func allOrNothing(drift []apply.Drift) []apply.Drift {
+	if !refuses(drift) {
+		return drift
+	}
+	out := slices.Clone(drift)
+	for i, d := range out {
+		out[i].Refused = cmp.Or(d.Refused, "the repair of another object of the release is refused")
+	}
+	return out
+}
+
+// refuses reports whether the target refuses the repair of an object.
+func refuses(drift []apply.Drift) bool {
+	return slices.ContainsFunc(drift, func(d apply.Drift) bool { return d.Refused != "" })
 }
 
 // await reads the objects of the revision that the job has made. How they differ from it by now does not matter:

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
@@ -77,6 +78,8 @@ type Request struct {
 	// Known are the UIDs of the objects that the deploy item has made. An object that names no release belongs to the
 	// release only if it is one of them, and what failed operations have made is undone only then.
 	Known []types.UID
+	// Ignored are fields of objects that belong to other clients once an object exists.
+	Ignored ignore.Rules
 	// MaxHistory is how many revisions are kept.
 	MaxHistory int
 	Options    Options

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -17,6 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -106,6 +109,15 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 		return nil, false, err
 	}
 	return client.Resource(mapping.Resource), mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// listAutoscalers returns the HorizontalPodAutoscalers of a namespace.
+func (c *cluster) listAutoscalers(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
+	client, err := dynamic.NewForConfig(c.work)
+	if err != nil {
+		return nil, err
+	}
+	return client.Resource(ignore.AutoscalerResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 }
 
 // discoverer asks for the version once. Helm asks for it when it is about to render.

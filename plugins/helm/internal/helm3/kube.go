@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
@@ -50,6 +51,8 @@ type objectClient struct {
 	// from now on.
 	created map[types.UID]bool
 	left    map[object.Key]bool
+
+	autoscalers *ignore.Autoscalers
 }
 
 var (
@@ -63,6 +66,7 @@ func newObjectClient(o *operation) *objectClient {
 	inner.Namespace, inner.Log = o.req.Release.Namespace, o.log
 	return &objectClient{
 		o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}, created: map[types.UID]bool{}, left: map[object.Key]bool{},
+		autoscalers: ignore.NewAutoscalers(o.cluster.listAutoscalers),
 	}
 }
 

@@ -36,7 +36,7 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 		return nil, err
 	}
 	if o.req.Revision == 0 {
-		result.Ignored = ignore(files)
+		result.Ignored = dropNoObjects(files)
 	}
 	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 	if err != nil {
@@ -112,9 +112,9 @@ func (o *operation) render(c *chart.Chart, capabilities *chartutil.Capabilities)
 	return files, err
 }
 
-// ignore takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the
+// dropNoObjects takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the
 // templates that have rendered it.
-func ignore(files map[string]string) []string {
+func dropNoObjects(files map[string]string) []string {
 	var ignored []string
 	for name, content := range files {
 		if strings.HasPrefix(path.Base(name), "_") { // Helm leaves them out

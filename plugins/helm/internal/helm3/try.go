@@ -17,6 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // try asks the target whether it would accept the objects of a release that is to take the place of another one. Nothing
@@ -161,7 +162,7 @@ func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
 	case apierrors.IsAlreadyExists(err):
 		return true
 	case apierrors.IsBadRequest(err):
-		return strings.Contains(text, "dry run") || strings.Contains(text, "dryRun") // a server that supports none
+		return target.RefusesDryRuns(err)
 	case apierrors.IsNotFound(err):
 		details := status.ErrStatus.Details
 		return details != nil && details.Kind == "namespaces" && details.Name == k.o.req.Release.Namespace &&

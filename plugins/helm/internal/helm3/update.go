@@ -11,6 +11,7 @@ import (
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 )
 
 const (
@@ -116,7 +118,11 @@ func (k *objectClient) change(info, before *resource.Info, live runtime.Object, 
 		if before != nil {
 			base = before.Object
 		}
-		written, err := k.write(info, base, live, force, try < maxConflicts)
+		wanted, err := k.withoutIgnored(info, live)
+		if err != nil {
+			return err
+		}
+		written, err := k.write(wanted, base, live, force, try < maxConflicts)
 		if !apierrors.IsConflict(err) {
 			if err != nil {
 				return err
@@ -131,6 +137,33 @@ func (k *objectClient) change(info, before *resource.Info, live runtime.Object, 
 		}
 	}
 	return fmt.Errorf("%q: %w", info.Name, errKeepsChanging)
+}
+
+// withoutIgnored returns an object with the fields as they are on the target that belong to other clients.
+func (k *objectClient) withoutIgnored(info *resource.Info, live runtime.Object) (*resource.Info, error) {
+	wanted, isWanted := info.Object.(*unstructured.Unstructured)
+	found, isFound := live.(*unstructured.Unstructured)
+	if !isWanted || !isFound {
+		return info, nil // Helm's client decodes no objects
+	}
+	ignored := k.o.req.Ignored.For(wanted.GetKind(), wanted.GetName())
+	ignored = append(ignored, ignore.Bundles(wanted.Object, found.Object)...)
+	scaled, err := k.autoscalers.Scale(k.o.ctx, wanted.Object, found.Object)
+	if err != nil {
+		return nil, err
+	}
+	if scaled {
+		ignored = append(ignored, ignore.Replicas)
+	}
+	if len(ignored) == 0 {
+		return info, nil
+	}
+	out, object := *info, wanted.DeepCopy()
+	for _, p := range ignored {
+		ignore.Leave(object.Object, found.Object, p)
+	}
+	out.Object = object
+	return &out, nil
 }
 
 // write sends one change to an object, if there is one. unchanged has it fail if the object is not as it was read.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
+	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
@@ -26,6 +27,12 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 
 	manifests, p := validateManifests(document, field.NewPath("manifests"), written)
 	c.manifests, problems = manifests, append(problems, p...)
+
+	rules, p := ignore.ParseRules(document.IgnoreDifferences, field.NewPath("ignoreDifferences"))
+	problems = append(problems, p...)
+	for n, m := range c.manifests {
+		c.manifests[n].Ignored = rules.For(m.Object.GetKind(), m.Object.GetName())
+	}
 
 	checks, p := readiness.ParseChecks(document.ReadinessChecks, field.NewPath("readinessChecks"))
 	c.checks, problems = checks, append(problems, p...)

@@ -15,6 +15,7 @@ func (c *ProviderConfiguration) ToV1alpha2() *v1alpha2.ProviderConfiguration {
 			Kind:       v1alpha2.ProviderConfigurationKind,
 		},
 		UpdateStrategy:             c.UpdateStrategy,
+		IgnoreDifferences:          c.IgnoreDifferences,
 		ReadinessChecks:            c.ReadinessChecks,
 		Exports:                    c.Exports,
 		DeletionGroups:             c.DeletionGroups,

@@ -15,10 +15,11 @@ import (
 func TestConversionDropsNothing(t *testing.T) {
 	t.Parallel()
 	in := &v1alpha1.ProviderConfiguration{
-		UpdateStrategy:  managedresource.UpdateStrategyPatch,
-		ReadinessChecks: managedresource.ReadinessCheckConfiguration{DisableDefault: true},
-		Manifests:       []*runtime.RawExtension{{Raw: []byte(`{"kind":"A"}`)}, nil},
-		Exports:         &managedresource.Exports{Exports: []managedresource.Export{{Key: "a"}}},
+		UpdateStrategy:    managedresource.UpdateStrategyPatch,
+		IgnoreDifferences: []managedresource.IgnoreDifferences{{Kind: "A", JSONPointers: []string{"/a"}}},
+		ReadinessChecks:   managedresource.ReadinessCheckConfiguration{DisableDefault: true},
+		Manifests:         []*runtime.RawExtension{{Raw: []byte(`{"kind":"A"}`)}, nil},
+		Exports:           &managedresource.Exports{Exports: []managedresource.Export{{Key: "a"}}},
 		DeletionGroups: []managedresource.DeletionGroup{{
 			PredefinedResourceGroup: &managedresource.PredefinedResourceGroup{Type: managedresource.PredefinedCRDs},
 		}},

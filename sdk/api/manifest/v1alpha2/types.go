@@ -35,6 +35,8 @@ type ProviderConfiguration struct {
 
 	// UpdateStrategy says how objects that exist already are brought to their manifests. Defaults to update.
 	UpdateStrategy managedresource.UpdateStrategy `json:"updateStrategy,omitempty"`
+	// IgnoreDifferences are fields of objects that belong to other clients once an object exists. Pergola's own.
+	IgnoreDifferences []managedresource.IgnoreDifferences `json:"ignoreDifferences,omitempty"`
 	// ReadinessChecks say when the objects count as ready.
 	ReadinessChecks managedresource.ReadinessCheckConfiguration `json:"readinessChecks,omitempty"`
 	// Manifests are the objects to deploy.
