@@ -53,7 +53,16 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 		diff = j.diffRelease
 	}
 	changes, err := diff(ctx, c, archive)
-	return &sdk.DiffResponse{Changes: changes}, err
+	return &sdk.DiffResponse{Changes: j.withWarning(c, changes)}, err
+}
+
+// withWarning begins with what Helm warns of. A job without a release that changes nothing on the target is none to tell.
+func (j *helmJob) withWarning(c *config.Config, changes []sdk.Change) []sdk.Change {
+	if j.chartWarning == "" || len(changes) == 0 && !c.HelmDeployment {
+		return changes
+	}
+	chart := sdk.Change{Object: "Chart of " + nameOf(c.Release), Action: sdk.ActionUpdate, Note: j.chartWarning}
+	return append([]sdk.Change{chart}, changes...)
 }
 
 func (j *helmJob) diffObjects(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {

@@ -52,6 +52,8 @@ type helmJob struct {
 	ignored ignore.Rules
 	// disowned are the objects that this call has told to be others'.
 	disowned map[object.Key]bool
+	// chartWarning is what Helm has warned of in this call.
+	chartWarning string
 	// keptFor is the job whose rendering chart.Rendering has, as far as this call has seen.
 	keptFor string
 }

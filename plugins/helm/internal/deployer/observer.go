@@ -59,7 +59,15 @@ func (o *observer) refused(err error) error {
 func (o *observer) Progress(step, message string) { o.job.Request.Progress(step, message) }
 
 // Warning implements helm.Observer.
-func (o *observer) Warning(reason, message string) { o.job.Request.Warning(reason, message) }
+func (o *observer) Warning(reason, message string) {
+	if reason == helm.ReasonChart {
+		if o.job.chartWarning == message { // the chart was rendered before in this call
+			return
+		}
+		o.job.chartWarning = message
+	}
+	o.job.Request.Warning(reason, message)
+}
 
 // Log implements helm.Observer.
 func (o *observer) Log(line string) { o.job.Request.Log.Debug("helm: " + line) }

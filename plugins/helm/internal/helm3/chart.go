@@ -36,7 +36,7 @@ func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 			"pack the chart after `helm dependency build`, because nothing is downloaded here", name, err)
 	}
 	if loaded.Metadata.Deprecated {
-		o.log("chart %s is deprecated", name)
+		o.noteWarning("chart " + name + " is deprecated")
 	}
 	return files, loaded, nil
 }
@@ -99,7 +99,7 @@ func (o *operation) validate(c *chart.Chart, values map[string]any) error {
 	if o.req.Options.SkipSchemaValidation {
 		return nil
 	}
-	if err := checkReferences(c); err != nil {
+	if err := o.checkReferences(c); err != nil {
 		return err
 	}
 	if err := chartutil.ValidateAgainstSchema(c, values); err != nil {
@@ -109,11 +109,11 @@ func (o *operation) validate(c *chart.Chart, values map[string]any) error {
 }
 
 // checkReferences refuses schemas, of a chart and its sub-charts, that refer to other documents.
-func checkReferences(c *chart.Chart) error {
+func (o *operation) checkReferences(c *chart.Chart) error {
 	if c.Schema != nil {
 		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(c.Schema))
 		compiler := jsonschema.NewCompiler()
-		compiler.UseLoader(noLoader{})
+		compiler.UseLoader(noLoader{o})
 		if err == nil {
 			err = compiler.AddResource(schemaURL, document)
 		}
@@ -126,7 +126,7 @@ func checkReferences(c *chart.Chart) error {
 		}
 	}
 	for _, sub := range c.Dependencies() {
-		if err := checkReferences(sub); err != nil {
+		if err := o.checkReferences(sub); err != nil {
 			return err
 		}
 	}
@@ -138,11 +138,12 @@ const schemaURL = "file:///values.schema.json"
 
 // noLoader refuses references out of a schema: with them a chart could read files and reach servers. Helm takes an
 // URN that it does not know for a schema that allows everything.
-type noLoader struct{}
+type noLoader struct{ o *operation }
 
 // Load is called for each document that is referred to.
-func (noLoader) Load(reference string) (any, error) {
+func (l noLoader) Load(reference string) (any, error) {
 	if u, err := url.Parse(reference); err == nil && u.Scheme == "urn" {
+		l.o.noteWarning("a schema of the values refers to " + reference + ", which is not known and allows everything")
 		return true, nil
 	}
 	return nil, fmt.Errorf("it refers to %s, and references to other documents are not followed", reference)

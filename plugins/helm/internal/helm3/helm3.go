@@ -26,8 +26,6 @@ package helm3
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"sync"
 	"time"
@@ -55,10 +53,11 @@ var _ helm.Helm = (*Client)(nil)
 var setup sync.Once
 
 // New returns a client that puts round trippers around the transport of all requests to clusters. It takes the
-// standard logger away from the process: Helm writes values to it.
+// standard logger away from the process: Helm writes values to it. What Helm warns of there is told by the request that
+// has begun last.
 func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	setup.Do(func() {
-		log.SetOutput(io.Discard)
+		library.take()
 		// The name that the command line uses: whoever goes on with the other of both owns the same fields.
 		kube.ManagedFieldsManager = "helm"
 	})
@@ -79,6 +78,7 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 		return nil, err
 	}
 	defer o.close()
+	defer library.goTo(o)()
 	done := make(chan outcome, 1)
 	go func() {
 		result, err := o.perform()
@@ -114,10 +114,12 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 func (o *operation) perform() (*helm.Result, error) {
 	switch o.req.Action {
 	case helm.Render:
+		defer o.tellWarnings()
 		return o.renderOnly()
 	case helm.Values:
 		return o.combineValues()
 	case helm.Install, helm.Upgrade:
+		defer o.tellWarnings() // those of a chart that cannot be rendered
 		return o.deploy()
 	case helm.Uninstall:
 		return o.uninstall()

@@ -67,6 +67,7 @@ var _ postrender.PostRenderer = postRenderer{}
 // bytes if the observer replaces nothing.
 func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	p.o.enter(checking)
+	p.o.tellWarnings()
 	if int64(manifest.Len()) > p.o.req.Limits.RenderedBytes {
 		return nil, p.o.tooLarge("the rendered templates")
 	}

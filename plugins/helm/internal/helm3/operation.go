@@ -54,6 +54,8 @@ type operation struct {
 	cause error
 	// lines are the last ones of Helm's log since the step began that has failed.
 	lines []string
+	// warnings are those about the chart and its values that were not told yet.
+	warnings []string
 	// templates are where objects come from, by kind and name.
 	templates map[string]string
 }

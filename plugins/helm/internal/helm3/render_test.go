@@ -329,16 +329,3 @@ func TestUnreadableFile(t *testing.T) {
 		mustBe(t, err, helm.ClusterFailed, says)
 	}
 }
-
-func TestDeprecated(t *testing.T) {
-	t.Parallel()
-	heard := &audience{}
-	r := request(t, charts.Pack("plain", charts.File("Chart.yaml", "apiVersion: v2\nname: plain\nversion: 1.0.0\ndeprecated: true\n")), nil)
-	r.Action = helm.Render
-	if _, err := helm3.New().Run(t.Context(), r, heard); err != nil {
-		t.Fatal(err)
-	}
-	if len(heard.log) != 1 || heard.log[0] != "chart plain 1.0.0 is deprecated" {
-		t.Errorf("expected a line about it, but found %v", heard.log)
-	}
-}

@@ -38,6 +38,6 @@
 // # Logs and errors
 //
 // Standard error of a worker goes to the log at level debug, without messages of panics and without what goes through
-// package log, in which Helm prints values. Errors that this package makes name a release, a limit and how the process
-// has ended, and never repeat what the process wrote.
+// package log, in which Helm prints values; see helm.ReasonChart for what it warns of there. Errors that this package
+// makes name a release, a limit and how the process has ended, and never repeat what the process wrote.
 package worker
