@@ -2,7 +2,6 @@ package deployer
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -13,7 +12,7 @@ import (
 // explain returns an error of Helm with what it means for a job: what the deploy item, its chart or its values are to
 // blame for would fail again, everything else is tried again.
 func explain(step, host string, failure *helm.Error) error {
-	out := &sdk.Error{Operation: step, Reason: string(failure.Kind), Err: errors.New(describe(failure))}
+	out := &sdk.Error{Operation: step, Reason: string(failure.Kind), Err: errors.New(failure.Message)}
 	switch failure.Kind {
 	case helm.ChartInvalid, helm.ValuesInvalid, helm.RenderFailed, helm.LimitExceeded, helm.Rejected, helm.OwnedByOthers:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}
@@ -22,18 +21,10 @@ func explain(step, host string, failure *helm.Error) error {
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	case helm.Unauthorized:
 		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, target.ReasonUnauthorized
-		out.Err = errors.New(host + ": " + describe(failure))
+		out.Err = errors.New(host + ": " + failure.Message)
 	case helm.TimedOut:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorTimeout}
 	case helm.Pending, helm.Refused, helm.ClusterFailed, helm.Crashed:
 	}
 	return out
-}
-
-// describe adds the lines of Helm's log to the message.
-func describe(failure *helm.Error) string {
-	if len(failure.Log) == 0 {
-		return failure.Message
-	}
-	return failure.Message + "; Helm's log: " + strings.Join(failure.Log, " | ")
 }

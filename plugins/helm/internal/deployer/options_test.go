@@ -167,6 +167,18 @@ func TestWait(t *testing.T) {
 		w.mustHave("1 failed")
 		w.MustDelete(item)
 	})
+	t.Run("last state", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		claim := charts.File("templates/data.yaml", `apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+`)
+		item := w.item(w.config(chart("plain", claim), nil, options("install", object{"wait": true, "timeout": "1s"})))
+		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
+			"context deadline exceeded: PersistentVolumeClaim is not bound: "+w.Namespace+"/data")
+	})
 	t.Run("by the deployer", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)

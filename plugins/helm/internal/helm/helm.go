@@ -288,8 +288,6 @@ type Error struct {
 	Kind Kind
 	// Message is for people; it names the chart or the object.
 	Message string
-	// Log are the last lines of Helm's own log that belong to it, each once.
-	Log []string
 }
 
 // Error returns the message.

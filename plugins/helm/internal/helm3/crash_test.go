@@ -51,7 +51,7 @@ func TestInterruptedIsFinished(t *testing.T) {
 	w.mustHave("1:superseded", "2:deployed")
 }
 
-// TestPending leaves a revision alone that somebody else may be working on.
+// TestPending leaves a revision alone that somebody else may be working on, until that counts as interrupted.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,6 +65,13 @@ func TestPending(t *testing.T) {
 		w.mustFail(r, helm.Pending, "revision 1")
 	}
 	w.mustHave("1:pending-install")
+	r := w.request(plain, nil)
+	r.Interrupted = []int{1}
+	w.mustRun(r)
+	w.mustHave("1:failed", "2:deployed")
+	if got := w.releases()[0].Info.Description; got != "the operation has not come to its end" {
+		t.Errorf("expected a description that is true for each cause, but found %q", got)
+	}
 }
 
 // TestFinishedMeanwhile has the operation that was taken for interrupted come to its end at the last moment.

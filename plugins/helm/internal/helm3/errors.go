@@ -35,17 +35,14 @@ func (o *operation) explain(err error) error {
 	if !strings.Contains(text, cause.Error()) { // Helm does not say why it cannot uninstall
 		text += ": " + cause.Error()
 	}
+	if o.state != "" {
+		text += ": " + o.state
+	}
 	text += o.advice(e.Kind, cause)
 	if o.step > rendering {
 		text = fmt.Sprintf("%s release %s: %s", o.req.Action, o.req.Release.Name, text)
 	}
 	e.Message = o.text(text, maxMessage)
-	reason := o.text(cause.Error(), maxLine)
-	for _, line := range o.lines {
-		if !strings.Contains(e.Message, line) && !strings.Contains(line, reason) {
-			e.Log = append(e.Log, line)
-		}
-	}
 	return e
 }
 

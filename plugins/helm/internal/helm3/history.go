@@ -44,6 +44,10 @@ type history struct {
 	failed int
 }
 
+// unfinished describes a revision that was left in progress: by a killed process, a stopped host, an aborted job or the
+// end of its time.
+const unfinished = "the operation has not come to its end"
+
 var errSealed = errors.New("the request is over")
 
 func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
@@ -205,7 +209,7 @@ func (h *history) current() (running *release.Release, what string) {
 // Before, it marks revisions as failed whose operations have ended without noting it.
 func (h *history) revisions(interrupted []int) (all []*release.Release, unreadable []string, err error) {
 	for _, revision := range interrupted {
-		err := h.fail(revision, "interrupted: the process that worked on it has ended")
+		err := h.fail(revision, unfinished)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil, nil, h.o.pending(revision)
 		}
@@ -269,7 +273,7 @@ func (h *history) finish(succeeded bool) error {
 		return lost
 	}
 	for _, revision := range made {
-		err := h.retry(func() error { return h.fail(revision, "the operation has not come to its end") })
+		err := h.retry(func() error { return h.fail(revision, unfinished) })
 		if err != nil {
 			h.o.log("mark revision %d as failed: %v", revision, err)
 		}

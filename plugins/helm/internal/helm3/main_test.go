@@ -106,7 +106,7 @@ func (w *world) mustRun(r *helm.Request) *helm.Result {
 	w.Helper()
 	result, err := w.run(r)
 	if err != nil {
-		w.Fatalf("%s: %v\n%s", r.Action, err, strings.Join(asError(w.TB, err).Log, "\n"))
+		w.Fatalf("%s: %v", r.Action, err)
 	}
 	return result
 }

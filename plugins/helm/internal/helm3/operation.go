@@ -3,7 +3,7 @@ package helm3
 import (
 	"context"
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -52,8 +52,8 @@ type operation struct {
 	step step
 	// cause is the first error of a step of Helm, which passes on no more than the text of it.
 	cause error
-	// lines are the last ones of Helm's log since the step began that has failed.
-	lines []string
+	// state is the last line of Helm's log about a state that is waited for, since the step began that has failed.
+	state string
 	// warnings are those about the chart and its values that were not told yet.
 	warnings []string
 	// templates are where objects come from, by kind and name.
@@ -107,7 +107,7 @@ func (o *operation) failed(err error) error {
 func (o *operation) progress(step, format string, args ...any) {
 	o.mu.Lock()
 	if o.cause == nil {
-		o.lines = nil
+		o.state = ""
 	}
 	o.mu.Unlock()
 	message := o.redactor.Hide(fmt.Sprintf(format, args...))
@@ -121,20 +121,22 @@ func (o *operation) warn(reason, format string, args ...any) {
 }
 
 const (
-	// maxLines is how many lines of the log go with an error.
-	maxLines = 5
 	// maxLine and maxMessage bound texts, in bytes.
 	maxLine    = 500
 	maxMessage = 4000
 )
 
-// log is Helm's log about objects. The last lines go with an error.
+// aState are the lines of Helm's log that say what it waits for.
+var aState = regexp.MustCompile(`^\w+ (?:is (?:not \w+|failed)|does not have [\w ]+): ` +
+	`|^\S+: Jobs active: |^Pod \S+ (?:pending|running)$`)
+
+// log is Helm's log about objects. The last state goes with an error.
 func (o *operation) log(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.mu.Lock()
-	known := slices.Contains(o.lines, line) // it is repeated while Helm waits
-	if !known && o.cause == nil {
-		o.lines = append(o.lines[max(0, len(o.lines)-maxLines+1):], line)
+	known := o.state == line // it is repeated while Helm waits
+	if o.cause == nil && aState.MatchString(line) {
+		o.state = line
 	}
 	o.mu.Unlock()
 	if !known {

@@ -110,7 +110,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]*helm.Error{
 		"known error": {
-			Kind: helm.RenderFailed, Message: "it fails", Log: []string{"one", "two"},
+			Kind: helm.RenderFailed, Message: "it fails",
 		},
 		"unknown error": {
 			Kind: helm.Crashed, Message: "installing the release prod/unknown error has failed: of an error that it does not explain (*errors.errorString)",

@@ -88,7 +88,7 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 
 	"known error": func(_ context.Context, _ *helm.Request, o helm.Observer) (*helm.Result, error) {
 		o.Log(strconv.Itoa(os.Getpid()))
-		return nil, fmt.Errorf("wrapped: %w", &helm.Error{Kind: helm.RenderFailed, Message: "it fails", Log: []string{"one", "two"}})
+		return nil, fmt.Errorf("wrapped: %w", &helm.Error{Kind: helm.RenderFailed, Message: "it fails"})
 	},
 	"unknown error": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) {
 		return nil, errors.New("secret")
