@@ -139,6 +139,38 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 	}
 }
 
+// TestDeletionHasTheNewestSpec: a deletion that is tried again has the item as it is by then, so that a user can change
+// how it goes on. A change during the last try is left to the next job, which standalone.decide sets.
+func TestDeletionHasTheNewestSpec(t *testing.T) {
+	b := newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+	var generations []int64
+	b.plugin.call = func(
+		_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
+	) (*plugin.Outcome, error) {
+		if generations = append(generations, c.DeployItem.Generation); len(generations) < 3 {
+			return fails("HookHoldsItUp")
+		}
+		outcome, err := fails("HookFailed")
+		outcome.Errors[0].Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
+		b.patch(b.item, `{"spec":{"config":{"n":3}}}`)
+		return outcome, err
+	}
+	b.remove(b.item)
+	b.setJob()
+	b.reconcile(t.Context())
+	deleted := b.read().Generation
+	b.clock.Step(time.Minute)
+	b.patch(b.item, `{"spec":{"config":{"n":2}}}`)
+	b.reconcile(t.Context())
+	item := b.drive()
+	if want := []int64{deleted, deleted + 1, deleted + 1}; !slices.Equal(generations, want) {
+		t.Errorf("expected calls with the generations %v, but found %v", want, generations)
+	}
+	if item.Status.Phase != v1alpha1.DeployItemPhaseDeleteFailed || item.Generation == item.Status.ObservedGeneration {
+		t.Errorf("expected a failed deletion of an item that has changed, but found %s", describe(item))
+	}
+}
+
 func TestShutdownInTheMiddle(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := false

@@ -1,7 +1,17 @@
 package deployer_test
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -32,23 +42,90 @@ func TestDeletionAfterACrash(t *testing.T) {
 	}
 }
 
-// A hook that fails holds a deletion up, and the error names the way out, which counts when it is set meanwhile.
-func TestDeletionWithoutHooks(t *testing.T) {
+// A hook holds a deletion up in several ways. Each error names the way out, which counts when it is set meanwhile, and
+// the deletion goes on when its cause is gone: in the same job, unless the error has a code.
+func TestDeletionThatAHookHoldsUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	// An API server refuses the hook, so no node is needed.
-	hook := charts.File("templates/hook.yaml", `apiVersion: v1
-kind: ConfigMap
+	timedOut := []landscaper.ErrorCode{landscaper.ErrorTimeout}
+	for name, c := range map[string]struct {
+		kind, policy string
+		hold         func(*world)
+		codes        []landscaper.ErrorCode
+		says         string
+		mend         func(*world)
+	}{
+		"API server away": {
+			hold: func(w *world) { w.failHook(errors.New("connection reset"), nil) },
+			says: "connection reset", mend: func(w *world) { w.Requests.Undisturbed() },
+		},
+		"refused by a webhook": {
+			hold: func(w *world) {
+				w.failHook(nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "last", errors.New("not now")))
+			},
+			says: "not now", mend: func(w *world) { w.Requests.Undisturbed() },
+		},
+		"left by an earlier run": {
+			policy: "hook-succeeded", hold: func(w *world) { w.createLast(nil) },
+			codes: noRetry, says: "already exists", mend: func(w *world) { w.Delete(configMaps, "last") },
+		},
+		"earlier run that does not go": {
+			hold:  func(w *world) { w.createLast([]any{"example.org/wait"}) },
+			codes: timedOut, says: "not gone within 1s",
+			mend: func(w *world) { w.Patch(configMaps, "last", `{"metadata":{"finalizers":null}}`) },
+		},
+		"kind that is not served": {kind: "Nothing", says: `no matches for kind "Nothing"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			hook := charts.File("templates/hook.yaml", fmt.Sprintf(`apiVersion: v1
+kind: %s
 metadata:
   name: last
-  namespace: nowhere-`+w.Namespace+`
-  annotations: {helm.sh/hook: pre-delete}
-`)
-	item := w.item(w.config(chart("plain", hook), nil))
-	w.MustSucceed(item)
-	item.Status.Phase = landscaper.DeployItemPhaseInitDelete
-	w.MustFail(w.Do(plugintest.Delete, item), nil, `pre-delete hook ConfigMap "last"`, "helmDeploymentConfig.uninstall.disableHooks")
-	w.SetConfig(item, w.config(chart("plain", hook), nil, object{"helmDeploymentConfig": object{"uninstall": object{"disableHooks": true}}}))
-	w.MustDelete(item)
-	w.mustHave()
+  annotations: {helm.sh/hook: pre-delete, helm.sh/hook-delete-policy: %s}
+`, cmp.Or(c.kind, "ConfigMap"), cmp.Or(c.policy, "before-hook-creation")))
+			uninstall := object{"timeout": "1s"}
+			item := w.item(w.config(chart("plain", hook), nil, options("uninstall", uninstall)))
+			w.MustSucceed(item)
+			item.Status.Phase = landscaper.DeployItemPhaseInitDelete
+			if c.hold != nil {
+				c.hold(w)
+			}
+			w.MustFail(w.Do(plugintest.Delete, item), c.codes, `pre-delete hook `, `"last"`, c.says,
+				"set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true")
+			if c.mend != nil {
+				c.mend(w)
+			} else {
+				uninstall["disableHooks"] = true
+				w.SetConfig(item, w.config(chart("plain", hook), nil, options("uninstall", uninstall)))
+			}
+			w.MustDelete(item)
+			w.mustHave()
+		})
+	}
+}
+
+// createLast creates the object of the hook.
+func (w *world) createLast(finalizers []any) {
+	w.Create(configMaps, object{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "last", "finalizers": finalizers},
+	})
+}
+
+// failHook has the creation of ConfigMaps fail, without an answer or with one.
+func (w *world) failHook(err error, answer *apierrors.StatusError) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodPost || !strings.Contains(r.URL.Path, "/configmaps") {
+			return nil, nil // the API server answers
+		}
+		if err != nil {
+			return nil, err
+		}
+		answer.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		res := httptest.NewRecorder()
+		res.Header().Set("Content-Type", "application/json")
+		res.WriteHeader(int(answer.ErrStatus.Code))
+		_, _ = res.Write(w.Marshal(answer.ErrStatus)) // to memory
+		return res.Result(), nil
+	})
 }

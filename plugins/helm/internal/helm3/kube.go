@@ -86,17 +86,27 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 	if !strict && what != "rollback" && meta.IsNoMatchError(err) {
 		list, err = k.buildServed(string(content))
 	}
+	h := hookWith(running, string(content))
 	if err != nil {
-		return nil, k.o.failed(err)
+		return nil, k.hookFailed(h, helm.ClusterFailed, err)
 	}
-	if running != nil && len(list) > 0 {
-		for _, h := range running.Hooks {
-			if h.Manifest == string(content) {
-				k.hooks[list[0]] = h
-			}
-		}
+	if h != nil && len(list) > 0 {
+		k.hooks[list[0]] = h
 	}
 	return list, nil
+}
+
+// hookWith returns the hook of a revision that has a manifest; nil for none.
+func hookWith(rel *release.Release, manifest string) *release.Hook {
+	if rel == nil {
+		return nil
+	}
+	for _, h := range rel.Hooks {
+		if h.Manifest == manifest {
+			return h
+		}
+	}
+	return nil
 }
 
 // buildServed is Build without the objects whose kinds are not served.
@@ -146,7 +156,11 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 		k.warnOfRepeated(h, resources)
 		k.o.progress("RunHook", "%s", k.describe(h))
 		result, err := k.inner.Create(resources)
-		return result, k.hookFailed(h, err)
+		otherwise := helm.ClusterFailed
+		if apierrors.IsAlreadyExists(err) { // its policy has left it there
+			otherwise, err = helm.HookFailed, errors.New(err.Error())
+		}
+		return result, k.hookFailed(h, otherwise, err)
 	}
 	if k.before != "" {
 		return k.Update(nil, resources, false)
@@ -212,19 +226,21 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 // Delete deletes objects, and what depends on them in the background. Those of hooks are deleted as part of running
 // them.
 func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
-	if h := k.hookOf(resources); h != nil {
-		if k.o.attempt.isDone(h) { // it is deleted before it is created
-			return &kube.Result{}, nil
-		}
-		k.warnOfRepeated(h, resources)
-	} else if len(resources) > 0 {
+	h := k.hookOf(resources)
+	switch {
+	case len(resources) == 0: // of kinds that are not served, which Helm's client takes for an error
+		return &kube.Result{}, nil
+	case h == nil:
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 		return k.deleteAll(resources)
+	case k.o.attempt.isDone(h): // it is deleted before it is created
+		return &kube.Result{}, nil
 	}
+	k.warnOfRepeated(h, resources)
 	result, errs := k.inner.Delete(resources)
-	for _, err := range errs {
-		_ = k.o.failed(err) // Helm makes a text of them
+	for i, err := range errs {
+		errs[i] = k.hookFailed(h, helm.ClusterFailed, err) // Helm makes a text of it
 	}
 	return result, errs
 }
@@ -236,24 +252,25 @@ func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceLis
 
 // Wait waits until objects are ready.
 func (k *objectClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	return k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.Wait)
+	return k.o.failed(k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.Wait))
 }
 
 // WaitWithJobs waits until objects are ready and Jobs are complete.
 func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Duration) error {
-	return k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.WaitWithJobs)
+	return k.o.failed(k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.WaitWithJobs))
 }
 
 // WaitForDelete waits until objects are gone.
 func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	if k.o.attempt.isDone(k.hookOf(resources)) { // it was not deleted, see Delete
+	h := k.hookOf(resources)
+	if k.o.attempt.isDone(h) { // it was not deleted, see Delete
 		return nil
 	}
 	step := "WaitForDeletion"
-	if len(resources) == 0 || k.hookOf(resources) != nil {
+	if len(resources) == 0 || h != nil {
 		step = ""
 	}
-	return k.wait(step, "gone", k.own(resources), timeout, k.inner.WaitForDelete)
+	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.own(resources), timeout, k.inner.WaitForDelete))
 }
 
 // WatchUntilReady waits until the objects of a hook are complete.
@@ -266,7 +283,8 @@ func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time
 	if wait.Interrupted(err) {
 		err = fmt.Errorf("not complete within %s: %w", timeout, err)
 	}
-	return k.hookFailed(k.hookOf(resources), err)
+	// Helm has a text, and no type, for a Job or Pod that has failed.
+	return k.hookFailed(k.hookOf(resources), helm.HookFailed, err)
 }
 
 // wait waits until objects are in a state, and reports that as a step unless it has no name.
@@ -279,7 +297,7 @@ func (k *objectClient) wait(
 	}
 	timeout = k.within(timeout)
 	if err := k.untilOver(func() error { return wait(resources, timeout) }); err != nil {
-		return k.o.failed(fmt.Errorf("not %s within %s: %s: %w", state, timeout, enumerate(resources), err))
+		return fmt.Errorf("not %s within %s: %s: %w", state, timeout, enumerate(resources), err)
 	}
 	return nil
 }
@@ -309,20 +327,17 @@ func (k *objectClient) within(timeout time.Duration) time.Duration {
 	return timeout.Round(time.Millisecond)
 }
 
-// hookFailed says which hook it is that has failed.
-func (k *objectClient) hookFailed(h *release.Hook, err error) error {
-	if err == nil {
-		return nil
-	}
-	kind := helm.HookFailed
-	if errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsAlreadyExists(err) || wait.Interrupted(err) {
-		kind = kindOf(err, helm.ClusterFailed)
+// hookFailed keeps an error, and says which hook it is about and how an uninstallation goes on without it; nil for no
+// hook. otherwise is the kind of an error that says nothing itself.
+func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
+	if h == nil || err == nil {
+		return k.o.failed(err)
 	}
 	way := ""
 	if k.o.req.Action == helm.Uninstall {
 		way = "; to uninstall without hooks, set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true"
 	}
-	return k.o.failed(failure(kind, "%s has failed: %v%s", k.describe(h), err, way))
+	return k.o.failed(failure(kindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
 }
 
 // describe names a hook, and when it runs.
