@@ -62,6 +62,10 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 		j.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of release %s, "+
 			"but not the name of one", name.Namespace, secret, name.Name))
 	}
+	// What an operation that has failed, or was interrupted, has created is not noted yet.
+	if err := j.identify(ctx, name); err != nil {
+		return j.End(), err
+	}
 	decision := release.DecideRemoval(history, j.wantOf(name))
 	switch decision.Action {
 	case release.Leave:
@@ -74,16 +78,12 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 	case release.Wait:
 		return j.Wait(stepUninstall, "", []string{decision.Why}, nil), nil
 	case release.Uninstall:
-		if err := j.runUninstall(ctx, name, decision, len(history), options); err != nil {
+		if err := j.runUninstall(ctx, name, decision, history, options); err != nil {
 			return j.End(), err
 		}
 	default:
 	}
-	// What Helm has deleted may take its time, and what it could not delete, or has not noted before it was
-	// interrupted, is left to do.
-	if err := j.identify(ctx, name); err != nil {
-		return j.End(), err
-	}
+	// What Helm has deleted may take its time, and what it could not delete is left to do.
 	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{
 		Entries: j.Status.Inventory.Entries(), Kept: keptBy(name, keptAtUninstall),
 	})
@@ -94,21 +94,23 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 }
 
 func (j *helmJob) runUninstall(
-	ctx context.Context, name helm.Release, decision release.Decision, revisions int, options helm.Options,
+	ctx context.Context, name helm.Release, decision release.Decision, history []release.Revision,
+	options helm.Options,
 ) error {
 	if err := j.Request.PickUp(ctx); err != nil {
 		return err
 	}
 	j.warnOfInterrupted(name, decision)
 	j.Request.Progress(stepUninstall, fmt.Sprintf("uninstalling the release %s", nameOf(name)))
+	newest := release.Newest(history)
 	result, err := j.run(ctx, stepUninstall, &helm.Request{
 		Action: helm.Uninstall, Release: name, Interrupted: decision.Interrupted, Options: j.bounded(ctx, options),
-		Known: j.known(),
+		Known: j.known(), OnlyKnown: j.release != nil && newest.Input != "" && newest.Status != release.StatusDeployed,
 	}, &observer{found: func(ctx context.Context, found []helm.Found) error { return j.noteFound(ctx, name, found) }})
 	if err != nil {
 		return err
 	}
-	message := fmt.Sprintf("release %s: uninstalled; revisions: %d", nameOf(name), revisions)
+	message := fmt.Sprintf("release %s: uninstalled; revisions: %d", nameOf(name), len(history))
 	if result.Kept != "" {
 		message += "; kept: " + result.Kept
 	}

@@ -85,7 +85,7 @@ func TestDeletionLeavesObjectOfAnotherRelease(t *testing.T) {
 }
 
 // TestWhatAFailedUpgradeHasCreated: what only that revision has goes with the next job that does not want it, or with
-// the item. What it has taken over was not made by it, and stays until the item goes.
+// the item. What it has taken over was not made by it, and stays.
 func TestWhatAFailedUpgradeHasCreated(t *testing.T) {
 	t.Parallel()
 	extra := charts.File("templates/extra.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n")
@@ -104,18 +104,39 @@ func TestWhatAFailedUpgradeHasCreated(t *testing.T) {
 				t.Fatal("expected the failed upgrade to create an object")
 			}
 			w.setConfig(item, w.config(chart("plain"), nil))
-			stays := []string{"ledger"}
 			if deletion {
-				w.MustDelete(item)
-				stays = nil
+				if said := w.mustWarn(w.MustDelete(item), "LeftOnTarget"); !strings.Contains(said, "has not created it") {
+					t.Errorf("expected why the object stays, but found %q", said)
+				}
 			} else {
 				w.MustSucceed(item)
 			}
-			if diff := cmp.Diff(stays, slices.DeleteFunc(w.Names(configMaps, ""), func(name string) bool {
+			if diff := cmp.Diff([]string{"ledger"}, slices.DeleteFunc(w.Names(configMaps, ""), func(name string) bool {
 				return strings.HasPrefix(name, "shop-") || name == "kube-root-ca.crt"
 			}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestDeletionAfterAFailedInstallation: what the installation has created goes, what it has taken over stays.
+func TestDeletionAfterAFailedInstallation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(configMaps, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "ledger"}})
+	away := charts.File("templates/away.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: away, namespace: nowhere-"+w.Namespace+"}\n"+
+		"spec: {ports: [{port: 80}]}\n") // created last
+	item := w.item(w.config(chart("plain", ledger, away), nil, takes))
+	for range 2 { // the retry finds it as its own
+		w.MustFail(w.Do(plugintest.Reconcile, item), nil, "nowhere")
+	}
+	if w.MustGet(configMaps, "ledger").GetAnnotations()["meta.helm.sh/release-name"] != "shop" {
+		t.Fatal("expected the failed installation to take the object over")
+	}
+	w.mustWarn(w.MustDelete(item), "LeftOnTarget")
+	w.mustHave()
+	if w.Get(configMaps, "ledger") == nil || w.Get(configMaps, "shop-plain-greeting") != nil {
+		t.Errorf("expected only what existed before, but found %v", w.Names(configMaps, ""))
 	}
 }

@@ -78,6 +78,9 @@ type Request struct {
 	// Known are the UIDs of the objects that the deploy item has made. An object that names no release belongs to the
 	// release only if it is one of them, and what failed operations have made is undone only then.
 	Known []types.UID
+	// OnlyKnown has Uninstall delete what is Known alone: the newest revision has failed, and may have taken over objects
+	// that it has not made.
+	OnlyKnown bool
 	// Ignored are fields of objects that belong to other clients once an object exists.
 	Ignored ignore.Rules
 	// MaxHistory is how many revisions are kept.

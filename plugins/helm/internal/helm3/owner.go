@@ -54,7 +54,7 @@ func (k *objectClient) fateInDeletion(live metav1.Object) helm.Fate {
 	switch {
 	case !k.isOurs(live):
 		return helm.Left
-	case k.undoes() && !k.isKnown(live):
+	case (k.undoes() || k.o.req.OnlyKnown) && !k.isKnown(live):
 		return helm.NotUndone
 	default:
 		return ""
