@@ -77,3 +77,44 @@ metadata:
 		t.Errorf("expected %q, but found %q", want, said)
 	}
 }
+
+// An atomic upgrade that was undone goes on in a retry as another one does: what ran before it is done, unless the
+// rollback has hooks, which may have undone that.
+func TestRetryOfAnAtomicUpgrade(t *testing.T) {
+	t.Parallel()
+	hook := func(name, events string) charts.Option {
+		return charts.File("templates/"+name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "+name+
+			"\n  annotations: {helm.sh/hook: '"+events+"'}\ndata: {random: {{ randAlphaNum 9 }}}\n")
+	}
+	for name, c := range map[string]struct {
+		before []charts.Option
+		runs   bool
+	}{
+		"rolled back":            {},
+		"rolled back with hooks": {before: []charts.Option{hook("undo", "post-rollback")}, runs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			away := w.Namespace + "-away"
+			w.DeleteAfter(namespaces, away)
+			item := w.item(w.config(chart("plain", c.before...), nil, options("upgrade", object{"atomic": true})))
+			w.MustSucceed(item)
+			w.setConfig(item, w.config(chart("plain", hook("backup", "pre-upgrade"),
+				charts.File("templates/away.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: away, namespace: "+away+"}\n")),
+				nil, options("upgrade", object{"atomic": true})))
+			w.MustFail(w.Do(plugintest.Reconcile, item), nil, away)
+			w.mustHave("1 superseded", "2 failed", "3 deployed")
+			backup := w.Get(configMaps, "backup")
+			w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+			result := w.MustSucceed(item)
+			w.mustHave("1 superseded", "3 superseded", "4 deployed")
+			if again := w.Get(configMaps, "backup").GetUID() != backup.GetUID(); again != c.runs {
+				t.Errorf("expected the hook to run again: %t, but found %t", c.runs, again)
+			}
+			if c.runs {
+				w.mustWarn(result, "HookRepeated")
+			}
+		})
+	}
+}

@@ -68,9 +68,9 @@ type Request struct {
 	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before
 	// anything else is done.
 	Interrupted []int
-	// Retry is a failed revision, the newest one, that is made again for the same job: the new one has its objects and
-	// hooks, whatever the chart would be rendered to now, takes its place, and runs no hook that has succeeded in it.
-	// Zero for none.
+	// Retry is a failed revision, the newest one but for the one that it was rolled back with, that is made again for the
+	// same job: the new one has its objects and hooks, whatever the chart would be rendered to now, takes its place, and
+	// runs no hook that has succeeded in it and was not undone. Zero for none.
 	Retry int
 	// Gone are objects that are not there and are not to be created: they have done their work, see
 	// managedresource.ManagedResourceStatus. They stay part of the release. For Upgrade only.

@@ -21,16 +21,23 @@ type attempt struct {
 	skipping *release.Hook
 }
 
-// newAttempt reads what a revision says of its hooks: Helm notes their last runs in it.
-func newAttempt(rel *release.Release) *attempt {
+// newAttempt reads what a revision says of its hooks: Helm notes their last runs in it. later are the revisions after it:
+// those that it was rolled back with. Hooks that ran after its objects were written run again then, and so do all others
+// if the rollback has hooks, which may have undone what they have done.
+func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 	a := &attempt{
 		key: keyOf(rel), manifest: rel.Manifest, hooks: rel.Hooks,
 		done: map[*release.Hook]release.HookExecution{}, begun: map[*release.Hook]release.HookPhase{},
 	}
 	for _, h := range rel.Hooks {
+		undone := len(later) > 0 && (runsAt(h, release.HookPostUpgrade) || slices.ContainsFunc(later, undoesHooks))
 		switch h.LastRun.Phase {
 		case release.HookPhaseSucceeded:
-			a.done[h] = h.LastRun
+			if undone {
+				a.begun[h] = h.LastRun.Phase
+			} else {
+				a.done[h] = h.LastRun
+			}
 		case "":
 		default:
 			a.begun[h] = h.LastRun.Phase
@@ -38,6 +45,14 @@ func newAttempt(rel *release.Release) *attempt {
 	}
 	return a
 }
+
+func undoesHooks(rollback *release.Release) bool {
+	return slices.ContainsFunc(rollback.Hooks, func(h *release.Hook) bool {
+		return runsAt(h, release.HookPreRollback) || runsAt(h, release.HookPostRollback)
+	})
+}
+
+func runsAt(h *release.Hook, event release.HookEvent) bool { return slices.Contains(h.Events, event) }
 
 // isDone reports whether a hook need not run when its turn comes next.
 func (a *attempt) isDone(h *release.Hook) bool {
@@ -56,8 +71,8 @@ func (a *attempt) skips(h *release.Hook) bool {
 	}
 	a.skipping = h
 	delete(a.done, h)
-	if slices.Contains(h.Events, release.HookPreInstall) && slices.Contains(h.Events, release.HookPostInstall) ||
-		slices.Contains(h.Events, release.HookPreUpgrade) && slices.Contains(h.Events, release.HookPostUpgrade) {
+	if runsAt(h, release.HookPreInstall) && runsAt(h, release.HookPostInstall) ||
+		runsAt(h, release.HookPreUpgrade) && runsAt(h, release.HookPostUpgrade) {
 		a.begun[h] = release.HookPhaseUnknown
 	}
 	return true

@@ -51,9 +51,9 @@ func (o *operation) deploy() (*helm.Result, error) {
 		return nil, failure(helm.ClusterFailed, "these Secrets in namespace %s are revisions of the release, but cannot be "+
 			"read: %s; delete those that are of no use", o.req.Release.Namespace, strings.Join(unreadable, ", "))
 	}
-	if last := len(revisions) - 1; o.req.Retry > 0 && last >= 0 && revisions[last].Version == o.req.Retry &&
-		revisions[last].Info.Status == release.StatusFailed {
-		o.attempt = newAttempt(revisions[last])
+	i := slices.IndexFunc(revisions, func(r *release.Release) bool { return r.Version == o.req.Retry })
+	if i >= 0 && i >= len(revisions)-2 && revisions[i].Info.Status == release.StatusFailed {
+		o.attempt = newAttempt(revisions[i], revisions[i+1:])
 		if o.req.MaxHistory > 0 { // zero bounds nothing
 			o.config.Releases.MaxHistory++ // it goes when its successor is stored
 		}

@@ -82,7 +82,7 @@ type Decision struct {
 	// should be. Zero otherwise.
 	Revision int
 	// Retry is the failed attempt of the same job at the same input, which Install or Upgrade makes again: what it was
-	// to deploy is settled, and its hooks that have succeeded are done. Zero for none.
+	// to deploy is settled, and its hooks that have succeeded are done. It may have been rolled back. Zero for none.
 	Retry int
 	// Children is the digest of the objects of Retry, see Revision.
 	Children string
@@ -124,8 +124,8 @@ func Decide(history []Revision, want Want) Decision {
 		d.TakenFrom = newest.ownerFor(want)
 	}
 	made := newest.isMadeFor(want)
-	if made && newest.isAttemptAt(want) {
-		d.Retry, d.Children = newest.Version, newest.Children
+	if attempt := attemptAt(history, want); attempt.isMadeFor(want) {
+		d.Retry, d.Children = attempt.Version, attempt.Children
 	}
 	switch {
 	case newest.Status == StatusUninstalled:
@@ -310,6 +310,18 @@ func (r Revision) isMadeFor(want Want) bool {
 func (r Revision) isAttemptAt(want Want) bool {
 	return want.Job != "" && r.Job == want.Job && r.Input == want.Input && r.Status != StatusDeployed && r.Status != StatusUninstalled &&
 		r.Status != StatusSuperseded
+}
+
+// attemptAt returns the last attempt of the job that wants something; the zero value for none.
+func attemptAt(history []Revision, want Want) Revision {
+	last := Newest(history)
+	if len(history) > 1 && last.isMadeFor(want) && last.Input == RolledBack && last.Job == want.Job {
+		last = history[len(history)-2]
+	}
+	if !last.isAttemptAt(want) {
+		return Revision{}
+	}
+	return last
 }
 
 // mayChange tells whether the grace period of a revision in progress is not over.

@@ -237,6 +237,39 @@ func TestDecideRemoval(t *testing.T) {
 	}
 }
 
+// TestRetryOf: a job makes its own failed attempt again, also if that was rolled back.
+func TestRetryOf(t *testing.T) {
+	t.Parallel()
+	of := func(job string, r Revision) Revision {
+		r.Job = job
+		return r
+	}
+	first := of("before", revision(1, StatusDeployed, us, "another"))
+	failed, back := of("job", revision(2, StatusFailed, us, input)), of("job", revision(3, StatusDeployed, us, RolledBack))
+	for name, c := range map[string]struct {
+		history []Revision
+		want    int
+	}{
+		"failed":                     {[]Revision{first, failed}, 2},
+		"rolled back":                {[]Revision{first, failed, back}, 2},
+		"rolled back by halves":      {[]Revision{first, failed, of("job", revision(3, StatusPendingRollback, us, RolledBack))}, 2},
+		"of another job":             {[]Revision{first, of("before", failed)}, 0},
+		"rolled back in another":     {[]Revision{first, failed, of("before", back)}, 0},
+		"with another input":         {[]Revision{first, of("job", revision(2, StatusFailed, us, "another")), back}, 0},
+		"rolled back by the CLI":     {[]Revision{first, failed, revision(3, StatusDeployed, us, "")}, 0},
+		"of an item of another name": {[]Revision{first, of("job", revision(2, StatusFailed, another, input))}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := wanted()
+			want.Job = "job"
+			if got := Decide(c.history, want).Retry; got != c.want {
+				t.Errorf("expected that revision %d is made again, but found %d", c.want, got)
+			}
+		})
+	}
+}
+
 // TestInstallations: a deploy item of the same name in another installation is another one, unless the user or a
 // restored status says that it is not.
 func TestInstallations(t *testing.T) {
