@@ -49,3 +49,15 @@ func That(t testing.TB, patience time.Duration, what string, so func() bool) {
 		return "it is not so", nil
 	})
 }
+
+// Until waits until something is so where there is no test, and reports whether it is.
+func Until(patience time.Duration, so func() bool) bool {
+	for over := time.After(patience); !so(); {
+		select {
+		case <-time.After(pause):
+		case <-over:
+			return so()
+		}
+	}
+	return true
+}

@@ -59,8 +59,8 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 		return j.End(), job.During(stepUninstall, err)
 	}
 	for _, secret := range strange {
-		j.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of release %s, "+
-			"but not the name of one", name.Namespace, secret, name.Name))
+		j.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of "+
+			"release %s, but not the name of one", name.Namespace, secret, name.Name))
 	}
 	// What an operation that has failed, or was interrupted, has created is not noted yet.
 	if err := j.identify(ctx, name); err != nil {

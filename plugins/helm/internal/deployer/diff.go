@@ -164,7 +164,8 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 		return j.standing(c, options, key, was, is, live[key])
 	})
 	if from := takenFrom(decision); from != "" {
-		changes = append([]sdk.Change{{Object: "Release " + nameOf(c.Release), Action: sdk.ActionUpdate, Note: from}}, changes...)
+		taken := sdk.Change{Object: "Release " + nameOf(c.Release), Action: sdk.ActionUpdate, Note: "it " + from}
+		changes = append([]sdk.Change{taken}, changes...)
 	}
 	return changes, nil
 }
@@ -173,9 +174,9 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 func takenFrom(decision release.Decision) string {
 	switch {
 	case decision.TakenFrom != "":
-		return "it is taken over from " + decision.TakenFrom
+		return "is taken over from " + decision.TakenFrom
 	case decision.Adopted:
-		return "it is taken over; it belonged to no deploy item"
+		return "is taken over; it belonged to no deploy item"
 	default:
 		return ""
 	}

@@ -17,8 +17,62 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
+
+// leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can
+// have it.
+func (j *helmJob) leaveOtherRelease(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive,
+) (*sdk.Response, error) {
+	if !j.leaves(c) {
+		return nil, nil //nolint:nilnil // see job
+	}
+	old := releaseOf(j.release)
+	history, err := release.History(ctx, j.Client, old)
+	if err != nil {
+		return nil, job.During(stepRelease, err)
+	}
+	if release.Exists(history) { // otherwise it is only waited for the end of its objects
+		if res, err := j.checkNext(ctx, c, archive); res != nil || err != nil {
+			return res, err
+		}
+	}
+	return j.uninstall(ctx, old, c.Uninstall)
+}
+
+// leaves tells whether the deploy item has a release and is to have another one.
+func (j *helmJob) leaves(c *config.Config) bool {
+	return j.release != nil && releaseOf(j.release) != c.Release
+}
+
+// checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another
+// one, and hands over to it what that keeps.
+func (j *helmJob) checkNext(
+	ctx context.Context, c *config.Config, archive *chartsource.Archive,
+) (*sdk.Response, error) {
+	history, err := release.History(ctx, j.Client, c.Release)
+	if err != nil {
+		return nil, job.During(stepRelease, err)
+	}
+	want := j.want(c, archive)
+	if err := j.learnCharts(ctx, c, archive, history, &want); err != nil {
+		return j.End(), err
+	}
+	decision := release.Decide(history, want)
+	if res, err := j.blocked(c, decision); res != nil || err != nil {
+		return res, err
+	}
+	rendered, kept, err := j.tryNext(ctx, c, archive, decision)
+	if err != nil {
+		return j.End(), err
+	}
+	if err := j.handOver(ctx, c, rendered, kept); err != nil {
+		return j.End(), err
+	}
+	return nil, nil //nolint:nilnil // see job
+}
 
 // tryNext renders the release that is to take the place of the item's, and has the target say whether it accepts the
 // objects. kept are those that the item's release leaves to it.

@@ -3,10 +3,7 @@ package helm3
 import (
 	"slices"
 
-	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
 // attempt is what a failed revision has settled for the next one of the same job. A nil attempt has settled nothing.
@@ -21,9 +18,9 @@ type attempt struct {
 	skipping *release.Hook
 }
 
-// newAttempt reads what a revision says of its hooks: Helm notes their last runs in it. later are the revisions after it:
-// those that it was rolled back with. Hooks that ran after its objects were written run again then, and so do all others
-// if the rollback has hooks, which may have undone what they have done.
+// newAttempt reads what a revision says of its hooks: Helm notes their last runs in it. later are the revisions after
+// it: those that it was rolled back with. Hooks that ran after its objects were written run again then, and so do all
+// others if the rollback has hooks, which may have undone what they have done.
 func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 	a := &attempt{
 		key: keyOf(rel), manifest: rel.Manifest, hooks: rel.Hooks,
@@ -92,21 +89,4 @@ func (a *attempt) keepRuns() {
 	for h, run := range a.done {
 		h.LastRun = run
 	}
-}
-
-// warnOfRepeated tells that a hook is going to run for another time in the same job, and what it replaces.
-func (k *objectClient) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
-	if k.o.attempt == nil {
-		return
-	}
-	phase, begun := k.o.attempt.begun[h]
-	if !begun {
-		return
-	}
-	delete(k.o.attempt.begun, h)
-	replaces := ""
-	if slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
-		replaces = ", and replaces " + enumerate(resources)
-	}
-	k.o.warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s", k.describe(h), replaces, phase)
 }

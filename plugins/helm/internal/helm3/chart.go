@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/action"
@@ -39,6 +41,24 @@ func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 		o.noteWarning("chart " + name + " is deprecated")
 	}
 	return files, loaded, nil
+}
+
+// readChart reads the archive of the request.
+func (o *operation) readChart() ([]*loader.BufferedFile, error) {
+	archive, err := os.ReadFile(o.req.Chart.Path)
+	if err != nil {
+		// A disk may do better the next time. The path is of no use to anybody but this process.
+		return nil, failure(helm.ClusterFailed, "%s", strings.ReplaceAll(err.Error(), o.req.Chart.Path, "the chart"))
+	}
+	c := contents{limits: o.req.Limits}
+	if err := c.check(bytes.NewReader(archive), ""); err != nil {
+		return nil, err
+	}
+	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
+	if err != nil {
+		return nil, failure(helm.ChartInvalid, "the chart archive cannot be read: %s; pack the chart with `helm package`", err)
+	}
+	return files, nil
 }
 
 // pathsOf returns what the files of a chart and its sub-charts are called in messages.

@@ -78,7 +78,7 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 		return nil, err
 	}
 	defer o.close()
-	defer library.goTo(o)()
+	defer library.goTo(o.noteWarning)()
 	done := make(chan outcome, 1)
 	go func() {
 		result, err := o.perform()

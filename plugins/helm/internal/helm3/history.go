@@ -11,7 +11,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
-	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -230,11 +229,6 @@ func (h *history) revisions(interrupted []int) (all []*release.Release, unreadab
 		}
 	}
 	return all, unreadable, nil
-}
-
-// keyOf returns the name of the Secret in which a revision has to be.
-func keyOf(r *release.Release) string {
-	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version)
 }
 
 func (h *history) read() ([]*release.Release, error) {

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
@@ -96,19 +95,6 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 	return list, nil
 }
 
-// hookWith returns the hook of a revision that has a manifest; nil for none.
-func hookWith(rel *release.Release, manifest string) *release.Hook {
-	if rel == nil {
-		return nil
-	}
-	for _, h := range rel.Hooks {
-		if h.Manifest == manifest {
-			return h
-		}
-	}
-	return nil
-}
-
 // buildServed is Build without the objects whose kinds are not served.
 func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 	objects, err := objectsOf("", manifest)
@@ -128,14 +114,6 @@ func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 		list = append(list, infos...)
 	}
 	return list, nil
-}
-
-// hookOf returns the hook that a list is of; nil for other objects.
-func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
-	if len(resources) == 0 {
-		return nil
-	}
-	return k.hooks[resources[0]]
 }
 
 // Create creates objects: those of the release, of a hook, or definitions of kinds.
@@ -273,25 +251,12 @@ func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.D
 	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.own(resources), timeout, k.inner.WaitForDelete))
 }
 
-// WatchUntilReady waits until the objects of a hook are complete.
-func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	if k.o.attempt.skipped(k.hookOf(resources)) {
-		return nil
-	}
-	timeout = k.within(timeout)
-	err := k.untilOver(func() error { return k.inner.WatchUntilReady(resources, timeout) })
-	if wait.Interrupted(err) {
-		err = fmt.Errorf("not complete within %s: %w", timeout, err)
-	}
-	// Helm has a text, and no type, for a Job or Pod that has failed.
-	return k.hookFailed(k.hookOf(resources), helm.HookFailed, err)
-}
-
 // wait waits until objects are in a state, and reports that as a step unless it has no name.
 func (k *objectClient) wait(
 	step, state string, resources kube.ResourceList, timeout time.Duration,
 	wait func(kube.ResourceList, time.Duration) error,
 ) error {
+
 	if step != "" {
 		k.o.progress(step, "Waiting until these are %s: %s", state, enumerate(resources))
 	}
@@ -325,29 +290,6 @@ func (k *objectClient) within(timeout time.Duration) time.Duration {
 		timeout = min(timeout, max(time.Until(until), time.Second))
 	}
 	return timeout.Round(time.Millisecond)
-}
-
-// hookFailed keeps an error, and says which hook it is about and how an uninstallation goes on without it; nil for no
-// hook. otherwise is the kind of an error that says nothing itself.
-func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
-	if h == nil || err == nil {
-		return k.o.failed(err)
-	}
-	way := ""
-	if k.o.req.Action == helm.Uninstall {
-		way = "; to uninstall without hooks, set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true"
-	}
-	return k.o.failed(failure(kindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
-}
-
-// describe names a hook, and when it runs.
-func (k *objectClient) describe(h *release.Hook) string {
-	running, what := k.o.history.current()
-	when := "pre"
-	if running != nil && k.applied == running {
-		when = "post"
-	}
-	return fmt.Sprintf("%s-%s hook %s %q of %s", when, what, h.Kind, h.Name, h.Path)
 }
 
 // enumerate names some of the objects.

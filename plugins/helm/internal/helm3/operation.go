@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
@@ -124,6 +126,11 @@ const (
 	// maxLine and maxMessage bound texts, in bytes.
 	maxLine    = 500
 	maxMessage = 4000
+	// maxWarnings bounds how many warnings about a chart are told, maxWarning how many bytes of each, and maxNoted how
+	// many are counted.
+	maxWarnings = 5
+	maxWarning  = 200
+	maxNoted    = 100
 )
 
 // aState are the lines of Helm's log that say what it waits for.
@@ -148,6 +155,33 @@ func (o *operation) log(format string, args ...any) {
 func (o *operation) logSteps(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.listener.call(func(observer helm.Observer) { observer.Log(line) })
+}
+
+// noteWarning keeps a warning about the chart or its values for tellWarnings. Helm repeats it each time that it reads
+// them.
+func (o *operation) noteWarning(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.warnings) < maxNoted && !slices.Contains(o.warnings, text) {
+		o.warnings = append(o.warnings, text)
+	}
+}
+
+// tellWarnings tells users what was noted, once, and in an order that is the same each time. The chart of a retry is
+// not deployed, and the first attempt has told.
+func (o *operation) tellWarnings() {
+	o.mu.Lock()
+	noted := o.warnings
+	o.warnings = nil
+	o.mu.Unlock()
+	if len(noted) == 0 || o.attempt != nil {
+		return
+	}
+	for i, text := range noted {
+		noted[i] = o.text(text, maxWarning)
+	}
+	slices.Sort(noted)
+	o.warn(helm.ReasonChart, "Helm warns: %s", object.Enumerate(slices.Compact(noted), "; ", maxWarnings))
 }
 
 // text makes one line without values of a text.

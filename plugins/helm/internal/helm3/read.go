@@ -2,12 +2,10 @@ package helm3
 
 import (
 	"archive/tar"
-	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -20,24 +18,6 @@ import (
 
 // Helm bounds each archive by itself; contents bounds a chart with all of its sub-charts.
 func init() { loader.MaxDecompressedChartSize = math.MaxInt64 }
-
-// readChart reads the archive of the request.
-func (o *operation) readChart() ([]*loader.BufferedFile, error) {
-	archive, err := os.ReadFile(o.req.Chart.Path)
-	if err != nil {
-		// A disk may do better the next time. The path is of no use to anybody but this process.
-		return nil, failure(helm.ClusterFailed, "%s", strings.ReplaceAll(err.Error(), o.req.Chart.Path, "the chart"))
-	}
-	c := contents{limits: o.req.Limits}
-	if err := c.check(bytes.NewReader(archive), ""); err != nil {
-		return nil, err
-	}
-	files, err := loader.LoadArchiveFiles(bytes.NewReader(archive))
-	if err != nil {
-		return nil, failure(helm.ChartInvalid, "the chart archive cannot be read: %s; pack the chart with `helm package`", err)
-	}
-	return files, nil
-}
 
 // maxName is how long a path may be on Linux.
 const maxName = 4096

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +83,7 @@ func (s *secrets) Get(ctx context.Context, name string, _ metav1.GetOptions) (*c
 func (s *secrets) Create(
 	ctx context.Context, secret *corev1.Secret, opts metav1.CreateOptions,
 ) (*corev1.Secret, error) {
+
 	created, err := s.SecretInterface.Create(ctx, secret, opts)
 	s.keep(created, err)
 	return created, err
@@ -90,6 +93,7 @@ func (s *secrets) Create(
 func (s *secrets) Update(
 	ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions,
 ) (*corev1.Secret, error) {
+
 	s.mu.Lock()
 	secret.ResourceVersion = s.known[secret.Name].ResourceVersion
 	s.mu.Unlock()
@@ -119,4 +123,9 @@ func (s *secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOpt
 	defer s.mu.Unlock()
 	delete(s.known, name)
 	return nil
+}
+
+// keyOf returns the name of the Secret in which a revision has to be.
+func keyOf(r *release.Release) string {
+	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version)
 }

@@ -3,24 +3,12 @@ package helm3
 import (
 	"log"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
-
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
 // Helm warns of charts and their values in the standard logger of the process, among other lines and with values. Each
 // line goes to the operation that has begun last: a worker has one at a time.
-
-const (
-	// maxWarnings bounds how many warnings are told, and maxWarning how many bytes of each.
-	maxWarnings = 5
-	maxWarning  = 200
-	// maxNoted bounds how many are counted.
-	maxNoted = 100
-)
 
 var (
 	// aWarning is how lines about charts and values begin. Other lines are about requests, or for authors of charts.
@@ -52,7 +40,9 @@ var library libraryLog
 
 type libraryLog struct {
 	mu sync.Mutex
-	of *operation // nil for none
+	// hear gets the warnings; nil for nobody. It is that of the listener with this number.
+	hear     func(warning string)
+	listener int
 }
 
 // take has the process log to it.
@@ -61,16 +51,18 @@ func (l *libraryLog) take() {
 	log.SetOutput(l)
 }
 
-// goTo has an operation hear the lines until stop is called.
-func (l *libraryLog) goTo(o *operation) (stop func()) {
+// goTo has a function hear the warnings until stop is called.
+func (l *libraryLog) goTo(hear func(warning string)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of = o
+	l.listener++
+	l.hear = hear
+	listener := l.listener
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.of == o {
-			l.of = nil
+		if l.listener == listener {
+			l.hear = nil
 		}
 	}
 }
@@ -79,35 +71,8 @@ func (l *libraryLog) goTo(o *operation) (stop func()) {
 func (l *libraryLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if text := warningOf(string(line)); text != "" && l.of != nil {
-		l.of.noteWarning(text)
+	if text := warningOf(string(line)); text != "" && l.hear != nil {
+		l.hear(text)
 	}
 	return len(line), nil
-}
-
-// noteWarning keeps a warning about the chart or its values for tellWarnings. Helm repeats it each time that it reads
-// them.
-func (o *operation) noteWarning(text string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.warnings) < maxNoted && !slices.Contains(o.warnings, text) {
-		o.warnings = append(o.warnings, text)
-	}
-}
-
-// tellWarnings tells users what was noted, once, and in an order that is the same each time. The chart of a retry is
-// not deployed, and the first attempt has told.
-func (o *operation) tellWarnings() {
-	o.mu.Lock()
-	noted := o.warnings
-	o.warnings = nil
-	o.mu.Unlock()
-	if len(noted) == 0 || o.attempt != nil {
-		return
-	}
-	for i, text := range noted {
-		noted[i] = o.text(text, maxWarning)
-	}
-	slices.Sort(noted)
-	o.warn(helm.ReasonChart, "Helm warns: %s", object.Enumerate(slices.Compact(noted), "; ", maxWarnings))
 }

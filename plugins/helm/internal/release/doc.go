@@ -55,5 +55,7 @@
 //	of none, and the deploy item has no claim to it     Leave
 //	of none, uninstalled                                Nothing
 //	in progress, somebody else's                        Wait, within the grace period
-//	any other                                           Uninstall, which removes a history that was kept as well; what is in progress is interrupted
+//	any other                                           Uninstall
+//
+// Uninstall removes a history that was kept as well, and what is in progress is interrupted.
 package release

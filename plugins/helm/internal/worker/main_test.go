@@ -72,11 +72,11 @@ func runTests(m *testing.M) int {
 		{"goroutines", leftGoroutines},
 		{"processes", leftProcesses},
 	} {
-		found := left.find()
-		for deadline := time.Now().Add(10 * time.Second); found != "" && time.Now().Before(deadline); found = left.find() {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if found != "" {
+		var found string
+		if !await.Until(patience, func() bool {
+			found = left.find()
+			return found == ""
+		}) {
 			fmt.Fprintf(os.Stderr, "the tests have left %s behind: %s\n", left.what, found)
 			code = 1
 		}

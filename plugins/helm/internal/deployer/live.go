@@ -1,0 +1,153 @@
+package deployer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// releaseObjects are the objects of a release as they are on the target.
+type releaseObjects struct {
+	plan    *apply.Plan
+	applied []apply.Applied
+	// gone are those that do not exist because they are done, and missing those that do not exist and are not.
+	gone    []object.Key
+	missing []*apply.Item
+	// foreign are those that belong to others by now.
+	foreign []apply.Skipped
+	// drift is how they differ from what they were when they were noted last.
+	drift []apply.Drift
+}
+
+// await reads the objects of the revision that the job has made. How they differ from it by now does not matter:
+// controllers answer to what the job has made, and a revision for each answer would never end.
+func (j *helmJob) await(ctx context.Context, history []release.Revision) (*releaseObjects, *sdk.Response, error) {
+	name := releaseOf(j.release)
+	newest := release.Newest(history)
+	if newest.Version != j.release.Revision || newest.Status != release.StatusDeployed {
+		return nil, j.End(), job.During(stepRelease, &sdk.Error{
+			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Reason: reasonReleaseChanged,
+			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, which is %s; "+
+				"another job makes it as the deploy item says",
+				nameOf(name), j.release.Revision, release.StatusOf(history, j.release.Revision)),
+		})
+	}
+	found, err := j.look(ctx, name, j.release.Revision)
+	if err != nil {
+		return nil, j.End(), job.During(stepRelease, err)
+	}
+	j.disownSkipped(found.foreign)
+	if err := vanished(found.missing); err != nil {
+		return nil, j.End(), err
+	}
+	j.NoteApplied(found.applied)
+	return found, nil, nil
+}
+
+// settle notes the objects that Helm has written, as they are now.
+func (j *helmJob) settle(
+	ctx context.Context, c *config.Config, objects []helm.Object,
+) (*releaseObjects, *sdk.Response, error) {
+	found, err := j.observe(ctx, c.Release, objects)
+	if err != nil {
+		return nil, j.End(), job.During(stepRelease, err)
+	}
+	j.disownSkipped(found.foreign)
+	for _, a := range found.applied { // the inventory lacks what was taken over
+		if _, noted := j.Status.Inventory.Get(a.Key); !noted {
+			j.Status.Inventory.Expect(a.Entry(), a.Stale)
+		}
+	}
+	j.NoteApplied(found.applied)
+	if err := vanished(j.noteGone(found)); err != nil {
+		return nil, j.End(), err
+	}
+	return found, nil, nil
+}
+
+// look reads the objects of a revision.
+func (j *helmJob) look(ctx context.Context, name helm.Release, revision int) (*releaseObjects, error) {
+	objects, err := release.Read(ctx, j.Client, name, revision)
+	if err != nil {
+		return nil, err
+	}
+	return j.observe(ctx, name, objects)
+}
+
+// observe reads objects that Helm has written.
+func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm.Object) (*releaseObjects, error) {
+	plan, err := j.planOf(ctx, name, objects)
+	if err != nil {
+		return nil, err
+	}
+	plan.Done, plan.Settled, plan.Foreign = j.IsDone, j.Status.IsSettled, foreignTo(name)
+	result, err := apply.Observe(ctx, j.Client, plan, j.Status.Inventory.Get, helmSelector)
+	if err != nil {
+		return nil, err
+	}
+	found := &releaseObjects{
+		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Skipped,
+	}
+	j.NoteDone(result.Done)
+	for _, item := range result.Done {
+		found.gone = append(found.gone, item.Key)
+	}
+	return found, nil
+}
+
+// noteGone notes which objects that Helm has just created are done and gone already, and returns the others that are
+// missing.
+func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
+	for _, item := range found.missing {
+		if !readiness.NeedNotStay(item.Desired) {
+			others = append(others, item)
+			continue
+		}
+		j.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
+		j.Status.Inventory.Done(item.Key, j.Request.JobID)
+		j.NoteDone([]*apply.Item{item})
+	}
+	return others
+}
+
+// vanished returns the error about objects that are gone although the job has made them; nil for none.
+func vanished(missing []*apply.Item) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	errs := make([]error, 0, len(missing))
+	for _, item := range missing {
+		errs = append(errs, fmt.Errorf("%s: %w", item.Key, apply.Vanished(item)))
+	}
+	return job.During(stepRelease, target.Collect(errs))
+}
+
+// allOrNothing returns the drift of a release as a revision repairs it: it would fail over an object whose repair the
+// target refuses, so that the others are not repaired either.
+func allOrNothing(drift []apply.Drift) []apply.Drift {
+	if !refuses(drift) {
+		return drift
+	}
+	out := slices.Clone(drift)
+	for i, d := range out {
+		out[i].Refused = cmp.Or(d.Refused, "the repair of another object of the release is refused")
+	}
+	return out
+}
+
+// refuses reports whether the target refuses the repair of an object.
+func refuses(drift []apply.Drift) bool {
+	return slices.ContainsFunc(drift, func(d apply.Drift) bool { return d.Refused != "" })
+}

@@ -1,0 +1,88 @@
+package helm3
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+)
+
+// hookWith returns the hook of a revision that has a manifest; nil for none.
+func hookWith(rel *release.Release, manifest string) *release.Hook {
+	if rel == nil {
+		return nil
+	}
+	for _, h := range rel.Hooks {
+		if h.Manifest == manifest {
+			return h
+		}
+	}
+	return nil
+}
+
+// hookOf returns the hook that a list is of; nil for other objects.
+func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
+	if len(resources) == 0 {
+		return nil
+	}
+	return k.hooks[resources[0]]
+}
+
+// WatchUntilReady waits until the objects of a hook are complete.
+func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	if k.o.attempt.skipped(k.hookOf(resources)) {
+		return nil
+	}
+	timeout = k.within(timeout)
+	err := k.untilOver(func() error { return k.inner.WatchUntilReady(resources, timeout) })
+	if wait.Interrupted(err) {
+		err = fmt.Errorf("not complete within %s: %w", timeout, err)
+	}
+	// Helm has a text, and no type, for a Job or Pod that has failed.
+	return k.hookFailed(k.hookOf(resources), helm.HookFailed, err)
+}
+
+// hookFailed keeps an error, and says which hook it is about and how an uninstallation goes on without it; nil for no
+// hook. otherwise is the kind of an error that says nothing itself.
+func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
+	if h == nil || err == nil {
+		return k.o.failed(err)
+	}
+	way := ""
+	if k.o.req.Action == helm.Uninstall {
+		way = "; to uninstall without hooks, set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true"
+	}
+	return k.o.failed(failure(kindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
+}
+
+// describe names a hook, and when it runs.
+func (k *objectClient) describe(h *release.Hook) string {
+	running, what := k.o.history.current()
+	when := "pre"
+	if running != nil && k.applied == running {
+		when = "post"
+	}
+	return fmt.Sprintf("%s-%s hook %s %q of %s", when, what, h.Kind, h.Name, h.Path)
+}
+
+// warnOfRepeated tells that a hook is going to run for another time in the same job, and what it replaces.
+func (k *objectClient) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
+	if k.o.attempt == nil {
+		return
+	}
+	phase, begun := k.o.attempt.begun[h]
+	if !begun {
+		return
+	}
+	delete(k.o.attempt.begun, h)
+	replaces := ""
+	if slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
+		replaces = ", and replaces " + enumerate(resources)
+	}
+	k.o.warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s", k.describe(h), replaces, phase)
+}
