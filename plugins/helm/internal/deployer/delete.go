@@ -3,6 +3,7 @@ package deployer
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
@@ -105,7 +106,7 @@ func (j *helmJob) runUninstall(
 	newest := release.Newest(history)
 	result, err := j.run(ctx, stepUninstall, &helm.Request{
 		Action: helm.Uninstall, Release: name, Interrupted: decision.Interrupted, Options: j.bounded(ctx, options),
-		Known: j.known(), OnlyKnown: j.release != nil && newest.Input != "" && newest.Status != release.StatusDeployed,
+		Since: j.since(), Known: j.known(), OnlyKnown: j.release != nil && newest.Input != "" && newest.Status != release.StatusDeployed,
 	}, &observer{found: func(ctx context.Context, found []helm.Found) error { return j.noteFound(ctx, name, found) }})
 	if err != nil {
 		return err
@@ -116,4 +117,13 @@ func (j *helmJob) runUninstall(
 	}
 	j.Request.Event(reasonUninstalled, message)
 	return nil
+}
+
+// since is when the job began; zero in its first call.
+func (j *helmJob) since() time.Time {
+	times := j.Request.DeployItem.Status.TransitionTimes
+	if j.First() || times == nil || times.InitTime == nil {
+		return time.Time{}
+	}
+	return times.InitTime.Time
 }

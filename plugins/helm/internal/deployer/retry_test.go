@@ -3,8 +3,12 @@ package deployer_test
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
@@ -117,4 +121,52 @@ func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A deletion runs no hook again that has succeeded in the same job. The next job runs all.
+func TestRetryOfADeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	away := w.Namespace + "-away"
+	w.DeleteAfter(namespaces, away)
+	item := w.item(w.config(chart("plain", charts.File("templates/hooks.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: backup
+  annotations: {helm.sh/hook: "post-install,pre-delete"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: notice
+  namespace: `+away+`
+  annotations: {helm.sh/hook: pre-delete, helm.sh/hook-weight: "1"}
+`)), nil))
+	w.MustSucceed(item)
+	backup := func() types.UID { return w.MustGet(configMaps, "backup").GetUID() }
+	runs := []types.UID{backup()}
+	for range 2 { // jobs
+		began := landscaper.NewTime(time.Now().Truncate(time.Second))
+		if last := w.MustGet(configMaps, "backup").GetCreationTimestamp(); !last.Time.Before(began.Time) {
+			w.Eventually("another second", func() bool { return time.Now().Unix() > last.Unix() })
+			began = landscaper.NewTime(time.Now().Truncate(time.Second))
+		}
+		item.Status.TransitionTimes = &landscaper.TransitionTimes{InitTime: &began}
+		item.Status.Phase = landscaper.DeployItemPhaseInitDelete
+		for range 3 { // calls
+			w.MustFail(w.Do(plugintest.Delete, item), nil, away)
+			item.Status.Phase = landscaper.DeployItemPhaseDeleting
+			runs = append(runs, backup())
+		}
+	}
+	if one, two := runs[1:4], runs[4:]; len(slices.Compact(slices.Clone(one))) != 1 || len(slices.Compact(slices.Clone(two))) != 1 ||
+		runs[0] == one[0] || one[0] == two[0] {
+		t.Errorf("expected one run in each job, but found %v", runs)
+	}
+	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+	result := w.UntilDone(plugintest.Delete, item)
+	if result.Succeeded == nil || backup() != runs[6] {
+		t.Errorf("expected success without another run, but found %s", result)
+	}
+	w.mustWarn(result, "Uninstalled")
 }

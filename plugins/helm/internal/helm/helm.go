@@ -72,6 +72,9 @@ type Request struct {
 	// same job: the new one has its objects and hooks, whatever the chart would be rendered to now, takes its place, and
 	// runs no hook that has succeeded in it and was not undone. Zero for none.
 	Retry int
+	// Since is when the job began, for Uninstall: hooks that have succeeded since then are not run again. Zero for the
+	// first attempt of a job.
+	Since time.Time
 	// Gone are objects that are not there and are not to be created: they have done their work, see
 	// managedresource.ManagedResourceStatus. They stay part of the release. For Upgrade only.
 	Gone []object.Key

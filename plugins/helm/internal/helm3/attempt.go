@@ -1,7 +1,9 @@
 package helm3
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 )
@@ -40,6 +42,14 @@ func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 			a.begun[h] = h.LastRun.Phase
 		}
 	}
+	return a
+}
+
+// attemptSince is newAttempt for an uninstallation, which notes the runs in the revision that it removes.
+func attemptSince(rel *release.Release, since time.Time) *attempt {
+	a := newAttempt(rel, nil)
+	maps.DeleteFunc(a.done, func(_ *release.Hook, run release.HookExecution) bool { return run.StartedAt.Time.Before(since) })
+	maps.DeleteFunc(a.begun, func(h *release.Hook, _ release.HookPhase) bool { return h.LastRun.StartedAt.Time.Before(since) })
 	return a
 }
 

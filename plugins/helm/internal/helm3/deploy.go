@@ -176,6 +176,9 @@ func (o *operation) uninstall() (*helm.Result, error) {
 		return nil, o.pending(last.Version)
 	}
 	o.history.running, o.history.what = last, "delete" // Helm notes it after the first hooks
+	if !o.req.Since.IsZero() {
+		o.attempt = attemptSince(last, o.req.Since)
+	}
 	un := action.NewUninstall(o.config)
 	un.DisableHooks = o.req.Options.DisableHooks
 	un.Wait, un.Timeout = o.req.Options.Wait, o.req.Options.Timeout

@@ -56,6 +56,17 @@ func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
 	return &history{Driver: d, o: o, secrets: s, core: core, lost: map[int]error{}}
 }
 
+// Query returns revisions. The one that is being removed is the same each time: what is known of its hooks goes by them.
+func (h *history) Query(labels map[string]string) ([]*release.Release, error) {
+	all, err := h.Driver.Query(labels)
+	for i, rel := range all {
+		if running, what := h.current(); what == "delete" && rel.Version == running.Version {
+			all[i] = running
+		}
+	}
+	return all, err
+}
+
 // Create stores a new revision. It is the first thing that Helm changes, apart from definitions of kinds and
 // revisions that are too many.
 func (h *history) Create(key string, rel *release.Release) error {
