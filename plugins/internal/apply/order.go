@@ -145,7 +145,7 @@ func (r runner) awaitServers(i *Item, live *unstructured.Unstructured) outcome {
 		return outcome{}
 	}
 	for _, server := range servers(i.Desired, r.applied) {
-		missing, gaveUp := readiness.Judge(server.Live)
+		missing, gaveUp := readiness.Judge(server.ToJudge())
 		switch {
 		case gaveUp:
 			return outcome{err: &sdk.Error{

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 )
 
 // concurrency bounds how many objects are worked on at once, per call.
@@ -25,6 +26,11 @@ type Applied struct {
 	Existed bool
 	// Settled says that the job has applied it in an earlier call; see Plan.Settled.
 	Settled bool
+}
+
+// ToJudge returns what readiness is judged by.
+func (a Applied) ToJudge() readiness.Object {
+	return readiness.Object{Live: a.Live, Wanted: []map[string]any{a.Desired.Object, a.PatchAfterDeployment}}
 }
 
 // Skipped is an object that is not managed. The inventory drops it.

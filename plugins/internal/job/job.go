@@ -228,7 +228,11 @@ func (j *Job) Deletion(d prune.Deletion) prune.Deletion {
 func (j *Job) CheckReadiness(
 	ctx context.Context, checks readiness.Checks, applied []apply.Applied,
 ) (*sdk.Response, error) {
-	verdict, err := checks.Run(ctx, liveOf(applied), j.done, j.Lookup, j.Began)
+	objects := make([]readiness.Object, 0, len(applied))
+	for _, a := range applied {
+		objects = append(objects, a.ToJudge())
+	}
+	verdict, err := checks.Run(ctx, objects, j.done, j.Lookup, j.Began)
 	switch {
 	case len(verdict.Failed) > 0:
 		j.noteUndone(applied)

@@ -82,7 +82,7 @@ func toUnstructured(t testing.TB, o any) *unstructured.Unstructured {
 func (w *world) run(document string, objects ...*unstructured.Unstructured) (readiness.Verdict, error) {
 	w.Helper()
 	checks := parse(w.TB, strings.ReplaceAll(document, "NS", w.Namespace))
-	return checks.Run(w.Context(), objects, nil, w.lookup, time.Now())
+	return checks.Run(w.Context(), asWanted(objects...), nil, w.lookup, time.Now())
 }
 
 // mustWait compares what is waited for, in which NS stands for the namespace.
@@ -318,7 +318,7 @@ func TestEndOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := newObject(t, "v1 ConfigMap", "", "", "")
-	if _, err := parse(t, `{}`).Run(ctx, []*unstructured.Unstructured{o}, nil, noTarget, time.Now()); !errors.Is(err, context.Canceled) {
+	if _, err := parse(t, `{}`).Run(ctx, asWanted(o), nil, noTarget, time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("expected the end of the context, but found %v", err)
 	}
 }
@@ -387,7 +387,7 @@ func TestRequirements(t *testing.T) {
 		{"a path that does not suit leads nowhere", `{"jsonPath":".spec[0]","operator":"exists"}`, `.spec[0] to exist, but there is no value yet`},
 	} {
 		document := `{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"example.org/v1","kind":"Thing","name":"a","namespace":"n"}],"requirements":[` + c.requirement + `]}]}`
-		v, err := parse(t, document).Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
+		v, err := parse(t, document).Run(t.Context(), asWanted(o), nil, noTarget, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

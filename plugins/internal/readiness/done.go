@@ -25,7 +25,7 @@ func IsComplete(o *unstructured.Unstructured) bool {
 
 // HasFailed tells whether an object is a Job that has given up.
 func HasFailed(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) && judgeJob(o).phase == failed
+	return o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) && judgeJob(Object{Live: o}).phase == failed
 }
 
 // NeedNotStay tells whether nobody misses an object when it is gone: it is complete, or is deleted by itself when it

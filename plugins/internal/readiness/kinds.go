@@ -2,6 +2,7 @@ package readiness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -35,33 +36,38 @@ func failedWith(format string, args ...any) state {
 
 // rules are for the kinds that kstatus does not know or not well enough. They are asked once the last change of the
 // object was seen.
-var rules = map[schema.GroupKind]func(*unstructured.Unstructured) state{
-	{Kind: "Pod"}:                        judgePod,
-	{Kind: "ReplicationController"}:      judgeReplicaSet,
-	{Kind: "Service"}:                    judgeService,
-	{Group: "apps", Kind: "ReplicaSet"}:  judgeReplicaSet,
-	{Group: "apps", Kind: "StatefulSet"}: judgeStatefulSet,
-	{Group: "apps", Kind: "DaemonSet"}:   judgeDaemonSet,
+var rules = map[schema.GroupKind]func(Object) state{
+	{Kind: "Pod"}:                        ofLive(judgePod),
+	{Kind: "ReplicationController"}:      ofLive(judgeReplicaSet),
+	{Kind: "Service"}:                    ofLive(judgeService),
+	{Group: "apps", Kind: "ReplicaSet"}:  ofLive(judgeReplicaSet),
+	{Group: "apps", Kind: "StatefulSet"}: ofLive(judgeStatefulSet),
+	{Group: "apps", Kind: "DaemonSet"}:   ofLive(judgeDaemonSet),
 	{Group: "apps", Kind: "Deployment"}:  judgeDeployment,
 	{Group: "batch", Kind: "Job"}:        judgeJob,
 }
 
+// ofLive makes a rule of one for which it does not matter what is wanted.
+func ofLive(rule func(*unstructured.Unstructured) state) func(Object) state {
+	return func(o Object) state { return rule(o.Live) }
+}
+
 // judge tells the state of an object by its kind. bindsLate is asked for a volume claim that is not bound.
-func judge(o *unstructured.Unstructured, bindsLate func() (late bool, doubt string)) state {
-	if o.GetDeletionTimestamp() != nil && !HasFailed(o) { // that it has failed is known only until it is gone
-		return beingDeleted(o)
+func judge(o Object, bindsLate func() (late bool, doubt string)) state {
+	if o.Live.GetDeletionTimestamp() != nil && !HasFailed(o.Live) { // that it has failed is known only until it is gone
+		return beingDeleted(o.Live)
 	}
-	kind := o.GroupVersionKind().GroupKind()
+	kind := o.Live.GroupVersionKind().GroupKind()
 	if kind == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
-		return judgeClaim(o, bindsLate)
+		return judgeClaim(o.Live, bindsLate)
 	}
 	if rule, ok := rules[kind]; ok {
-		if s, ok := notSeen(o); ok {
+		if s, ok := notSeen(o.Live); ok {
 			return s
 		}
 		return rule(o)
 	}
-	return judgeOther(o)
+	return judgeOther(o.Live)
 }
 
 func beingDeleted(o *unstructured.Unstructured) state {
@@ -170,6 +176,11 @@ func value(in map[string]any, path ...string) any {
 		return nil
 	}
 	return found
+}
+
+// isOn reports whether a field of the spec is true in any of the objects.
+func isOn(name string, objects ...map[string]any) bool {
+	return slices.ContainsFunc(objects, func(o map[string]any) bool { return value(o, "spec", name) == true })
 }
 
 func number(in map[string]any, path ...string) (int64, bool) {

@@ -1,6 +1,7 @@
 package readiness_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -16,9 +17,11 @@ import (
 
 // kindCase is an object in a state, and what it lacks: a part of the message, if anything.
 type kindCase struct {
-	reason          string
-	spec, status    string
-	metadata        string
+	reason       string
+	spec, status string
+	metadata     string
+	// manifest is the spec that is wanted, empty for the one that is there; patch is that of patchAfterDeployment.
+	manifest, patch string
 	waiting, failed string
 }
 
@@ -58,7 +61,8 @@ func TestKinds(t *testing.T) {
 func (c kindCase) check(t *testing.T, kind string) {
 	t.Helper()
 	o := newObject(t, kind, c.metadata, c.spec, c.status)
-	v, err := readiness.Checks{}.Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
+	manifest, patch := newObject(t, kind, "", cmp.Or(c.manifest, c.spec), ""), newObject(t, kind, "", c.patch, "")
+	v, err := readiness.Checks{}.Run(t.Context(), []readiness.Object{{Live: o, Wanted: []map[string]any{manifest.Object, patch.Object}}}, nil, noTarget, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +79,15 @@ func (c kindCase) check(t *testing.T, kind string) {
 			}
 		}
 	}
+}
+
+// asWanted returns objects that are as they are wanted.
+func asWanted(live ...*unstructured.Unstructured) []readiness.Object {
+	objects := make([]readiness.Object, 0, len(live))
+	for _, o := range live {
+		objects = append(objects, readiness.Object{Live: o, Wanted: []map[string]any{o.Object}})
+	}
+	return objects
 }
 
 var errNoTarget = errors.New("there is no target")
@@ -141,7 +154,20 @@ var deployments = map[string]kindCase{
 		status:  `{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}`,
 		waiting: "has not seen the last change",
 	},
-	"paused":        {reason: "a paused one waits for people", spec: `{"replicas":3,"paused":true}`, status: `{"observedGeneration":2}`},
+	"paused": {reason: "a paused one waits for people", spec: `{"replicas":3,"paused":true}`, status: `{"observedGeneration":2}`},
+	"paused by another": {
+		reason: "one that its manifest does not pause is not what is wanted", spec: `{"replicas":3,"paused":true}`, manifest: `{"replicas":3}`,
+		status:  `{"observedGeneration":2,"replicas":3,"availableReplicas":3,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}`,
+		waiting: "it is paused, which its manifest does not say; resume it (Updated: 0/3)",
+	},
+	"paused when done": {
+		reason: "a pause that keeps nothing up does not matter", spec: `{"replicas":3,"paused":true}`, manifest: `{"replicas":3,"paused":false}`,
+		status: `{"observedGeneration":2,"replicas":3,"updatedReplicas":3,"availableReplicas":3}`,
+	},
+	"resumed by another": {reason: "one that runs is judged as such", spec: `{"replicas":3}`, manifest: `{"paused":true}`, waiting: "Replicas: 0/3"},
+	"paused by its patch": {
+		reason: "the user wants it paused", spec: `{"replicas":3,"paused":true}`, manifest: `{"replicas":3}`, patch: `{"paused":true}`, status: `{"observedGeneration":2}`,
+	},
 	"paused unseen": {reason: "once it was seen", spec: `{"paused":true}`, waiting: "has not seen it yet"},
 	"nonsense":      {reason: "a status that nobody can read is not taken for a good one", status: `"all is well"`, waiting: "Replicas: 0/1"},
 }
@@ -269,9 +295,17 @@ var pods = map[string]kindCase{
 }
 
 var jobs = map[string]kindCase{
-	"new":       {reason: "it has not begun", waiting: "the Job has not started"},
-	"running":   {reason: "a Job is there to be done", status: `{"startTime":"2020-01-01T00:00:00Z","active":1,"failed":2}`, waiting: "the Job is running (1 active, 0 succeeded, 2 failed)"},
-	"complete":  {reason: "it is done", status: `{"startTime":"2020-01-01T00:00:00Z","conditions":[{"type":"Complete","status":"True"}]}`},
+	"new":      {reason: "it has not begun", waiting: "the Job has not started"},
+	"running":  {reason: "a Job is there to be done", status: `{"startTime":"2020-01-01T00:00:00Z","active":1,"failed":2}`, waiting: "the Job is running (1 active, 0 succeeded, 2 failed)"},
+	"complete": {reason: "it is done", status: `{"startTime":"2020-01-01T00:00:00Z","conditions":[{"type":"Complete","status":"True"}]}`},
+	"suspended by another": {
+		reason: "one that its manifest does not suspend has yet to run", spec: `{"suspend":true}`, manifest: `{"suspend":false}`,
+		status:  `{"startTime":"2020-01-01T00:00:00Z","conditions":[{"type":"Suspended","status":"True"}]}`,
+		waiting: "the Job is suspended, which its manifest does not say; resume it",
+	},
+	"suspended when done": {
+		reason: "one that is complete has run", spec: `{"suspend":true}`, manifest: `{}`, status: `{"conditions":[{"type":"Complete","status":"True"}]}`,
+	},
 	"suspended": {reason: "a suspended one waits for people", spec: `{"suspend":true}`, status: `{"conditions":[{"type":"Suspended","status":"True"}]}`},
 	"failed": {
 		reason: "a Job that has given up is not waited for",
@@ -355,7 +389,7 @@ var things = map[string]kindCase{
 func TestDisabledDefaultChecks(t *testing.T) {
 	t.Parallel()
 	o := newObject(t, "apps/v1 Deployment", "", "", "")
-	v, err := parse(t, `{"disableDefault":true}`).Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
+	v, err := parse(t, `{"disableDefault":true}`).Run(t.Context(), asWanted(o), nil, noTarget, time.Now())
 	if err != nil || len(v.Waiting)+len(v.Failed) > 0 {
 		t.Errorf("expected no checks, but found %v and %v", v, err)
 	}
@@ -383,7 +417,7 @@ func FuzzKinds(f *testing.F) {
 		apiVersion, kind, _ := strings.Cut(kinds[(i%len(kinds)+len(kinds))%len(kinds)], " ")
 		o.SetAPIVersion(apiVersion)
 		o.SetKind(kind)
-		v, err := readiness.Checks{}.Run(t.Context(), []*unstructured.Unstructured{o}, nil, noTarget, time.Now())
+		v, err := readiness.Checks{}.Run(t.Context(), asWanted(o), nil, noTarget, time.Now())
 		if err != nil || len(v.Waiting)+len(v.Failed) > 1 {
 			t.Errorf("expected one verdict, but found %v and %v", v, err)
 		}

@@ -5,12 +5,12 @@
 // The rules are those of kstatus, but for what they get wrong for somebody who waits:
 //
 //   - Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet: as many replicas are up to date and available as are wanted,
-//     and their controller has seen the last change. A paused Deployment is ready once it was seen: it waits for people. With the update
-//     strategy OnDelete replicas need not be up to date, since people delete the old ones when they like. A Deployment whose progress
-//     deadline is over has failed.
+//     and their controller has seen the last change. A Deployment that its manifest pauses is ready once it was seen: it waits for people.
+//     One that another client has paused waits for what it lacks. With the update strategy OnDelete replicas need not be up to date,
+//     since people delete the old ones when they like. A Deployment whose progress deadline is over has failed.
 //   - Pod: it is Ready, or has completed. It has failed if its phase is Failed. One that crashes again and again or cannot be scheduled is
 //     waited for: what it lacks may come.
-//   - Job: it is complete, or suspended. It has failed if its condition Failed says so.
+//   - Job: it is complete, or its manifest suspends it. It has failed if its condition Failed says so.
 //   - CustomResourceDefinition: it is established. It has failed if its names are taken.
 //   - PersistentVolumeClaim: it is bound. One whose StorageClass binds it for its first consumer (WaitForFirstConsumer) is ready as long as
 //     no Pod asks for it; a Pod that does is waited for together with it. It has failed if it has lost its volume.
@@ -58,21 +58,32 @@ type Verdict struct {
 	Seen []watch.Seen
 }
 
-// Run judges objects of the deploy item's own Target, as its API server returned them, and those that the custom checks
-// name. done are those, as their manifests have them, that are done and gone: they meet every check. All checks are
+// Object is one of the deploy item's own Target to judge.
+type Object struct {
+	// Live is the object as the API server returned it.
+	Live *unstructured.Unstructured
+	// Wanted is its manifest, and what the deploy item patches afterwards.
+	Wanted []map[string]any
+}
+
+// Run judges objects, and those that the custom checks name. done are those, as their manifests have them, that are done and gone: they meet every check. All checks are
 // made even if some cannot be: their errors are returned at once, explained for their targets, together with the
 // verdict of the others. lookup is asked for the own Target, too, with the empty name. asOf is for Client.Mapping.
 func (c Checks) Run(
-	ctx context.Context, objects, done []*unstructured.Unstructured, lookup target.Lookup, asOf time.Time,
+	ctx context.Context, objects []Object, done []*unstructured.Unstructured, lookup target.Lookup, asOf time.Time,
 ) (Verdict, error) {
-	r := reader.New(lookup, objects, asOf)
+	live := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, o := range objects {
+		live = append(live, o.Live)
+	}
+	r := reader.New(lookup, live, asOf)
 	var v Verdict
 	if !c.disableDefault {
 		for _, o := range objects {
 			if err := ctx.Err(); err != nil {
 				return v, err
 			}
-			v.add(o, judge(o, func() (bool, string) { return bindsLate(ctx, r, o) }))
+			v.add(o.Live, judge(o, func() (bool, string) { return bindsLate(ctx, r, o.Live) }))
 		}
 	}
 	var errs []error
@@ -91,7 +102,7 @@ func (c Checks) Run(
 func (c Checks) ByKind() bool { return !c.disableDefault }
 
 // Judge returns what an object that is no volume claim lacks to be ready by its kind, and whether it has given up.
-func Judge(o *unstructured.Unstructured) (missing string, gaveUp bool) {
+func Judge(o Object) (missing string, gaveUp bool) {
 	s := judge(o, func() (bool, string) { return false, "" })
 	if s.phase == ready {
 		return "", false

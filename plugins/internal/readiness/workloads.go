@@ -58,20 +58,27 @@ func first(o *unstructured.Unstructured, checks ...func(*unstructured.Unstructur
 	return state{}
 }
 
-func judgeDeployment(o *unstructured.Unstructured) state {
-	if paused, _ := value(o.Object, "spec", "paused").(bool); paused {
+func judgeDeployment(of Object) state {
+	o := of.Live
+	paused := isOn("paused", o.Object)
+	if paused && isOn("paused", of.Wanted...) {
 		return first(o, neverSeen)
 	}
-	if c, ok := findCondition(o, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
+	// One that is paused keeps the condition from before, and may progress once it is resumed.
+	if c, ok := findCondition(o, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" && !paused {
 		return failedWith("progress deadline exceeded (%d/%d available): %s", count(o.Object, "status", "availableReplicas"), wanted(o), c.message)
 	}
-	return first(o, func(o *unstructured.Unstructured) (state, bool) {
+	s := first(o, func(o *unstructured.Unstructured) (state, bool) {
 		return lacks(o,
 			step{"Replicas", count(o.Object, "status", "replicas"), wanted(o)},
 			step{"Updated", count(o.Object, "status", "updatedReplicas"), wanted(o)},
 			step{"Available", count(o.Object, "status", "availableReplicas"), wanted(o)},
 		)
 	}, neverSeen, tooMany)
+	if paused && s.phase == waiting { // others have paused it, and nothing resumes it by itself
+		return waitingFor("it is paused, which its manifest does not say; resume it (%s)", s.message)
+	}
+	return s
 }
 
 // judgeReplicaSet is for ReplicationControllers, too: they are the same but for their selectors.
@@ -127,7 +134,8 @@ func judgeDaemonSet(o *unstructured.Unstructured) state {
 	})
 }
 
-func judgeJob(o *unstructured.Unstructured) state {
+func judgeJob(of Object) state {
+	o := of.Live
 	if IsComplete(o) {
 		return state{}
 	}
@@ -136,10 +144,12 @@ func judgeJob(o *unstructured.Unstructured) state {
 			return failedWith("the Job has failed, %s", c)
 		}
 	}
-	if suspended, _ := value(o.Object, "spec", "suspend").(bool); suspended {
+	switch suspended := isOn("suspend", o.Object); {
+	case suspended && isOn("suspend", of.Wanted...):
 		return state{}
-	}
-	if text(o.Object, "status", "startTime") == "" {
+	case suspended:
+		return waitingFor("the Job is suspended, which its manifest does not say; resume it")
+	case text(o.Object, "status", "startTime") == "":
 		return waitingFor("the Job has not started")
 	}
 	active, succeeded, failures := count(o.Object, "status", "active"), count(o.Object, "status", "succeeded"), count(o.Object, "status", "failed")

@@ -152,6 +152,22 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 	w.mustCreate("jobs") // another one than the user's job has run
 }
 
+// TestSuspended: a Job that its manifest suspends is ready; one that another client has suspended is waited for.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.running(object{"suspend": true})))
+	w.mustSucceed(item)
+	w.SetConfig(item, config(w.running(nil)))
+	plugintest.NewJob(item)
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job", "has not started")
+	w.Patch(jobs, "job", `{"spec":{"suspend":true}}`)
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job: the Job is suspended, which its manifest does not say; resume it")
+	w.Patch(jobs, "job", `{"spec":{"suspend":false}}`)
+	w.setStatus(jobs, "job", jobSucceeded)
+	w.mustSucceed(item)
+}
+
 // TestCompleteOnce: what was seen complete is not created again when it is gone, and its end is not waited for.
 func TestCompleteOnce(t *testing.T) {
 	t.Parallel()
