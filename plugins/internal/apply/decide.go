@@ -70,6 +70,13 @@ func (o outcome) existed(i *Item) bool {
 	return o.action != create && i.relation(found) != owner.Ours
 }
 
+// recognized reports whether an object was there that bore the label of the deploy item. Landscaper's does not count: it
+// has no namespace.
+func (o outcome) recognized(i *Item) bool {
+	found := cmp.Or(o.before, o.live)
+	return o.action != create && i.relation(found) == owner.Ours && found.GetLabels()[owner.Label] != ""
+}
+
 // decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held
 // about it.
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {

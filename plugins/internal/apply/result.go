@@ -24,6 +24,8 @@ type Applied struct {
 	LastAppliedHash string
 	// Existed says that Run has found the object, and that it was not the deploy item's.
 	Existed bool
+	// Recognized says that Run has found the object with the label of the deploy item.
+	Recognized bool
 	// Settled says that the job has applied it in an earlier call; see Plan.Settled.
 	Settled bool
 }
@@ -93,7 +95,8 @@ func (r *Result) add(item *Item, o outcome) {
 		r.Missing = append(r.Missing, item)
 	default:
 		r.Applied = append(r.Applied, Applied{
-			Item: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item), Settled: o.settled,
+			Item: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item),
+			Recognized: o.recognized(item), Settled: o.settled,
 		})
 	}
 	if o.drift != nil {

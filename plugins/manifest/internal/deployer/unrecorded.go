@@ -16,9 +16,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// reasonNoStatus is given to the event about a deploy item without a provider status that is deleted.
-const reasonNoStatus = "NoProviderStatus"
-
 // deleteUnrecorded deletes a deploy item without a provider status: one that was never deployed, or whose control plane
 // was restored without statuses. The objects of its manifests that bear its label are its own; what it has deployed
 // besides is not known, which an event says. A configuration that cannot be read and a target that cannot be used do not
@@ -40,9 +37,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 	if unread != nil {
 		text += fmt.Sprintf(", as far as they can be looked for (%v)", unread)
 	}
-	item := req.DeployItem
-	label := owner.Owner{Namespace: item.Namespace, Name: item.Name}.Labels()[owner.Label]
-	req.Event(reasonNoStatus, text+"; list what else it may have deployed with kubectl get KIND -A -l "+owner.Label+"="+label)
+	req.Event(job.ReasonNoStatus, text+"; "+job.ListUnrecorded(req.DeployItem))
 	if j == nil || len(entries) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}

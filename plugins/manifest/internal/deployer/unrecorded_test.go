@@ -1,11 +1,45 @@
 package deployer_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
+
+// TestJobWithoutStatus: the first job of an item whose provider status is lost names what else bears its label, and takes
+// only what it has applied itself for a sign that it is lost. A new item costs no request more.
+func TestJobWithoutStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(config(w.configMap("stays", nil), w.configMap("removed", nil)))
+	w.mustTell(w.mustSucceed(item))
+	var lists []string
+	for _, r := range w.Requests.Take() {
+		if strings.Contains(r, "labelSelector") {
+			lists = append(lists, r)
+		}
+	}
+	if len(lists) > 0 {
+		t.Errorf("expected that a new item lists nothing, but found %q", lists)
+	}
+	theirs := w.configMap("theirs", nil)
+	theirs["metadata"].(object)["labels"] = object{owner.Label: "another.item"}
+	w.Create(configMaps, theirs)
+	others := w.itemOf("other", config(w.configMap("others", nil)))
+	w.mustSucceed(others)
+
+	w.SetConfig(item, config(w.configMap("stays", nil), w.configMap("new", nil)))
+	item.Status.ProviderStatus = nil
+	how := "list what else it may have deployed with kubectl get KIND -A -l pergola.dev/deployitem=" + w.Namespace + ".item"
+	w.mustTell(w.mustSucceed(item), "NoProviderStatus: the deploy item has no provider status, but has deployed ConfigMap "+w.Namespace+
+		"/stays before; these objects bear its label and are not in its manifests, so delete what is not needed: ConfigMap "+
+		w.Namespace+"/removed; "+how)
+	w.MustGet(configMaps, "removed")
+	plugintest.NewJob(item)
+	w.mustTell(w.mustSucceed(item))
+}
 
 // TestDeletionWithoutStatus: an item whose provider status is lost deletes the objects of its manifests that bear its
 // label, and tells how to find others.

@@ -1,0 +1,101 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// ReasonNoStatus is given to the event about a deploy item that has deployed something, but has no provider status.
+const ReasonNoStatus = "NoProviderStatus"
+
+// maxLabelled bounds how many objects of a kind are looked at that bear the label of a deploy item.
+const maxLabelled = 500
+
+// tellUnrecorded records an event if a job without a provider status has found objects that the deploy item has applied
+// before, such as after a restore: what else it had deployed is not known any more.
+func (j *Job) tellUnrecorded(ctx context.Context, plan *apply.Plan, applied []apply.Applied) {
+	known := slices.IndexFunc(applied, func(a apply.Applied) bool { return a.Recognized })
+	if j.Request.DeployItem.Status.ProviderStatus != nil || known < 0 {
+		return
+	}
+	j.Request.Warning(ReasonNoStatus, fmt.Sprintf("the deploy item has no provider status, but has deployed %s before; %s",
+		applied[known].Key, j.Unrecorded(ctx, plan)))
+}
+
+// Unrecorded says what bears the label of the deploy item besides the objects of a plan, as far as it is of their kinds,
+// and how to find the rest.
+func (j *Job) Unrecorded(ctx context.Context, plan *apply.Plan) string {
+	var kinds []kindOf
+	for _, i := range plan.Items() {
+		kind := kindOf{schema.GroupKind{Group: i.Key.Group, Kind: i.Key.Kind}, i.Mapping}
+		if !slices.ContainsFunc(kinds, func(k kindOf) bool { return k.kind == kind.kind }) {
+			kinds = append(kinds, kind)
+		}
+	}
+	type result struct {
+		objects []metav1.PartialObjectMetadata
+		err     error
+	}
+	options := metav1.ListOptions{LabelSelector: j.Owner.Selector().String(), Limit: maxLabelled}
+	planned := plan.Keys()
+	var others, unread []string
+	for i, found := range apply.Each(kinds, func(k kindOf) result {
+		list, err := j.Client.Metadata(k.mapping, "").List(ctx, options)
+		switch {
+		case apierrors.IsNotFound(err): // the kind has yet to be served
+			return result{}
+		case err != nil:
+			return result{err: err}
+		default:
+			return result{objects: list.Items}
+		}
+	}) {
+		kind := kinds[i].kind
+		if found.err != nil {
+			unread = append(unread, kind.String())
+		}
+		for _, o := range found.objects {
+			key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: o.Namespace, Name: o.Name}
+			// What a controller has made, such as an EndpointSlice, has the labels of its owner, and goes with it.
+			if !planned[key] && metav1.GetControllerOf(&o) == nil && j.Owner.Of(&o) == owner.Ours {
+				others = append(others, key.String())
+			}
+		}
+	}
+	return describeUnrecorded(others, unread, j.Request.DeployItem)
+}
+
+// kindOf is a kind, and where it is served.
+type kindOf struct {
+	kind    schema.GroupKind
+	mapping target.Mapping
+}
+
+func describeUnrecorded(others, unread []string, item *landscaper.DeployItem) string {
+	text := ""
+	if len(others) > 0 {
+		text = "these objects bear its label and are not in its manifests, so delete what is not needed: " +
+			object.Enumerate(others, ", ", maxListed) + "; "
+	}
+	if len(unread) > 0 {
+		text += "objects of these kinds cannot be listed: " + object.Enumerate(unread, ", ", maxListed) + "; "
+	}
+	return text + ListUnrecorded(item)
+}
+
+// ListUnrecorded says how to list what a deploy item has deployed.
+func ListUnrecorded(item *landscaper.DeployItem) string {
+	label := owner.Owner{Namespace: item.Namespace, Name: item.Name}.Selector()
+	return fmt.Sprintf("list what else it may have deployed with kubectl get KIND -A -l %s", label)
+}
