@@ -34,15 +34,18 @@ const (
 
 // Diff tells what Run and Patch would change, by dry runs of the same requests; nothing is changed on the target. What
 // would stay as it is, is not in it, and neither is what another deployer would do. An object over which the job would
-// fail is a change with the action fail. The error says that the target cannot be asked.
-func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) ([]sdk.Change, error) {
+// fail is a change with the action fail. owned are the objects that would have owners then. The error says that the
+// target cannot be asked.
+func Diff(
+	ctx context.Context, client *target.Client, plan *Plan, recorded Recorded,
+) (changes []sdk.Change, owned []Owned, err error) {
 	r := newRunner(client, plan, recorded)
 	r.dry = true
 	type result struct {
 		change *sdk.Change
+		after  *unstructured.Unstructured
 		err    error
 	}
-	var changes []sdk.Change
 	var errs []error
 	items := plan.Items()
 	for i, found := range Each(items, func(i *Item) result {
@@ -51,7 +54,7 @@ func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recor
 		if change != nil {
 			change.Note = withWarnings(change.Note, o.warnings)
 		}
-		return result{change, err}
+		return result{change, cmp.Or(o.live, i.Desired), err}
 	}) {
 		if found.err != nil {
 			errs = append(errs, about("compare", items[i], target.Explain(client.Host, found.err)))
@@ -59,11 +62,14 @@ func Diff(ctx context.Context, client *target.Client, plan *Plan, recorded Recor
 		if found.change != nil {
 			changes = append(changes, *found.change)
 		}
+		if owners := found.after.GetOwnerReferences(); len(owners) > 0 {
+			owned = append(owned, Owned{items[i].Key, owners})
+		}
 	}
 	for _, i := range plan.unknown {
 		changes = append(changes, *newChange(i, sdk.ActionFail, nil, nil, plan.unknownKind(i).Error()))
 	}
-	return changes, target.Collect(errs)
+	return changes, owned, target.Collect(errs)
 }
 
 // changeOf returns the change that the dry run of an object shows; nil for none. The error says that the target cannot

@@ -205,8 +205,9 @@ func (i *Item) mayRecreate(lost string) bool {
 	return i.Recreate && RuleOf(i.Policy).Deleted && (lost == "" || !i.Listed)
 }
 
-// immutableField quotes the API server, which names the fields, and says what to do. lost is what goes with the object.
-func immutableField(i *Item, lost string, err error) error {
+// immutableField quotes the API server, which names the fields, and says what to do. lost is what goes with the object,
+// and held why it must not go.
+func immutableField(i *Item, lost, held string, err error) error {
 	remedy := "give it another name"
 	at := ""
 	if i.Settings != nil {
@@ -215,6 +216,8 @@ func immutableField(i *Item, lost string, err error) error {
 	switch {
 	case i.Recreate && !RuleOf(i.Policy).Deleted:
 		remedy += "; recreate has no effect with the policy " + string(i.Policy)
+	case held != "":
+		remedy += "; it is not deleted to be created anew, since " + held
 	case i.Recreate:
 		remedy = fmt.Sprintf("recreate%s does not apply, since with it go %s; "+
 			"to have that, give the object an entry of its own with recreate: true", at, lost)

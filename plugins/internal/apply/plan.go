@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
@@ -146,6 +147,9 @@ type Plan struct {
 	// Recreating is told before an object is deleted to be created anew, and what goes with it that is not. It is called
 	// from several goroutines. May be nil.
 	Recreating func(key object.Key, lost string)
+	// Held says why an object must not be deleted to be created anew; empty if it may be. It is called from several
+	// goroutines. Nil if nothing is kept.
+	Held func(key object.Key, uid types.UID) (why string, err error)
 
 	// Foreign says of an object that exists why it is not one of the plan's by now; empty for one that is. Observe passes
 	// over such objects. Nil if there are none.
@@ -155,8 +159,9 @@ type Plan struct {
 	// unknown are the objects of kinds that the target does not serve yet.
 	unknown []*Item
 	// host is that of the target, for messages.
-	host    string
-	skipped []Skipped
+	host string
+	// ignored are the objects with the policy ignore.
+	ignored []*Item
 	// keys are those of all objects, also of those that are not in the stages.
 	keys map[object.Key]*field.Path
 }
@@ -199,7 +204,7 @@ func NewPlan(
 				sdk.ConfigurationError(ReasonDuplicate, "%s: %s is already in %s", m.Path, item.Key, first))
 			continue
 		case ignored:
-			plan.skipped = append(plan.skipped, Skipped{Key: item.Key, Why: "its policy is ignore"})
+			plan.ignored = append(plan.ignored, item)
 		case err != nil:
 			plan.unknown = append(plan.unknown, item)
 		default:
@@ -293,6 +298,17 @@ func setLabels(o *unstructured.Unstructured, more map[string]string) {
 // Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of
 // unknown kinds are not among them.
 func (p *Plan) Items() []*Item { return slices.Concat(p.stages...) }
+
+// Kept returns what the inventory would note of the objects that are not deleted when they are not wanted any more.
+func (p *Plan) Kept() []managedresource.ManagedResourceStatus {
+	var kept []managedresource.ManagedResourceStatus
+	for _, i := range slices.Concat(p.Items(), p.unknown, p.ignored) {
+		if !RuleOf(i.Policy).Deleted {
+			kept = append(kept, i.Entry())
+		}
+	}
+	return kept
+}
 
 // Keys returns the keys of all objects. The keys of objects of kinds that are not served in any version are as their
 // manifests are written.

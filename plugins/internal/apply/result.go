@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -33,6 +34,12 @@ type Applied struct {
 // ToJudge returns what readiness is judged by.
 func (a Applied) ToJudge() readiness.Object {
 	return readiness.Object{Live: a.Live, Wanted: []map[string]any{a.Desired.Object, a.PatchAfterDeployment}}
+}
+
+// Owned is an object that is deleted together with its owners.
+type Owned struct {
+	Key    object.Key
+	Owners []metav1.OwnerReference
 }
 
 // Skipped is an object that is not managed. The inventory drops it.

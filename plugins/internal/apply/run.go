@@ -30,7 +30,10 @@ type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool
 // ended, and those about unknown kinds; what was applied until then, and beside it, is in the result all the same. Run
 // does not wait: it ends with Result.Waiting.
 func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) (Result, error) {
-	result := Result{Skipped: plan.skipped}
+	var result Result
+	for _, i := range plan.ignored {
+		result.Skipped = append(result.Skipped, Skipped{Key: i.Key, Why: "its policy is ignore"})
+	}
 	r := newRunner(client, plan, recorded)
 	for _, stage := range plan.stages {
 		var errs []error
@@ -265,9 +268,15 @@ func (r runner) refused(
 func (r runner) replace(
 	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, takenFrom string, refused error,
 ) (o outcome, retry error) {
-	lost := losses(live)
-	if !i.mayRecreate(lost) {
-		return outcome{before: live, err: immutableField(i, lost, refused)}, nil
+	lost, held := losses(live), ""
+	if r.plan.Held != nil {
+		var err error
+		if held, err = r.plan.Held(i.Key, live.GetUID()); err != nil {
+			return outcome{before: live, err: err}, nil //nolint:nilerr // the outcome has it
+		}
+	}
+	if held != "" || !i.mayRecreate(lost) {
+		return outcome{before: live, err: immutableField(i, lost, held, refused)}, nil
 	}
 	if lost != "" {
 		lost = r.countLost(ctx, live, lost)

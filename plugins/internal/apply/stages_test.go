@@ -150,7 +150,7 @@ func TestUnreachable(t *testing.T) {
 	w := newWorld(t)
 	plan := w.mustPlan(manifest(w.configMap("a", nil)))
 	w.Requests.Fail(func(*http.Request) error { return http.ErrHandlerTimeout })
-	changes, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
+	changes, _, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
 	w.mustFail(err, "TargetUnreachable", false, "manifests[0].manifest: compare ConfigMap", "cannot reach target cluster")
 	if len(changes) > 0 {
 		t.Errorf("expected no change, but found %+v", changes)

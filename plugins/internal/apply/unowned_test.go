@@ -55,7 +55,7 @@ func TestDiffWithoutOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		changes, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
+		changes, _, err := apply.Diff(t.Context(), w.client, plan, nothingRecorded)
 		if err != nil {
 			t.Fatal(err)
 		}

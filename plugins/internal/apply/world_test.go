@@ -134,7 +134,7 @@ func (w *world) mustRun(manifests ...apply.Manifest) apply.Result {
 
 func (w *world) diff(manifests ...apply.Manifest) []sdk.Change {
 	w.Helper()
-	changes, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), func(k object.Key) (managedresource.ManagedResourceStatus, bool) {
+	changes, _, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), func(k object.Key) (managedresource.ManagedResourceStatus, bool) {
 		e, ok := w.inventory[k]
 		return e, ok
 	})

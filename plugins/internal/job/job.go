@@ -112,6 +112,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	plan.Recreating = func(key object.Key, lost string) {
 		j.Request.Warning(reasonRecreating, fmt.Sprintf("%s is deleted and created anew; with it go %s", key, lost))
 	}
+	plan.Held = j.held(ctx, plan)
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
 	j.NoteDone(result.Done)
@@ -189,11 +190,11 @@ func (j *Job) CleanUp(
 	if len(d.Entries) == 0 {
 		return nil, nil //nolint:nilnil // see Job
 	}
-	d.Applied, d.Owners = make(map[types.UID]bool, len(applied)), map[types.UID]object.Key{}
+	d.Applied = make(map[types.UID]bool, len(applied))
 	for _, a := range applied {
 		d.Applied[a.Live.GetUID()] = true
-		for _, o := range a.Live.GetOwnerReferences() {
-			d.Owners[o.UID] = a.Key
+		if owners := a.Live.GetOwnerReferences(); len(owners) > 0 {
+			d.Owned = append(d.Owned, apply.Owned{Key: a.Key, Owners: owners})
 		}
 	}
 	return j.Remove(ctx, StepCleanUp, d)

@@ -83,7 +83,7 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 	case actionForget:
 		return nil
 	case actionLeave:
-		d.stays.add(it.key, it.mapping.Resource, nil)
+		d.stays.add(it.key, it.mapping.Resource)
 		change.Action, change.Note = sdk.ActionKeep, why
 		return change
 	case actionPrepare:

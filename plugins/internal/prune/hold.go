@@ -35,16 +35,13 @@ func newStays() *stays {
 }
 
 // add notes an object that stays. resource is where its kind is served.
-func (s *stays) add(key object.Key, resource schema.GroupVersionResource, owners []metav1.OwnerReference) {
+func (s *stays) add(key object.Key, resource schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key.Namespace != "" {
 		s.namespaces[key.Namespace] = key
 	}
 	s.definitions[resource.GroupResource().String()] = key
-	for _, o := range owners {
-		s.owners[o.UID] = key
-	}
 }
 
 // with returns the reason why an object stays with another one; empty if there is none that would go with it.
@@ -71,8 +68,10 @@ func isNamespace(key object.Key) bool { return key.Group == "" && key.Kind == "N
 // target as a whole.
 func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays, error) {
 	s := newStays()
-	for uid, key := range d.Owners {
-		s.owners[uid] = key
+	for _, owned := range d.Owned {
+		if err := d.addOwners(ctx, client, s, owned); err != nil {
+			return nil, err
+		}
 	}
 	containers := d.hasContainers()
 	if containers {
@@ -81,7 +80,7 @@ func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays,
 			if err != nil {
 				return nil, err
 			}
-			s.add(key, resource, nil)
+			s.add(key, resource)
 		}
 	}
 	for _, entry := range d.Entries {
@@ -132,9 +131,50 @@ func (d Deletion) addKept(
 		stays = d.Kept(entry, live) != ""
 	}
 	if stays && live.GetDeletionTimestamp() == nil {
-		s.add(key, resource, live.GetOwnerReferences())
+		s.add(key, resource)
+		return d.addOwners(ctx, client, s, apply.Owned{Key: key, Owners: live.GetOwnerReferences()})
 	}
 	return nil
+}
+
+// addOwners adds the owners of an object that stays, and theirs: it would be deleted with any of them. An owner that
+// cannot be read may have others, which are not found then.
+func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays, inner apply.Owned) error {
+	for _, o := range inner.Owners {
+		if _, known := s.owners[o.UID]; known {
+			continue
+		}
+		s.owners[o.UID] = inner.Key
+		mapping, err := client.MappingInAnyVersion(ctx, object.GVK(o.APIVersion, o.Kind), d.AsOf)
+		var live *metav1.PartialObjectMetadata
+		if err == nil {
+			namespace := ""
+			if mapping.Namespaced {
+				namespace = inner.Key.Namespace
+			}
+			live, err = client.Metadata(mapping, namespace).Get(ctx, o.Name, metav1.GetOptions{})
+		}
+		switch {
+		case target.ConcernsAll(ctx, err):
+			return target.Explain(client.Host, err)
+		case err != nil || live.UID != o.UID:
+			continue
+		}
+		above := apply.Owned{Key: inner.Key, Owners: live.GetOwnerReferences()}
+		if err := d.addOwners(ctx, client, s, above); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Holds returns a function that says why an object stays, with the one of the entries or of what has owners that would
+// be deleted with it; empty if there is none. The error is about the target as a whole.
+func Holds(
+	ctx context.Context, client *target.Client, d Deletion,
+) (func(key object.Key, uid types.UID) (why string), error) {
+	s, err := d.findStays(ctx, client)
+	return s.with, err
 }
 
 // resourceOf returns where a kind is served; for one that is not, where it most likely was. The error is about the

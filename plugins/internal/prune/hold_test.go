@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -68,8 +69,21 @@ func TestStaysWithWhatIsKept(t *testing.T) {
 		"owner of what is still wanted": {reason: "the update has applied it", within: "Secret", set: func(w *world) prune.Deletion {
 			outer := w.configMap("owner")
 			d := w.deletion("", outer)
-			d.Owners = map[types.UID]object.Key{outer.Resource.UID: {Kind: "Secret", Namespace: w.Namespace, Name: "owned"}}
+			d.Owned = []apply.Owned{{
+				Key:    object.Key{Kind: "Secret", Namespace: w.Namespace, Name: "owned"},
+				Owners: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: outer.Resource.UID}},
+			}}
 			return d
+		}},
+		"owner of the owner": {reason: "both go with it", within: "Secret", left: 1, set: func(w *world) prune.Deletion {
+			outer := w.configMap("owner")
+			ownedBy := func(name string, uid types.UID) map[string]any {
+				return map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{
+					"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": string(uid),
+				}}}}
+			}
+			middle := w.create(configMaps, w.Namespace, "middle", ownedBy("owner", outer.Resource.UID))
+			return w.deletion("", outer, keep(w.create(secrets, w.Namespace, "owned", ownedBy("middle", middle.Resource.UID))))
 		}},
 		"namespace of what is still wanted": {reason: "the update has applied it", within: "Secret", set: func(w *world) prune.Deletion {
 			outer := w.createNamespace(w.Namespace + "-outer")

@@ -39,6 +39,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -59,9 +60,8 @@ type Deletion struct {
 	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: what the
 	// deploy item still wants when it is updated. May be nil.
 	Spare map[object.Key]bool
-	// Owners are the owners of the objects that the deploy item has just applied, by uid, each with an object that would
-	// go with it. May be nil.
-	Owners map[types.UID]object.Key
+	// Owned are the objects that the deploy item has just applied, or would apply, and that have owners. May be nil.
+	Owned []apply.Owned
 	// Kept, if set, is asked instead of the policy keep, and with the metadata of an object as it is on the target: it
 	// says why the object stays, and nothing for one that goes. What it keeps no group deletes.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)

@@ -50,7 +50,7 @@ func (s step) run(ctx context.Context, client *target.Client, d Deletion, later 
 			unfinished[key] = true
 		case o.left != "":
 			result.Left = append(result.Left, Left{key, o.left})
-			d.stays.add(key, s.items[i].mapping.Resource, nil)
+			d.stays.add(key, s.items[i].mapping.Resource)
 			unfinished[key] = true
 		default:
 			result.Gone = append(result.Gone, key)

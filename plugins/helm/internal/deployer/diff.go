@@ -86,18 +86,8 @@ func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, objects []
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
-	applied, err := apply.Diff(job.WithFields(ctx, j.deployer.settings.Strict), j.Client, plan, j.Status.Inventory.Get)
-	if err != nil {
-		return nil, job.During(job.StepApply, err)
-	}
-	wanted := plan.Keys()
-	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
-		Groups: c.DeletionDuringUpdate, Entries: j.Status.Inventory.Without(wanted), Spare: wanted, Kept: keptOfObjects,
-	}))
-	if err != nil {
-		return nil, job.During(job.StepCleanUp, err)
-	}
-	return append(applied, removed...), nil
+	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
+	return j.Diff(job.WithFields(ctx, j.deployer.settings.Strict), plan, deletion)
 }
 
 // diffRelease begins with the end of another release that the deploy item has.

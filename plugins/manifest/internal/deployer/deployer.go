@@ -139,18 +139,12 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, job.During(job.StepApply, err)
 	}
-	applied, err := apply.Diff(job.WithFields(ctx, d.settings.Strict), j.Client, plan, j.Status.Inventory.Get)
+	deletion := prune.Deletion{Groups: config.deletionDuringUpdate}
+	changes, err := j.Diff(job.WithFields(ctx, d.settings.Strict), plan, deletion)
 	if err != nil {
-		return nil, job.During(job.StepApply, err)
+		return nil, err
 	}
-	wanted := plan.Keys()
-	removed, err := prune.Diff(ctx, j.Client, j.Deletion(prune.Deletion{
-		Groups: config.deletionDuringUpdate, Entries: j.Status.Inventory.Without(wanted), Spare: wanted,
-	}))
-	if err != nil {
-		return nil, job.During(job.StepCleanUp, err)
-	}
-	return &sdk.DiffResponse{Changes: append(applied, removed...)}, nil
+	return &sdk.DiffResponse{Changes: changes}, nil
 }
 
 // begin returns what one call works with.
