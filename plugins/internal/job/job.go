@@ -116,7 +116,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
 	j.NoteDone(result.Done)
-	j.tellUnrecorded(ctx, plan, result.Applied)
+	j.tellUnrecorded(ctx, plan, before, result.Applied)
 	for _, skipped := range result.Skipped {
 		if entry, managed := before.Get(skipped.Key); managed && entry.Resource.UID != "" {
 			j.Request.Event(reasonLeft, fmt.Sprintf("%s stays on the target: %s", skipped.Key, skipped.Why))

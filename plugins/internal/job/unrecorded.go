@@ -22,20 +22,31 @@ const ReasonNoStatus = "NoProviderStatus"
 // maxLabelled bounds how many objects of a kind are looked at that bear the label of a deploy item.
 const maxLabelled = 500
 
-// tellUnrecorded records an event if a job without a provider status has found objects that the deploy item has applied
-// before, such as after a restore: what else it had deployed is not known any more.
-func (j *Job) tellUnrecorded(ctx context.Context, plan *apply.Plan, applied []apply.Applied) {
-	known := slices.IndexFunc(applied, func(a apply.Applied) bool { return a.Recognized })
-	if j.Request.DeployItem.Status.ProviderStatus != nil || known < 0 {
-		return
+// tellUnrecorded records an event if the first job of an item has found objects that the item has applied before, such
+// as after a restore without its status: what else it had deployed is not known any more. before is the inventory at the
+// begin of the call.
+func (j *Job) tellUnrecorded(ctx context.Context, plan *apply.Plan, before *Inventory, applied []apply.Applied) {
+	known := slices.IndexFunc(applied, func(a apply.Applied) bool {
+		entry, _ := before.Get(a.Key)
+		return a.Recognized && entry.Resource.UID == "" && wasBefore(j.Request.DeployItem, a.Live)
+	})
+	if known >= 0 {
+		j.Request.Warning(ReasonNoStatus, fmt.Sprintf("the deploy item has had no provider status, but has deployed %s before; %s",
+			applied[known].Key, j.unrecorded(ctx, plan)))
 	}
-	j.Request.Warning(ReasonNoStatus, fmt.Sprintf("the deploy item has no provider status, but has deployed %s before; %s",
-		applied[known].Key, j.Unrecorded(ctx, plan)))
 }
 
-// Unrecorded says what bears the label of the deploy item besides the objects of a plan, as far as it is of their kinds,
+// wasBefore reports whether an object of a deploy item is older than all that is known of the item. What an earlier call
+// of the first job has created, and was cut off before it was noted, is not.
+func wasBefore(item *landscaper.DeployItem, o metav1.Object) bool {
+	status, created := item.Status, o.GetCreationTimestamp()
+	return status.ProviderStatus == nil || status.JobIDFinished == "" && status.TransitionTimes != nil &&
+		!status.TransitionTimes.InitTime.IsZero() && created.Time.Before(status.TransitionTimes.InitTime.Time)
+}
+
+// unrecorded says what bears the label of the deploy item besides the objects of a plan, as far as it is of their kinds,
 // and how to find the rest.
-func (j *Job) Unrecorded(ctx context.Context, plan *apply.Plan) string {
+func (j *Job) unrecorded(ctx context.Context, plan *apply.Plan) string {
 	var kinds []kindOf
 	for _, i := range plan.Items() {
 		kind := kindOf{schema.GroupKind{Group: i.Key.Group, Kind: i.Key.Kind}, i.Mapping}

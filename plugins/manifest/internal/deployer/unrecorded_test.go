@@ -33,7 +33,7 @@ func TestJobWithoutStatus(t *testing.T) {
 	w.SetConfig(item, config(w.configMap("stays", nil), w.configMap("new", nil)))
 	item.Status.ProviderStatus = nil
 	how := "list what else it may have deployed with kubectl get KIND -A -l pergola.dev/deployitem=" + w.Namespace + ".item"
-	w.mustTell(w.mustSucceed(item), "NoProviderStatus: the deploy item has no provider status, but has deployed ConfigMap "+w.Namespace+
+	w.mustTell(w.mustSucceed(item), "NoProviderStatus: the deploy item has had no provider status, but has deployed ConfigMap "+w.Namespace+
 		"/stays before; these objects bear its label and are not in its manifests, so delete what is not needed: ConfigMap "+
 		w.Namespace+"/removed; "+how)
 	w.MustGet(configMaps, "removed")
