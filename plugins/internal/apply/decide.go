@@ -59,6 +59,10 @@ type outcome struct {
 	adopted bool
 	// retained are the fields that the manifest has dropped and that cannot be removed.
 	retained []string
+	// shared are the fields that the manifest has dropped and that other managers have set too, for the inventory, and
+	// sharers the same with the managers, for people.
+	shared  string
+	sharers []string
 	// warnings are those of the API server.
 	warnings []Warning
 	err      error
@@ -104,7 +108,7 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case deleting:
 		why := fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)
 		return outcome{action: wait, why: why, before: live}
-	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live):
+	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live) && !(i.Force && entry.Shared != ""):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
 		// Without a hash: nobody knows how it compares with the manifest, should it become ours to change.

@@ -137,7 +137,15 @@ func difference(i *Item, o outcome) *sdk.Change {
 	if otherwise {
 		notes = append(notes, noteFields)
 	}
-	if !otherwise && same(o.before, after) {
+	if len(o.sharers) > 0 {
+		what := "stay"
+		if i.Force {
+			what = "are removed, too"
+		}
+		notes = append(notes, fmt.Sprintf("fields that the manifest has no more and other managers have set %s: %s",
+			what, object.Enumerate(o.sharers, ", ", maxWarnings)))
+	}
+	if !otherwise && len(o.sharers) == 0 && same(o.before, after) {
 		return nil
 	}
 	return newChange(i, sdk.ActionUpdate, o.before, after, strings.Join(notes, "; "))

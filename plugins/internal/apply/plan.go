@@ -80,6 +80,8 @@ type Item struct {
 	// definedHere says that a CustomResourceDefinition of the same plan defines the kind.
 	definedHere    bool
 	manifestDigest string
+	// shared are fields that the manifest has dropped before and that other managers have; nil for none.
+	shared *metav1.FieldsV1
 }
 
 // ignoring returns the item with more fields that belong to other clients as the target is now. Its manifest counts as the

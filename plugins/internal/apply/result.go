@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
@@ -23,6 +24,8 @@ type Applied struct {
 	Live *unstructured.Unstructured
 	// LastAppliedHash is for the inventory.
 	LastAppliedHash string
+	// Shared are fields that the manifest has dropped and that other field managers have set too, for the inventory.
+	Shared string
 	// Existed says that Run has found the object, and that it was not the deploy item's.
 	Existed bool
 	// Recognized says that Run has found the object with the label of the deploy item.
@@ -58,8 +61,13 @@ type TakenOver struct {
 
 // Retained is an object that keeps fields.
 type Retained struct {
-	Key    object.Key
+	Key object.Key
+	// Fields cannot be removed.
 	Fields []string
+	// Shared are fields that other managers have set too, with these; Force removes them. Path is that of the settings of
+	// the object, as in Manifest.
+	Shared []string
+	Path   *field.Path
 }
 
 // Warning is what the API server warns of, such as a field that it drops.
@@ -82,7 +90,7 @@ type Result struct {
 	Drift []Drift
 	// TakenOver are the objects that belonged to other deploy items until now.
 	TakenOver []TakenOver
-	// Retained are the objects that keep fields which their manifests have dropped, since these cannot be removed.
+	// Retained are the objects that keep fields which their manifests have dropped.
 	Retained []Retained
 	// Warnings are what the API server has warned of, also about objects that have failed.
 	Warnings []Warning
@@ -103,15 +111,17 @@ func (r *Result) add(item *Item, o outcome) {
 	default:
 		r.Applied = append(r.Applied, Applied{
 			Item: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item),
-			Recognized: o.recognized(item), Settled: o.settled,
+			Recognized: o.recognized(item), Settled: o.settled, Shared: o.shared,
 		})
 	}
 	if o.drift != nil {
 		r.Drift = append(r.Drift, *o.drift)
 	}
-	if len(o.retained) > 0 {
+	if len(o.retained)+len(o.sharers) > 0 {
 		slices.Sort(o.retained)
-		r.Retained = append(r.Retained, Retained{Key: item.Key, Fields: slices.Compact(o.retained)})
+		r.Retained = append(r.Retained, Retained{
+			Key: item.Key, Fields: slices.Compact(o.retained), Shared: o.sharers, Path: item.Settings,
+		})
 	}
 	if o.takenFrom != "" {
 		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})

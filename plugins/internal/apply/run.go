@@ -141,7 +141,13 @@ func (r runner) attempt(
 	ctx context.Context, w writer,
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (o outcome, retry error) {
+	if entry.Shared != "" {
+		known := *i
+		known.shared = recorded(entry.Shared)
+		i = &known
+	}
 	i, o = r.decide(ctx, i, entry, live)
+	o.shared = entry.Shared
 	defer func() { o.item = i }()
 	if o.action == create || o.action == compare || o.action == write {
 		if unready := r.awaitServers(i, live); unready.action == wait || unready.err != nil {
@@ -154,7 +160,7 @@ func (r runner) attempt(
 	case compare:
 		// The dry run of a dry run is the same.
 		if !r.dry && changesNothing(ctx, w, i, live) {
-			return outcome{action: leave, live: live, hash: hashOf(i, live)}, nil
+			return outcome{action: leave, live: live, hash: hashOf(i, live), shared: o.shared}, nil
 		}
 		return r.change(ctx, w, i, entry, live)
 	case write:
@@ -224,10 +230,14 @@ func (r runner) change(
 	adopted := !i.owner.IsZero() && entry.Resource.UID == "" && i.relation(live) == owner.Nobodys
 	written, out, retained, err := w.changeRetaining(ctx, i, live)
 	if err == nil {
+		shared := sharedFields(i, live, written)
 		o = outcome{
 			action: write, before: live, live: written, hash: hashOf(i, written),
 			drift: repaired(i, entry, live, written), takenFrom: takenFrom, adopted: adopted,
-			retained: retained,
+			retained: retained, shared: recordOf(shared), sharers: describeShared(live, shared),
+		}
+		if i.Force && !r.dry {
+			o.shared, o.sharers = "", nil // these are gone
 		}
 		if i.Strategy == managedresource.UpdateStrategyPatch &&
 			!isMeant(i, mergePatch(content(live), content(out)), live, written) {
@@ -241,6 +251,7 @@ func (r runner) change(
 		// The item has not changed and was deployed: that it cannot be repaired is told, and is no failure of it.
 		return outcome{
 			action: leave, before: live, live: live, hash: entry.Applied, drift: notRepaired(i, live, o.err),
+			shared: entry.Shared,
 		}, nil
 	}
 	return o, retry
@@ -317,7 +328,7 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 		return false
 	}
 	written, _, _, err := w.dry().changeRetaining(ctx, i, live)
-	return err == nil && same(i.finally(written), i.finally(live))
+	return err == nil && same(i.finally(written), i.finally(live)) && len(sharedFields(i, live, written)) == 0
 }
 
 // notServed deals with a resource that the API server does not know although it should. Just after a

@@ -92,7 +92,7 @@ func (w *world) run(manifests ...apply.Manifest) (apply.Result, error) {
 	before := maps.Clone(w.inventory)
 	for _, item := range plan.Items() {
 		e := item.Entry()
-		e.Resource.UID = before[item.Key].Resource.UID
+		e.Resource.UID, e.Shared = before[item.Key].Resource.UID, before[item.Key].Shared
 		if known := before[item.Key].Applied; !item.Stale(known) {
 			e.Applied = known
 		}
@@ -112,7 +112,7 @@ func (w *world) run(manifests ...apply.Manifest) (apply.Result, error) {
 func (w *world) note(applied []apply.Applied) {
 	for _, a := range applied {
 		e := w.inventory[a.Key]
-		e.Resource.UID, e.Applied = a.Live.GetUID(), a.LastAppliedHash
+		e.Resource.UID, e.Applied, e.Shared = a.Live.GetUID(), a.LastAppliedHash, a.Shared
 		w.inventory[a.Key] = e
 	}
 }

@@ -75,7 +75,11 @@ func (w writer) change(
 		}
 		return w.patch(ctx, i, patch)
 	case managedresource.UpdateStrategyApply:
-		if err := w.adoptFields(ctx, i, live); err != nil {
+		adopted, err := w.adoptFields(ctx, i, live)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.takeShared(ctx, i, adopted, out); err != nil {
 			return nil, err
 		}
 		// A dry run cannot adopt fields, so that our own ones would conflict.
@@ -126,19 +130,25 @@ func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	return true
 }
 
-// adoptFields lets the fields of former managers count as applied by us. Otherwise those that are no longer in the
-// manifest would stay, and those that are would conflict.
-func (w writer) adoptFields(ctx context.Context, i *Item, live *unstructured.Unstructured) error {
+// adoptFields lets the fields of former managers count as applied by us, and returns the object. Otherwise those that are
+// no longer in the manifest would stay, and those that are would conflict.
+func (w writer) adoptFields(
+	ctx context.Context, i *Item, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	if len(w.dryRun) > 0 || !writtenOtherwise(live) {
-		return nil
+		return live, nil
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, formerManagers(live), FieldManager)
 	if err != nil {
-		return fmt.Errorf("read managedFields: %w", err)
+		return nil, fmt.Errorf("read managedFields: %w", err)
 	}
+	return w.patchManagers(ctx, i, patch)
+}
+
+func (w writer) patchManagers(ctx context.Context, i *Item, patch []byte) (*unstructured.Unstructured, error) {
 	options := metav1.PatchOptions{FieldManager: FieldManager}
-	_, err = w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, options)
-	return err
+	live, err := w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, options)
+	return live, err
 }
 
 // isUntracked tells whether deploy items have written an object of which the API server does not know who has written

@@ -60,6 +60,7 @@ func (l *Inventory) Get(key object.Key) (e managedresource.ManagedResourceStatus
 func (l *Inventory) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
 	before, _ := l.Get(object.KeyOfReference(e.Resource))
 	e.Resource.UID, e.Applied, e.DoneIn, e.Existed = before.Resource.UID, "", before.DoneIn, before.Existed
+	e.Shared = before.Shared
 	if !stale(before.Applied) {
 		e.Applied = before.Applied
 	}
@@ -71,6 +72,14 @@ func (l *Inventory) Applied(r managedresource.ObjectReference, applied string) {
 	e, _ := l.Get(object.KeyOfReference(r))
 	e.Resource, e.Applied = r, applied
 	l.set(e)
+}
+
+// Shared notes the fields that a manifest has dropped and that other field managers have set too; empty for none.
+func (l *Inventory) Shared(key object.Key, fields string) {
+	if e, ok := l.Get(key); ok {
+		e.Shared = fields
+		l.set(e)
+	}
 }
 
 // Existed notes that the deploy item has not created an object.

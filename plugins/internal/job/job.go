@@ -44,7 +44,7 @@ const (
 	ReasonTargetWarning = "TargetWarning"
 	// reasonTakenOver is given to the event about an object that belonged to another deploy item.
 	reasonTakenOver = "TakenOver"
-	// reasonRetained is given to the event about fields that cannot be removed from an object.
+	// reasonRetained is given to the event about fields that stay although their manifest has them no more.
 	reasonRetained = "FieldsRetained"
 	// reasonRecreating is given to the event about what goes with an object that is about to be created anew.
 	reasonRecreating = "Recreating"
@@ -125,10 +125,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	}
 	j.Status.NoteDrift(plan, result.Drift)
 	j.TellDrift(plan, result)
-	for _, r := range result.Retained {
-		j.Request.Event(reasonRetained, fmt.Sprintf("%s keeps fields that its manifest has no more, "+
-			"since they cannot be removed: %s", r.Key, object.Enumerate(r.Fields, ", ", maxListed)))
-	}
+	j.tellRetained(result.Retained)
 	for _, w := range result.Warnings {
 		j.Request.Warning(ReasonTargetWarning, fmt.Sprintf("%s: %s", w.Key, w.Text))
 	}
@@ -145,6 +142,24 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
+// tellRetained tells which fields stay although their manifests have them no more.
+func (j *Job) tellRetained(all []apply.Retained) {
+	for _, r := range all {
+		if len(r.Fields) > 0 {
+			j.Request.Event(reasonRetained, fmt.Sprintf("%s keeps fields that its manifest has no more, "+
+				"since they cannot be removed: %s", r.Key, object.Enumerate(r.Fields, ", ", maxListed)))
+		}
+		if len(r.Shared) > 0 {
+			remedy := ""
+			if r.Path != nil {
+				remedy = fmt.Sprintf("; set force: true at %s to remove them", r.Path)
+			}
+			j.Request.Warning(reasonRetained, fmt.Sprintf("%s keeps fields that its manifest has no more, "+
+				"since other field managers have set them, too: %s%s", r.Key, object.Enumerate(r.Shared, ", ", maxListed), remedy))
+		}
+	}
+}
+
 // NoteApplied puts in the inventory what was applied, with uids, hashes, and the job for which it is done. The job
 // leaves it as it is from then on.
 func (j *Job) NoteApplied(all []apply.Applied) {
@@ -153,6 +168,7 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 		reference := applied.Reference()
 		reference.UID = applied.Live.GetUID()
 		j.Status.Inventory.Applied(reference, applied.LastAppliedHash)
+		j.Status.Inventory.Shared(applied.Key, applied.Shared)
 		j.Status.settled.add(applied.Key)
 		if applied.Existed && before.Resource.UID == "" && object.IsCRD(applied.Key.Group, applied.Key.Kind) {
 			j.Status.Inventory.Existed(applied.Key)

@@ -112,6 +112,9 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	// Existed says of a CustomResourceDefinition that the deploy item has not created it: it was there when the deploy
 	// item applied it first. Pergola's own; Landscaper ignores it.
 	Existed bool `json:"existed,omitempty"`
+	// Shared are the fields that the manifest has dropped and that other field managers have set too, as managedFields
+	// write them. Force removes them. Pergola's own; Landscaper ignores it.
+	Shared string `json:"shared,omitempty"`
 }
 
 // ObjectReference names an object and, if UID is known, the very instance of it. It reads and writes like a

@@ -1,0 +1,171 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+// Server-side apply removes a field that has left the manifest only if no other manager has it. What another one has set
+// too stays; Force has these managers give it up before.
+
+// sharedFields returns the fields that a write by server-side apply gives up, or an earlier one has, and that stay, since
+// other managers have set them too, by the places of these managers in before.
+func sharedFields(i *Item, before, after *unstructured.Unstructured) map[int]*fieldpath.Set {
+	if i.Strategy != managedresource.UpdateStrategyApply {
+		return nil
+	}
+	dropped := ownFields(before).Union(setOf(i.shared)).Difference(ownFields(after))
+	if dropped.Empty() {
+		return nil
+	}
+	shared := map[int]*fieldpath.Set{}
+	for n, entry := range before.GetManagedFields() {
+		if isOwn(before, entry) || entry.Subresource == "status" {
+			continue
+		}
+		if both := setOf(entry.FieldsV1).Intersection(dropped); !both.Empty() {
+			shared[n] = both
+		}
+	}
+	return shared
+}
+
+// maxShared bounds what the inventory keeps of shared fields, in bytes. What is more has to be removed by hand.
+const maxShared = 2 << 10
+
+// recordOf returns shared fields as the inventory keeps them.
+func recordOf(shared map[int]*fieldpath.Set) string {
+	all := allOf(shared)
+	if document, err := all.ToJSON(); err == nil && !all.Empty() && len(document) <= maxShared {
+		return string(document)
+	}
+	return ""
+}
+
+func allOf(shared map[int]*fieldpath.Set) *fieldpath.Set {
+	all := fieldpath.NewSet()
+	for _, fields := range shared {
+		all = all.Union(fields)
+	}
+	return all
+}
+
+// describeShared returns shared fields with their managers, for people.
+func describeShared(before *unstructured.Unstructured, shared map[int]*fieldpath.Set) []string {
+	var texts []string
+	for n, entry := range before.GetManagedFields() {
+		if fields, ok := shared[n]; ok {
+			for path := range fields.Leaves().All() {
+				texts = append(texts, fmt.Sprintf("%s (%s)", strings.TrimPrefix(path.String(), "."), entry.Manager))
+			}
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// takeShared has other managers give up the fields that are about to leave the manifest.
+func (w writer) takeShared(ctx context.Context, i *Item, live, out *unstructured.Unstructured) error {
+	if !i.Force || len(w.dryRun) > 0 || i.shared == nil && !hasShared(live) {
+		return nil
+	}
+	probe, err := w.dry().apply(ctx, i, out, true)
+	if err != nil {
+		return err
+	}
+	shared := sharedFields(i, live, probe)
+	if len(shared) == 0 {
+		return nil
+	}
+	var entries []metav1.ManagedFieldsEntry
+	for n, entry := range live.GetManagedFields() {
+		fields := setOf(entry.FieldsV1)
+		switch {
+		case shared[n] != nil:
+			fields = fields.Difference(shared[n])
+		case isOwn(live, entry): // only what has a manager is removed when that gives it up
+			fields = fields.Union(allOf(shared))
+		}
+		if entry.FieldsV1, err = fieldsOf(fields); err != nil {
+			return err
+		}
+		if !fields.Empty() {
+			entries = append(entries, entry)
+		}
+	}
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
+	})
+	if err != nil {
+		return fmt.Errorf("write managedFields: %w", err)
+	}
+	_, err = w.patchManagers(ctx, i, patch)
+	return err
+}
+
+// hasShared reports whether other managers have set fields that are ours.
+func hasShared(live *unstructured.Unstructured) bool {
+	own := ownFields(live)
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return !isOwn(live, entry) && entry.Subresource != "status" && !setOf(entry.FieldsV1).Intersection(own).Empty()
+	})
+}
+
+// ownFields returns the fields that are ours, or become so before an object is applied.
+func ownFields(o *unstructured.Unstructured) *fieldpath.Set {
+	own := fieldpath.NewSet()
+	for _, entry := range o.GetManagedFields() {
+		if isOwn(o, entry) {
+			own = own.Union(setOf(entry.FieldsV1))
+		}
+	}
+	return own
+}
+
+func isOwn(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry) bool {
+	if entry.Subresource != "" {
+		return false
+	}
+	if entry.Operation == metav1.ManagedFieldsOperationApply {
+		return entry.Manager == FieldManager
+	}
+	return formerManagers(o).Has(entry.Manager)
+}
+
+// setOf returns the fields of an entry; none of one that cannot be read.
+func setOf(fields *metav1.FieldsV1) *fieldpath.Set {
+	set := fieldpath.NewSet()
+	if fields == nil || set.FromJSON(bytes.NewReader(fields.GetRawBytes())) != nil {
+		return fieldpath.NewSet()
+	}
+	return set
+}
+
+func fieldsOf(set *fieldpath.Set) (*metav1.FieldsV1, error) {
+	document, err := set.ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write managedFields: %w", err)
+	}
+	return recorded(string(document)), nil
+}
+
+// recorded returns fields that the inventory has kept; nil for none.
+func recorded(document string) *metav1.FieldsV1 {
+	if document == "" {
+		return nil
+	}
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes([]byte(document))
+	return fields
+}
