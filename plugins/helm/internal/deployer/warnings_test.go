@@ -23,9 +23,8 @@ func chartWarnings(result *sdktest.Result) (all []string) {
 }
 
 // TestChartWarnings: what Helm warns of is one line of a preview and one event of a job.
-//
-//nolint:paralleltest // Helm warns in the logger of the process, whose operations must be this item's
 func TestChartWarnings(t *testing.T) {
+	t.Parallel()
 	const want = `Helm warns: Condition path 'sessions.enabled' for chart sessions returned non-bool value; ` +
 		`an object is left out, since its annotation helm.sh/hook names an unknown hook: "pre-instal"`
 	c := chart("parent", charts.File("templates/hook.yaml", `apiVersion: v1
@@ -34,7 +33,8 @@ metadata: {name: hook, annotations: {helm.sh/hook: pre-instal}}
 `))
 	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			t.Parallel()
+			w := newWorld(t).withProcesses()
 			item := w.item(w.config(c, object{"sessions": object{"enabled": "false"}}, mode, w.untilOpen()))
 			changes, err := w.Plugin.Diff(t.Context(), w.CallOf(item))
 			if err != nil || len(changes) < 2 {
@@ -57,7 +57,8 @@ metadata: {name: hook, annotations: {helm.sh/hook: pre-instal}}
 		})
 	}
 	t.Run("another release", func(t *testing.T) {
-		w := newWorld(t)
+		t.Parallel()
+		w := newWorld(t).withProcesses()
 		item := w.item(w.config(c, nil))
 		w.MustSucceed(item)
 		w.setConfig(item, w.config(c, nil, object{"name": "other"}))

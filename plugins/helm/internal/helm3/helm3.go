@@ -52,12 +52,11 @@ var _ helm.Helm = (*Client)(nil)
 // setup sets up what the library keeps for the whole process.
 var setup sync.Once
 
-// New returns a client that puts round trippers around the transport of all requests to clusters. It takes the
+// New returns a client that puts round trippers around the transport of all requests to clusters. Its requests take the
 // standard logger away from the process: Helm writes values to it. What Helm warns of there is told by the request that
 // has begun last.
 func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	setup.Do(func() {
-		library.take()
 		// The name that the command line uses: whoever goes on with the other of both owns the same fields.
 		kube.ManagedFieldsManager = "helm"
 	})

@@ -45,14 +45,10 @@ type libraryLog struct {
 	listener int
 }
 
-// take has the process log to it.
-func (l *libraryLog) take() {
-	log.SetFlags(0)
-	log.SetOutput(l)
-}
-
 // goTo has a function hear the warnings until stop is called.
 func (l *libraryLog) goTo(hear func(warning string)) (stop func()) {
+	log.SetFlags(0)
+	log.SetOutput(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.listener++
