@@ -1,7 +1,6 @@
 package helm3
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -48,8 +47,12 @@ func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 // attemptSince is newAttempt for an uninstallation, which notes the runs in the revision that it removes.
 func attemptSince(rel *release.Release, since time.Time) *attempt {
 	a := newAttempt(rel, nil)
-	maps.DeleteFunc(a.done, func(_ *release.Hook, run release.HookExecution) bool { return run.StartedAt.Time.Before(since) })
-	maps.DeleteFunc(a.begun, func(h *release.Hook, _ release.HookPhase) bool { return h.LastRun.StartedAt.Time.Before(since) })
+	for _, h := range rel.Hooks {
+		if h.LastRun.StartedAt.Time.Before(since) {
+			delete(a.done, h)
+			delete(a.begun, h)
+		}
+	}
 	return a
 }
 

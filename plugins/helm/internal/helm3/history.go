@@ -56,7 +56,8 @@ func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
 	return &history{Driver: d, o: o, secrets: s, core: core, lost: map[int]error{}}
 }
 
-// Query returns revisions. The one that is being removed is the same each time: what is known of its hooks goes by them.
+// Query returns revisions. The one that is being removed is the same each time: what is known of its hooks goes by
+// them.
 func (h *history) Query(labels map[string]string) ([]*release.Release, error) {
 	all, err := h.Driver.Query(labels)
 	for i, rel := range all {
