@@ -66,6 +66,9 @@ func changesField(i *Item, live *unstructured.Unstructured, path []string) bool 
 		}
 		wanted, found = inner, value
 	}
+	if _, isMap := found.(map[string]any); isMap && isWhole(live, path) {
+		return !reflect.DeepEqual(wanted, found)
+	}
 	return !reflect.DeepEqual(wanted, project(wanted, found))
 }
 
@@ -208,7 +211,7 @@ func (i *Item) mayRecreate(lost string) bool {
 // immutableField quotes the API server, which names the fields, and says what to do. lost is what goes with the object,
 // and held why it must not go.
 func immutableField(i *Item, lost, held string, err error) error {
-	remedy := "give it another name"
+	remedy := "change the manifest back, or give the object another name"
 	at := ""
 	if i.Settings != nil {
 		at = " at " + i.Settings.String()

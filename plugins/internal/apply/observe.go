@@ -102,6 +102,8 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	}
 	drift, err := r.deviations(ctx, i, live)
 	switch {
+	case apierrors.IsNotFound(err): // it has gone since it was read
+		return outcome{drift: missing(i, entry)}
 	case err != nil:
 		return outcome{err: err}
 	case drift == nil:

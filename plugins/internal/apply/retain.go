@@ -81,7 +81,7 @@ func (r retention) retain(i *Item, out, live *unstructured.Unstructured, found [
 		}
 		to, isMap := ours.(map[string]any)
 		from, wasMap := theirs.(map[string]any)
-		if isMap && wasMap {
+		if isMap && wasMap && !isWhole(live, path) {
 			paths = append(paths, r.fill(i, live, to, from, path)...)
 		}
 	}
@@ -103,12 +103,31 @@ func (r retention) fill(
 		case r.deep:
 			inner, isMap := existing.(map[string]any)
 			theirs, wasMap := value.(map[string]any)
-			if isMap && wasMap {
+			if isMap && wasMap && !isWhole(live, at) {
 				paths = append(paths, r.fill(i, live, inner, theirs, at)...)
 			}
 		}
 	}
 	return paths
+}
+
+// isWhole reports whether a field is one value to the API server, such as a selector: what the manifest lacks in it is a
+// change of that value.
+func isWhole(live *unstructured.Unstructured, path []string) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		var fields map[string]any
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			return false
+		}
+		for _, name := range path {
+			inner, ok := fields["f:"+name].(map[string]any)
+			if !ok {
+				return false
+			}
+			fields = inner
+		}
+		return len(fields) == 0
+	})
 }
 
 // owns reports whether this field manager has set a field, or something in it.

@@ -186,3 +186,34 @@ func TestProbeRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestSelectorIsOneValue: what a manifest lacks in a selector is a change of it, and not kept.
+func TestSelectorIsOneValue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, s := range []managedresource.UpdateStrategy{
+		managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyPatch, managedresource.UpdateStrategyApply,
+	} {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			name := "web-" + lower(s)
+			wide := w.deployment(name, 1)
+			for _, labels := range []fields{
+				wide["spec"].(fields)["selector"].(fields)["matchLabels"].(fields),
+				wide["spec"].(fields)["template"].(fields)["metadata"].(fields)["labels"].(fields),
+			} {
+				labels["tier"] = "front"
+			}
+			w.mustRun(manifest(wide, strategy(s)))
+			narrow := copyOf(wide)
+			delete(narrow["spec"].(fields)["selector"].(fields)["matchLabels"].(fields), "tier")
+			_, err := w.run(manifest(copyOf(narrow), strategy(s)))
+			w.mustFail(err, apply.ReasonImmutableField, true, "spec.selector")
+			w.mustRun(manifest(narrow, strategy(s), recreate))
+			if selector, _, _ := nestedMap(w.MustGet(deployments, name), "spec", "selector", "matchLabels"); len(selector) != 1 {
+				t.Errorf("expected the selector of the manifest, but found %v", selector)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -214,6 +215,24 @@ func (j *Job) CleanUp(
 		}
 	}
 	return j.Remove(ctx, StepCleanUp, d)
+}
+
+// Unblock deals with the error of Apply, which it returns: if a webhook does not answer, the configurations of webhooks
+// that the item has dropped go first, or they would hold up the update that is to remove them.
+func (j *Job) Unblock(ctx context.Context, plan *apply.Plan, d prune.Deletion, err error) (*sdk.Response, error) {
+	if !prune.IsBlocked(err) {
+		return j.End(), err
+	}
+	wanted := j.Status.withSettled(plan.Keys())
+	d.Entries = slices.DeleteFunc(j.Status.Inventory.Without(wanted), func(e managedresource.ManagedResourceStatus) bool {
+		key := object.KeyOfReference(e.Resource)
+		return !object.Intercepts(key.Group, key.Kind)
+	})
+	d.Spare = wanted
+	if _, failed := j.Remove(ctx, StepCleanUp, d); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return j.End(), err
 }
 
 // Remove deletes managed objects until they are gone.

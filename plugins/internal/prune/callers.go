@@ -81,6 +81,9 @@ func (d Deletion) get(
 // nothing but this text: the details of the error have no more.
 var failedWebhook = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
+// IsBlocked reports whether an error is about a webhook that does not answer.
+func IsBlocked(err error) bool { return err != nil && failedWebhook.MatchString(err.Error()) }
+
 // unblock looks for the configurations of webhooks among the entries that do not answer, and over which objects cannot
 // be deleted. It deletes those that a later group would delete, and names all in the failures.
 func (d Deletion) unblock(

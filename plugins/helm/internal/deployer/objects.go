@@ -67,16 +67,19 @@ func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects [
 		return nil, job.During(job.StepApply, err)
 	}
 	plan.AwaitServers = c.Checks.ByKind()
+	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
 	applied, res, err := j.Apply(job.WithFields(ctx, j.deployer.settings.Strict), plan)
 	if res != nil && len(sdk.Codes(err)) == 0 { // there is another call
 		j.keepRendering(ctx, objects, c.Release.Namespace)
 		res.ProviderStatus = j.Status.Unsaved()
 	}
-	if res != nil || err != nil {
-		return res, err
+	if err != nil {
+		return j.Unblock(ctx, plan, deletion, err)
+	}
+	if res != nil {
+		return res, nil
 	}
 	j.noteAllApplied(ctx, applied, objects, c.Release.Namespace)
-	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
 	if res, err := j.CleanUp(ctx, plan, applied, deletion); res != nil || err != nil {
 		return res, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -92,5 +93,26 @@ func TestDeleteAllResourcesSparesWhatIsWanted(t *testing.T) {
 	w.mustSucceed(item)
 	if w.Get(configMaps, "wanted") == nil || w.Get(configMaps, "goes") != nil {
 		t.Error("expected that what the item wants stays, and only that")
+	}
+}
+
+// TestUpdateThatDropsItsWebhook: a webhook that nobody answers does not hold up the update that drops it.
+func TestUpdateThatDropsItsWebhook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	name := w.Namespace + "-dropped"
+	w.DeleteAfter(plugintest.Webhooks, name)
+	item := w.item(with(config(w.WebhookConfiguration(name, "nobody", "CREATE", configMaps)),
+		"readinessChecks", object{"disableDefault": true}))
+	w.mustSucceed(item)
+	w.SetConfig(item, config(w.configMap("new", nil)))
+	plugintest.NewJob(item)
+	if result := w.Do(plugintest.Reconcile, item); !strings.Contains(result.String(), "failed calling webhook") {
+		t.Fatalf("expected the webhook to be in the way, but found: %s", result)
+	}
+	w.mustSucceed(item)
+	w.MustGet(configMaps, "new")
+	if w.Get(plugintest.Webhooks, name) != nil {
+		t.Error("expected the configuration of the webhook to be deleted")
 	}
 }

@@ -76,11 +76,15 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	}
 	plan.AwaitServers = config.checks.ByKind()
 
+	deletion := prune.Deletion{Groups: config.deletionDuringUpdate}
 	applied, res, err := j.Apply(job.WithFields(ctx, d.settings.Strict), plan)
-	if res != nil || err != nil {
-		return res, err
+	if err != nil {
+		return j.Unblock(ctx, plan, deletion, err)
 	}
-	res, err = j.CleanUp(ctx, plan, applied, prune.Deletion{Groups: config.deletionDuringUpdate})
+	if res != nil {
+		return res, nil
+	}
+	res, err = j.CleanUp(ctx, plan, applied, deletion)
 	if res != nil || err != nil {
 		return res, err
 	}

@@ -106,7 +106,7 @@ func TestRemediesAreFieldsOfTheVersion(t *testing.T) {
 	item := w.itemOf("older", older("red"))
 	w.mustSucceed(item)
 	w.SetConfig(item, older("green"))
-	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "manifests[0]: apply", "give it another name")
+	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "manifests[0]: apply", "give the object another name")
 	if diff := cmp.Diff(object{"colour": "red"}, w.data("fixed")); diff != "" {
 		t.Errorf("after an error: -want +got:\n%s", diff)
 	}
