@@ -68,10 +68,11 @@ type outcome struct {
 	err      error
 }
 
-// existed reports whether an object was there before the deploy item has applied it.
+// existed reports whether an object was there before the deploy item has applied it. Of what others write, such as Helm,
+// nobody knows.
 func (o outcome) existed(i *Item) bool {
 	found := cmp.Or(o.before, o.live)
-	return o.action != create && i.relation(found) != owner.Ours
+	return o.action != create && !i.owner.IsZero() && i.relation(found) != owner.Ours
 }
 
 // recognized reports whether an object was there that bore the label of the deploy item. Landscaper's does not count: it

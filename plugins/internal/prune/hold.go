@@ -3,6 +3,7 @@ package prune
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -96,13 +97,13 @@ func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays,
 
 // hasContainers reports whether a deletion has objects that others may go with which have no reference to them.
 func (d Deletion) hasContainers() bool {
-	for _, e := range d.Entries {
-		if key := object.KeyOfReference(e.Resource); isNamespace(key) || object.IsCRD(key.Group, key.Kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Entries, func(e managedresource.ManagedResourceStatus) bool {
+		return Contains(object.KeyOfReference(e.Resource))
+	})
 }
+
+// Contains reports whether an object is of a kind that others may go with which have no reference to it.
+func Contains(key object.Key) bool { return isNamespace(key) || object.IsCRD(key.Group, key.Kind) }
 
 // addKept adds the object of an entry if it is kept. One that cannot be read is taken to exist; one that another client
 // deletes does not stay.

@@ -102,11 +102,16 @@ func (j *helmJob) runUninstall(
 		return err
 	}
 	j.warnOfInterrupted(name, decision)
+	undeleted, err := j.undeleted(ctx)
+	if err != nil {
+		return err
+	}
 	j.Request.Progress(stepUninstall, fmt.Sprintf("uninstalling the release %s", nameOf(name)))
 	newest := release.Newest(history)
 	result, err := j.run(ctx, stepUninstall, &helm.Request{
 		Action: helm.Uninstall, Release: name, Interrupted: decision.Interrupted, Options: j.bounded(ctx, options),
-		Since: j.since(), Known: j.known(), OnlyKnown: j.release != nil && newest.Input != "" && newest.Status != release.StatusDeployed,
+		Since: j.since(), Known: j.known(), Undeleted: undeleted,
+		OnlyKnown: j.release != nil && newest.Input != "" && newest.Status != release.StatusDeployed,
 	}, &observer{found: func(ctx context.Context, found []helm.Found) error { return j.noteFound(ctx, name, found) }})
 	if err != nil {
 		return err

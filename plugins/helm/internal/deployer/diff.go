@@ -150,7 +150,16 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 	if decision.Action == release.Install {
 		options = c.Install
 	}
+	held, err := j.heldBack(ctx, c, after, live)
+	if err != nil {
+		return nil, job.During(stepRelease, err)
+	}
 	changes := compare(before, after, func(key object.Key, was, is bool) (sdk.Action, string) {
+		if o := live[key]; was && !is && o != nil {
+			if why := held(key, o.GetUID()); why != "" {
+				return sdk.ActionKeep, why
+			}
+		}
 		return j.standing(c, options, key, was, is, live[key])
 	})
 	if from := takenFrom(decision); from != "" {

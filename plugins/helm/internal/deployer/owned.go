@@ -9,10 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -98,6 +100,40 @@ func (j *helmJob) known() []types.UID {
 		}
 	}
 	return uids
+}
+
+// undeleted returns the objects that Helm is not to delete: owners of what is kept, Namespaces and
+// CustomResourceDefinitions. What of them is to go the job deletes afterwards, when it is known what else stays.
+func (j *helmJob) undeleted(ctx context.Context) ([]object.Key, error) {
+	entries := j.Status.Inventory.Entries()
+	why, err := prune.Holds(ctx, j.Client, j.Deletion(prune.Deletion{Entries: entries}))
+	if err != nil {
+		return nil, err
+	}
+	var keys []object.Key
+	for _, e := range entries {
+		key := object.KeyOfReference(e.Resource)
+		if prune.Contains(key) || why(key, e.Resource.UID) != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// heldBack returns what says why an object stays that the chart drops, with the one that would be deleted with it. after
+// are the objects that the chart has, and live those that exist.
+func (j *helmJob) heldBack(
+	ctx context.Context, c *config.Config, after map[object.Key]apply.Manifest, live map[object.Key]metav1.Object,
+) (func(key object.Key, uid types.UID) (why string), error) {
+	d := prune.Deletion{Spare: map[object.Key]bool{}, Kept: keptBy(c.Release, kept)}
+	for key := range after {
+		d.Spare[key] = true
+		if o := live[key]; o != nil && len(o.GetOwnerReferences()) > 0 {
+			d.Owned = append(d.Owned, apply.Owned{Key: key, Owners: o.GetOwnerReferences()})
+		}
+	}
+	d.Entries = j.Status.Inventory.Without(d.Spare)
+	return prune.Holds(ctx, j.Client, j.Deletion(d))
 }
 
 // noteFound tells what becomes of objects that the release has not made, and saves that they are not the item's: an

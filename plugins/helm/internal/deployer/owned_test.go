@@ -140,3 +140,55 @@ func TestDeletionAfterAFailedInstallation(t *testing.T) {
 		t.Errorf("expected only what existed before, but found %v", w.Names(configMaps, ""))
 	}
 }
+
+// TestKeptInsideWhatGoes: a Namespace that the chart drops, and later the item, stays with what is kept in it.
+func TestKeptInsideWhatGoes(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, mode object) {
+		t.Helper()
+		w := newWorld(t)
+		inner := w.Namespace + "-inner"
+		outer := charts.File("templates/outer.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+inner+"}\n")
+		key := charts.File("templates/key.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: "+inner+
+			", annotations: {helm.sh/resource-policy: keep}}\n")
+		mustStay := func(when string) {
+			t.Helper()
+			if w.MustGet(namespaces, inner).GetDeletionTimestamp() != nil || w.At(inner).Get(secrets, "key") == nil {
+				t.Fatalf("expected that the Namespace and the Secret stay %s", when)
+			}
+		}
+		item := w.item(w.config(chart("plain", outer, key), nil, mode))
+		w.MustSucceed(item)
+		w.setConfig(item, w.config(chart("plain", key), nil, mode))
+		w.mustChange(item, "keep Namespace %s-inner")
+		w.MustSucceed(item)
+		mustStay("when the chart drops the Namespace")
+		w.setConfig(item, w.config(chart("plain", outer, key), nil, mode))
+		w.MustSucceed(item)
+		w.MustDelete(item)
+		mustStay("when the item is deleted")
+	})
+}
+
+// TestDefinitionOfARelease: a definition in the templates goes with the release, unless others have resources of it.
+func TestDefinitionOfARelease(t *testing.T) {
+	t.Parallel()
+	for name, others := range map[string]bool{"of nobody else": false, "of others": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			definition, resource := w.CRD("Vase")
+			item := w.item(w.config(chart("plain", charts.File("templates/vase.yaml", string(w.Marshal(definition)))), nil))
+			w.MustSucceed(item)
+			if others {
+				w.Create(resource, object{
+					"apiVersion": resource.Group + "/v1", "kind": "Vase", "metadata": object{"name": "theirs", "namespace": w.Namespace},
+				})
+			}
+			w.MustDelete(item)
+			if stays := w.Get(plugintest.CRDs, resource.Resource+"."+resource.Group) != nil; stays != others {
+				t.Errorf("expected that it stays: %t, but found %t", others, stays)
+			}
+		})
+	}
+}

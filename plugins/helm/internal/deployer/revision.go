@@ -40,6 +40,10 @@ func (j *helmJob) enact(
 	if err := j.identify(ctx, c.Release); err != nil {
 		return nil, j.End(), err
 	}
+	undeleted, err := j.undeleted(ctx)
+	if err != nil {
+		return nil, j.End(), err
+	}
 	j.warnOfInterrupted(c.Release, decision)
 	if from := takenFrom(decision); from != "" {
 		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s %s", nameOf(c.Release), from))
@@ -61,7 +65,7 @@ func (j *helmJob) enact(
 		CreateNamespace: c.CreateNamespace, Labels: want.Labels(decision.Revision),
 		RollbackLabels: want.RollbackLabels(decision.Revision + 1),
 		Interrupted:    decision.Interrupted, Retry: decision.Retry, Gone: gone, Options: j.bounded(ctx, options),
-		Known: j.known(),
+		Known: j.known(), Undeleted: undeleted,
 	}, &observer{
 		rendered: func(ctx context.Context, objects []helm.Object) ([]helm.Object, error) {
 			return j.expect(ctx, c, objects, children, gone)

@@ -84,6 +84,9 @@ type Request struct {
 	// OnlyKnown has Uninstall delete what is Known alone: the newest revision has failed, and may have taken over objects
 	// that it has not made.
 	OnlyKnown bool
+	// Undeleted are objects that Uninstall does not delete, and Upgrade not either when the chart drops them: others that
+	// are kept may be in them.
+	Undeleted []object.Key
 	// Ignored are fields of objects that belong to other clients once an object exists.
 	Ignored ignore.Rules
 	// MaxHistory is how many revisions are kept.

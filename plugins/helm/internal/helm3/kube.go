@@ -248,7 +248,7 @@ func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.D
 	if len(resources) == 0 || h != nil {
 		step = ""
 	}
-	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.own(resources), timeout, k.inner.WaitForDelete))
+	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.deletable(k.own(resources)), timeout, k.inner.WaitForDelete))
 }
 
 // wait waits until objects are in a state, and reports that as a step unless it has no name.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -252,7 +253,7 @@ func withPreconditions(patch map[string]any, live metav1.Object, unchanged bool)
 func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceList, error) {
 	var deleted kube.ResourceList
 	var found []helm.Found
-	for _, info := range dropped {
+	for _, info := range k.deletable(dropped) {
 		fate, err := k.remove(info, func(live metav1.Object) bool {
 			return live.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy
 		})
@@ -268,8 +269,16 @@ func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceLi
 	return deleted, k.tell(found)
 }
 
+// deletable leaves out what is not to be deleted.
+func (k *objectClient) deletable(resources kube.ResourceList) kube.ResourceList {
+	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.o.req.Undeleted, objectKey(info)) })
+}
+
 // deleteAll deletes the objects of a release, those of one kind at once, as Helm's client does.
 func (k *objectClient) deleteAll(resources kube.ResourceList) (*kube.Result, []error) {
+	if k.o.req.Action == helm.Uninstall {
+		resources = k.deletable(resources)
+	}
 	found, errs := make([]helm.Found, len(resources)), make([]error, len(resources))
 	for from := 0; from < len(resources); {
 		var group errgroup.Group
