@@ -109,7 +109,7 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case deleting:
 		why := fmt.Sprintf("%s, which is being deleted, to be gone before it is created again", i.Key)
 		return outcome{action: wait, why: why, before: live}
-	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live) && !(i.Force && entry.Shared != ""):
+	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live) && (!i.Force || entry.Shared == ""):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
 		// Without a hash: nobody knows how it compares with the manifest, should it become ours to change.

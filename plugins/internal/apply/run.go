@@ -151,7 +151,7 @@ func (r runner) attempt(
 	defer func() { o.item = i }()
 	if o.action == create || o.action == compare || o.action == write {
 		if unready := r.awaitServers(i, live); unready.action == wait || unready.err != nil {
-			return unready, nil //nolint:nilerr // the outcome has it
+			return unready, nil
 		}
 	}
 	switch o.action {
@@ -283,7 +283,7 @@ func (r runner) replace(
 	if r.plan.Held != nil {
 		var err error
 		if held, err = r.plan.Held(i.Key, live.GetUID()); err != nil {
-			return outcome{before: live, err: err}, nil //nolint:nilerr // the outcome has it
+			return outcome{before: live, err: err}, nil
 		}
 	}
 	if held != "" || !i.mayRecreate(lost) {

@@ -135,7 +135,7 @@ func TestLeave(t *testing.T) {
 
 func TestBundles(t *testing.T) {
 	t.Parallel()
-	real := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))
+	certificate := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))
 	const webhooks = `"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"`
 	const definition = `"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"`
 	const service = `"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"`
@@ -151,13 +151,13 @@ func TestBundles(t *testing.T) {
 				{"name": "new", "clientConfig": {"url": "https://u"}}, {"name": "nonsense", "clientConfig": "x"}, "nonsense",
 				{"name": "line", "clientConfig": {"url": "https://u", "caBundle": "Cg=="}},
 				{"name": "empty", "clientConfig": {"url": "https://u", "caBundle": ""}},
-				{"name": "given", "clientConfig": {"url": "https://u", "caBundle": "` + real + `"}}
+				{"name": "given", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}}
 			]}`,
 			live: `{` + webhooks + `, "webhooks": [
-				{"name": "given", "clientConfig": {"url": "https://u", "caBundle": "` + real + `"}},
-				{"name": "empty", "clientConfig": {"url": "https://u", "caBundle": "` + real + `"}},
-				{"name": "line", "clientConfig": {"url": "https://u", "caBundle": "` + real + `"}},
-				{"name": "moved", "clientConfig": {` + of + `, "caBundle": "` + real + `"}},
+				{"name": "given", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}},
+				{"name": "empty", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}},
+				{"name": "line", "clientConfig": {"url": "https://u", "caBundle": "` + certificate + `"}},
+				{"name": "moved", "clientConfig": {` + of + `, "caBundle": "` + certificate + `"}},
 				{"name": "none", "clientConfig": {` + of + `, "caBundle": "YQ=="}}
 			]}`,
 			want: []Pointer{
@@ -171,24 +171,24 @@ func TestBundles(t *testing.T) {
 		},
 		"a conversion": {
 			wanted: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `}}}}}`,
-			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` + real + `"}}}}}`,
+			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` + certificate + `"}}}}}`,
 			want:   []Pointer{{"spec", "conversion", "webhook", "clientConfig", "caBundle"}},
 		},
 		"no conversion any more": {
 			wanted: `{` + definition + `, "spec": {}}`,
-			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` + real + `"}}}}}`,
+			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` + certificate + `"}}}}}`,
 		},
 		"an API service": {
-			wanted: `{` + service + `, "spec": {` + of + `}}`, live: `{` + service + `, "spec": {` + of + `, "caBundle": "` + real + `"}}`,
+			wanted: `{` + service + `, "spec": {` + of + `}}`, live: `{` + service + `, "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
 			want: []Pointer{{"spec", "caBundle"}},
 		},
 		"an API service that is not verified": {
 			wanted: `{` + service + `, "spec": {` + of + `, "insecureSkipTLSVerify": true}}`,
-			live:   `{` + service + `, "spec": {` + of + `, "caBundle": "` + real + `"}}`,
+			live:   `{` + service + `, "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
 		},
 		"another kind": {
 			wanted: `{"apiVersion": "v1", "kind": "APIService", "spec": {` + of + `}}`,
-			live:   `{"apiVersion": "v1", "kind": "APIService", "spec": {` + of + `, "caBundle": "` + real + `"}}`,
+			live:   `{"apiVersion": "v1", "kind": "APIService", "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
