@@ -59,7 +59,7 @@ func TestDiff(t *testing.T) {
 	want := []string{
 		"delete ConfigMap NS/plain: ",
 		"delete ConfigMap NS/prepared: after it was changed by annotateBeforeDelete and patchBeforeDelete",
-		"keep ConfigMap NS/taken: taken over by the deploy item \"x.other\"",
+		"keep ConfigMap NS/taken: it belongs to the deploy item \"x.other\"",
 		"fail ConfigMap NS/broken: cannot reach target cluster " + w.client.Host + ": cut off",
 		"delete ClusterRole NS-a: ",
 		"keep ConfigMap NS/kept: policy keep",

@@ -78,7 +78,7 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 		return actionLeave, why
 	case it.ofAnyOwner: // it goes
 	case d.Owner.IsTaken(live):
-		return actionLeave, "taken over by " + d.Owner.Describe(live)
+		return actionLeave, "it belongs to " + d.Owner.Describe(live)
 	case known != "" && known != live.GetUID() && !d.Owner.Made(live):
 		return actionLeave, "another client has created it anew after that of this deploy item was deleted"
 	case known == "" && relation != owner.Ours:

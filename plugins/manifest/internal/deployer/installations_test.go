@@ -43,7 +43,7 @@ func TestInstallations(t *testing.T) {
 				"of the installation one", `pergola.dev/take-over-from: "one"`)
 			w.mustBe("a", "one")
 			left := w.MustDelete(b)
-			w.mustTell(left, "LeftOnTarget: ConfigMap "+w.Namespace+"/shared stays on the target: taken over by the deploy item "+
+			w.mustTell(left, "LeftOnTarget: ConfigMap "+w.Namespace+"/shared stays on the target: it belongs to the deploy item "+
 				`"`+w.Namespace+`.item" of the installation one`)
 			w.mustBe("a", "one")
 

@@ -114,7 +114,7 @@ func TestTwoItemsManageOneObject(t *testing.T) {
 	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
 		t.Errorf("after the first item again: -want +got:\n%s", diff)
 	}
-	w.mustTell(w.mustDelete(two), "LeftOnTarget: ConfigMap "+w.Namespace+"/a stays on the target: taken over by the deploy item \""+w.Namespace+".one\"")
+	w.mustTell(w.mustDelete(two), "LeftOnTarget: ConfigMap "+w.Namespace+"/a stays on the target: it belongs to the deploy item \""+w.Namespace+".one\"")
 	if w.Get(configMaps, "a") == nil {
 		t.Error("an item deleted what it had lost")
 	}
