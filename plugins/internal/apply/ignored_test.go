@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -118,9 +119,9 @@ func TestScaledReplicas(t *testing.T) {
 	}
 }
 
-func (w *world) mustKeepReplicas(name, want string, m apply.Manifest) {
+func (w *world) mustKeepReplicas(name, want string, all ...apply.Manifest) {
 	w.Helper()
-	if result := w.mustRun(m); len(result.Drift) > 0 {
+	if result := w.mustRun(all...); len(result.Drift) > 0 {
 		w.Errorf("expected no drift, but found %+v", result.Drift)
 	}
 	if found := w.stateOf(name)[0]; found != want {
@@ -164,6 +165,70 @@ func TestInjectedBundle(t *testing.T) {
 			if writes := w.Requests.Writes(); len(writes) > 0 {
 				t.Errorf("expected no write, but found %v", writes)
 			}
+		})
+	}
+}
+
+// TestIgnoredPartsOfWholes: a listed field of a value that managers only have as a whole stays as well, and what others
+// have put into a listed field is not taken over.
+func TestIgnoredPartsOfWholes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, forced := range map[string]bool{"forced": true, "not-forced": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			object := "web-" + name
+			wanted := w.deployment(object, 1)
+			template := wanted["spec"].(fields)["template"].(fields)
+			template["spec"].(fields)["nodeSelector"] = fields{"zone": "z1", "os": "linux"}
+			wanted["metadata"].(fields)["annotations"] = fields{"mine": "yes"}
+			now := func(ignored ...ignore.Pointer) apply.Manifest {
+				m := manifest(copyOf(wanted), strategy(managedresource.UpdateStrategyApply), ignoring(ignored...))
+				m.Force = forced
+				return m
+			}
+			zone, annotations := ignore.Pointer{"spec", "template", "spec", "nodeSelector", "zone"}, ignore.Pointer{"metadata", "annotations"}
+			w.mustRun(now(zone, annotations))
+			w.Patch(deployments, object, `{"metadata":{"annotations":{"theirs":"yes"}},"spec":{"template":{"spec":{"nodeSelector":{"zone":"z2"}}}}}`)
+			wanted["spec"].(fields)["minReadySeconds"] = int64(7)
+			w.mustRun(now(zone, annotations))
+			wanted["spec"].(fields)["minReadySeconds"] = int64(8)
+			w.mustRun(now(zone))
+			live := w.MustGet(deployments, object)
+			selector, _, _ := nestedMap(live, "spec", "template", "spec", "nodeSelector")
+			if diff := cmp.Diff(fields{"zone": "z2", "os": "linux"}, selector); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if found := live.GetAnnotations(); found["mine"] != "yes" || found["theirs"] != "yes" {
+				t.Errorf("expected both annotations, but found %v", found)
+			}
+		})
+	}
+}
+
+// TestAutoscalerOfTheItem: replicas stay when the item brings the autoscaler, and are the manifest's when it drops it.
+func TestAutoscalerOfTheItem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, s := range []managedresource.UpdateStrategy{managedresource.UpdateStrategyUpdate, managedresource.UpdateStrategyApply} {
+		t.Run(lower(s), func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			name := "web-" + lower(s)
+			fixed, scaled := w.deployment(name, 6), w.deployment(name, 6)
+			delete(scaled["spec"].(fields), "replicas")
+			scaler := fields{
+				"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+				"metadata": fields{"name": name, "namespace": w.Namespace},
+				"spec": fields{"minReplicas": int64(2), "maxReplicas": int64(9), "scaleTargetRef": fields{
+					"apiVersion": "apps/v1", "kind": "Deployment", "name": name,
+				}},
+			}
+			w.mustRun(manifest(fixed, strategy(s)))
+			w.mustKeepReplicas(name, "6", manifest(scaled, strategy(s)), manifest(scaler, strategy(s)))
+			fixed = w.deployment(name, 3)
+			w.mustKeepReplicas(name, "3", manifest(fixed, strategy(s)))
 		})
 	}
 }

@@ -64,10 +64,11 @@ type Retained struct {
 	Key object.Key
 	// Fields cannot be removed.
 	Fields []string
-	// Shared are fields that other managers have set too, with these; Force removes them. Path is that of the settings of
-	// the object, as in Manifest.
+	// Shared are fields that other managers have set too, with these.
 	Shared []string
-	Path   *field.Path
+	// Path is that of the settings of the object, as in Manifest, where Force removes the shared fields; nil if they are too
+	// many to be remembered.
+	Path *field.Path
 }
 
 // Warning is what the API server warns of, such as a field that it drops.
@@ -119,9 +120,11 @@ func (r *Result) add(item *Item, o outcome) {
 	}
 	if len(o.retained)+len(o.sharers) > 0 {
 		slices.Sort(o.retained)
-		r.Retained = append(r.Retained, Retained{
-			Key: item.Key, Fields: slices.Compact(o.retained), Shared: o.sharers, Path: item.Settings,
-		})
+		retained := Retained{Key: item.Key, Fields: slices.Compact(o.retained), Shared: o.sharers}
+		if o.shared != "" {
+			retained.Path = item.Settings
+		}
+		r.Retained = append(r.Retained, retained)
 	}
 	if o.takenFrom != "" {
 		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})

@@ -2,17 +2,13 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -109,63 +105,4 @@ func (r retention) fill(
 		}
 	}
 	return paths
-}
-
-// isWhole reports whether a field is one value to the API server, such as a selector: what the manifest lacks in it is a
-// change of that value.
-func isWhole(live *unstructured.Unstructured, path []string) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		var fields map[string]any
-		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-			return false
-		}
-		for _, name := range path {
-			inner, ok := fields["f:"+name].(map[string]any)
-			if !ok {
-				return false
-			}
-			fields = inner
-		}
-		return len(fields) == 0
-	})
-}
-
-// owns reports whether this field manager has set a field, or something in it.
-func owns(live *unstructured.Unstructured, path []string) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		if entry.Manager != FieldManager || entry.Subresource != "" || entry.FieldsV1 == nil {
-			return false
-		}
-		var fields map[string]any
-		return json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && hasField(fields, live.Object, path)
-	})
-}
-
-// hasField reports whether a set of managed fields has a field of a value. One without fields in it has the whole value.
-func hasField(fields map[string]any, value any, path []string) bool {
-	if len(path) == 0 || len(fields) == 0 {
-		return true
-	}
-	name, rest := path[0], path[1:]
-	list, isList := value.([]any)
-	if !isList {
-		inner, ok := fields["f:"+name].(map[string]any)
-		existing, _ := value.(map[string]any)
-		return ok && hasField(inner, existing[name], rest)
-	}
-	index, err := strconv.Atoi(name)
-	if err != nil || index < 0 || index >= len(list) {
-		return false
-	}
-	for key, inner := range fields {
-		var named map[string]any
-		text, isKey := strings.CutPrefix(key, "k:")
-		if !isKey || utiljson.Unmarshal([]byte(text), &named) != nil ||
-			!reflect.DeepEqual(any(named), project(named, list[index])) {
-			continue
-		}
-		within, _ := inner.(map[string]any)
-		return hasField(within, list[index], rest)
-	}
-	return false
 }

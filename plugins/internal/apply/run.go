@@ -71,7 +71,16 @@ func newRunner(client *target.Client, plan *Plan, recorded Recorded) runner {
 		mapping := target.Mapping{Resource: ignore.AutoscalerResource, Namespaced: true}
 		return client.Objects(mapping, namespace).List(ctx, metav1.ListOptions{})
 	}
-	return runner{client: client, plan: plan, recorded: recorded, autoscalers: ignore.NewAutoscalers(list)}
+	changes := ignore.Changes{Dropped: func(namespace, name string) bool {
+		key := object.Key{Group: ignore.Kind.Group, Kind: ignore.Kind.Kind, Namespace: namespace, Name: name}
+		_, known := recorded(key)
+		_, wanted := plan.keys[key]
+		return known && !wanted
+	}}
+	for _, i := range plan.Items() {
+		changes.Wanted = append(changes.Wanted, i.Desired)
+	}
+	return runner{client: client, plan: plan, recorded: recorded, autoscalers: ignore.NewAutoscalers(list, changes)}
 }
 
 // list reads the objects that are expected to exist, by the label of their owner, which is the same for all.
@@ -143,7 +152,9 @@ func (r runner) attempt(
 ) (o outcome, retry error) {
 	if entry.Shared != "" {
 		known := *i
-		known.shared = recorded(entry.Shared)
+		if known.shared = recorded(entry.Shared, live); known.shared == nil {
+			entry.Shared = ""
+		}
 		i = &known
 	}
 	i, o = r.decide(ctx, i, entry, live)
@@ -234,7 +245,7 @@ func (r runner) change(
 		o = outcome{
 			action: write, before: live, live: written, hash: hashOf(i, written),
 			drift: repaired(i, entry, live, written), takenFrom: takenFrom, adopted: adopted,
-			retained: retained, shared: recordOf(shared), sharers: describeShared(live, shared),
+			retained: retained, shared: recordOf(written, shared), sharers: describeShared(live, shared),
 		}
 		if i.Force && !r.dry {
 			o.shared, o.sharers = "", nil // these are gone

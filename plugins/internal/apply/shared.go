@@ -43,13 +43,35 @@ func sharedFields(i *Item, before, after *unstructured.Unstructured) map[int]*fi
 // maxShared bounds what the inventory keeps of shared fields, in bytes. What is more has to be removed by hand.
 const maxShared = 2 << 10
 
-// recordOf returns shared fields as the inventory keeps them.
-func recordOf(shared map[int]*fieldpath.Set) string {
+// recordOf returns shared fields as the inventory keeps them: with a digest of their values, since a field that another
+// manager changes or sets anew is not what the manifest has dropped.
+func recordOf(live *unstructured.Unstructured, shared map[int]*fieldpath.Set) string {
 	all := allOf(shared)
-	if document, err := all.ToJSON(); err == nil && !all.Empty() && len(document) <= maxShared {
-		return string(document)
+	document, err := all.ToJSON()
+	if err != nil || all.Empty() || len(document) > maxShared {
+		return ""
 	}
-	return ""
+	return digestOf(live, string(document)) + " " + string(document)
+}
+
+// recorded returns the fields of a record; nil for none, and if an object has other values in them by now.
+func recorded(record string, live *unstructured.Unstructured) *metav1.FieldsV1 {
+	made, document, _ := strings.Cut(record, " ")
+	if document == "" || live == nil || made != digestOf(live, document) {
+		return nil
+	}
+	return fieldsV1(document)
+}
+
+// digestOf returns the digest of the values that an object has in a set of fields.
+func digestOf(live *unstructured.Unstructured, document string) string {
+	return digest(only(setIn(metav1.ManagedFieldsEntry{FieldsV1: fieldsV1(document)}), live.Object))
+}
+
+func fieldsV1(document string) *metav1.FieldsV1 {
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes([]byte(document))
+	return fields
 }
 
 func allOf(shared map[int]*fieldpath.Set) *fieldpath.Set {
@@ -157,15 +179,5 @@ func fieldsOf(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write managedFields: %w", err)
 	}
-	return recorded(string(document)), nil
-}
-
-// recorded returns fields that the inventory has kept; nil for none.
-func recorded(document string) *metav1.FieldsV1 {
-	if document == "" {
-		return nil
-	}
-	fields := &metav1.FieldsV1{}
-	fields.SetRawBytes([]byte(document))
-	return fields
+	return fieldsV1(string(document)), nil
 }

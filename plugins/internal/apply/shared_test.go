@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,4 +90,25 @@ func (w *world) both(name string) string {
 	containers, _, _ := unstructured.NestedSlice(w.MustGet(deployments, name).Object, "spec", "template", "spec", "containers")
 	variables, _ := containers[0].(fields)["env"].([]any)
 	return fmt.Sprintf("%d %d", len(dataOf(w.MustGet(configMaps, name))), len(variables))
+}
+
+// TestSharedFieldsThatChange: what another manager has changed, or set anew, since the manifest has dropped it is its own.
+func TestSharedFieldsThatChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	applied := strategy(managedresource.UpdateStrategyApply)
+	w.mustRun(manifest(w.configMap("a", fields{"keep": "1", "a.b": "1", "c": "1"}), applied))
+	theirs := func(data string) {
+		w.also(configMaps, "a", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":`+data+`}`)
+	}
+	theirs(`{"a.b":"1","c":"1"}`)
+	kept := w.configMap("a", fields{"keep": "1"})
+	if result := w.mustRun(manifest(copyOf(kept), applied)); len(result.Retained) != 1 || result.Retained[0].Path == nil {
+		t.Errorf("expected two fields to be told, and how to remove them, but found %+v", result.Retained)
+	}
+	theirs(`{"a.b":"2"}`)
+	w.mustRun(manifest(copyOf(kept), applied, force))
+	if diff := cmp.Diff(fields{"keep": "1", "a.b": "2"}, dataOf(w.MustGet(configMaps, "a"))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }

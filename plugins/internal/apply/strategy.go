@@ -32,15 +32,24 @@ func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured
 	return out
 }
 
-// leaveIgnored leaves the fields that belong to other clients as they are. With server-side apply those that this field
-// manager has are sent as they are, since they would be removed otherwise, and all others are not.
+// leaveIgnored leaves the fields that belong to other clients as they are. With server-side apply only what this field
+// manager has of them is sent as it is, since it would be removed otherwise. What is in a value that managers can only
+// have as a whole is sent with that.
 func (i *Item) leaveIgnored(out, live *unstructured.Unstructured) {
+	var own map[string]any
 	for _, p := range i.Ignored {
-		if i.Strategy == managedresource.UpdateStrategyApply && !owns(live, ignore.In(i.Desired.Object, live.Object, p)) {
+		at := ignore.In(i.Desired.Object, live.Object, p)
+		switch {
+		case i.Strategy != managedresource.UpdateStrategyApply || len(at) > 0 && isWhole(live, at[:len(at)-1]):
+			ignore.Leave(out.Object, live.Object, p)
+		case !owns(live, at):
 			ignore.Remove(out.Object, p)
-			continue
+		default:
+			if own == nil {
+				own = ownPart(live)
+			}
+			ignore.Leave(out.Object, own, p)
 		}
-		ignore.Leave(out.Object, live.Object, p)
 	}
 	if len(i.Ignored) > 0 {
 		setLabels(out, i.labels())

@@ -21,7 +21,8 @@ var AutoscalerResource = schema.GroupVersionResource{
 // Autoscalers finds out what HorizontalPodAutoscalers scale. It reads those of a namespace once, when it is asked about an
 // object there whose replicas a write would change. It may be used by several goroutines.
 type Autoscalers struct {
-	list func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error)
+	list    func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error)
+	changes Changes
 
 	mu     sync.Mutex
 	scaled map[string]map[target]bool
@@ -30,11 +31,22 @@ type Autoscalers struct {
 // target is what an autoscaler refers to.
 type target struct{ group, kind, name string }
 
+// Changes are the autoscalers that go and come with the objects that are asked about.
+type Changes struct {
+	// Wanted are objects, with their namespaces. Those that are autoscalers count before they are there.
+	Wanted []*unstructured.Unstructured
+	// Dropped reports whether an autoscaler is about to be deleted. Nil if none is.
+	Dropped func(namespace, name string) bool
+}
+
+// Kind is that of autoscalers.
+var Kind = schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}
+
 // NewAutoscalers returns Autoscalers that are read with a function.
 func NewAutoscalers(
-	list func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error),
+	list func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error), changes Changes,
 ) *Autoscalers {
-	return &Autoscalers{list: list, scaled: map[string]map[target]bool{}}
+	return &Autoscalers{list: list, changes: changes, scaled: map[string]map[target]bool{}}
 }
 
 // Scale reports whether the replicas of live, which differ from those of the manifest wanted, are an autoscaler's. Zero
@@ -56,26 +68,36 @@ func (a *Autoscalers) Scale(ctx context.Context, wanted, live map[string]any) (b
 		case err != nil:
 			return false, fmt.Errorf("list HorizontalPodAutoscalers: %w", err)
 		}
-		known = targetsOf(list)
+		known = a.targetsOf(list, o.GetNamespace())
 		a.scaled[o.GetNamespace()] = known
 	}
 	gvk := o.GroupVersionKind()
 	return known[target{group: gvk.Group, kind: gvk.Kind, name: o.GetName()}], nil
 }
 
-func targetsOf(list *unstructured.UnstructuredList) map[target]bool {
+func (a *Autoscalers) targetsOf(list *unstructured.UnstructuredList, namespace string) map[target]bool {
 	targets := map[target]bool{}
-	for _, hpa := range list.Items {
-		ref, _ := child(hpa.Object, "spec", "scaleTargetRef").(map[string]any)
-		apiVersion, _ := ref["apiVersion"].(string)
-		kind, _ := ref["kind"].(string)
-		name, _ := ref["name"].(string)
-		group, err := schema.ParseGroupVersion(apiVersion)
-		if err == nil && hpa.GetDeletionTimestamp() == nil {
-			targets[target{group: group.Group, kind: kind, name: name}] = true
+	for i := range list.Items {
+		hpa := &list.Items[i]
+		dropped := a.changes.Dropped != nil && a.changes.Dropped(namespace, hpa.GetName())
+		if !dropped && hpa.GetDeletionTimestamp() == nil {
+			targets[targetOf(hpa)] = true
+		}
+	}
+	for _, o := range a.changes.Wanted {
+		if o.GetNamespace() == namespace && o.GroupVersionKind().GroupKind() == Kind {
+			targets[targetOf(o)] = true
 		}
 	}
 	return targets
+}
+
+func targetOf(hpa *unstructured.Unstructured) target {
+	ref := child(hpa.Object, "spec", "scaleTargetRef")
+	apiVersion, _ := child(ref, "apiVersion").(string)
+	kind, _ := child(ref, "kind").(string)
+	name, _ := child(ref, "name").(string)
+	return target{group: schema.FromAPIVersionAndKind(apiVersion, kind).Group, kind: kind, name: name}
 }
 
 // replicasDiffer reports whether a write of the manifest could change the replicas of an object. One that names none

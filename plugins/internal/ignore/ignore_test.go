@@ -210,8 +210,16 @@ func TestAutoscalers(t *testing.T) {
 	going := scaler("apps/v1", "Deployment", "going")
 	now := metav1.Now()
 	going.SetDeletionTimestamp(&now)
+	dropped := scaler("apps/v1", "Deployment", "unscaled")
+	dropped.SetName("dropped")
+	coming, elsewhere := scaler("apps/v1", "Deployment", "soon"), scaler("apps/v1", "Deployment", "b")
+	for o, namespace := range map[*unstructured.Unstructured]string{&coming: "n", &elsewhere: "other"} {
+		o.SetAPIVersion("autoscaling/v2")
+		o.SetKind(Kind.Kind)
+		o.SetNamespace(namespace)
+	}
 	list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{
-		scaler("apps/v1", "Deployment", "web"), scaler("roses.example.org/v1", "Rose", "web"), going, {Object: fields{}},
+		scaler("apps/v1", "Deployment", "web"), scaler("roses.example.org/v1", "Rose", "web"), going, dropped, {Object: fields{}},
 	}}
 	o := func(apiVersion, kind, name string, replicas any) fields {
 		out := fields{"apiVersion": apiVersion, "kind": kind, "metadata": fields{"namespace": "n", "name": name}, "spec": fields{}}
@@ -235,6 +243,8 @@ func TestAutoscalers(t *testing.T) {
 		"another group": {o("v1", "Deployment", "web", int64(1)), o("v1", "Deployment", "web", int64(3)), nil, false, 1, false},
 		"another name":  {o("apps/v1", "Deployment", "b", int64(1)), o("apps/v1", "Deployment", "b", int64(3)), nil, false, 1, false},
 		"going":         {o("apps/v1", "Deployment", "going", int64(1)), o("apps/v1", "Deployment", "going", int64(3)), nil, false, 1, false},
+		"dropped":       {o("apps/v1", "Deployment", "unscaled", int64(1)), o("apps/v1", "Deployment", "unscaled", int64(3)), nil, false, 1, false},
+		"about to come": {o("apps/v1", "Deployment", "soon", nil), o("apps/v1", "Deployment", "soon", int64(3)), nil, true, 1, false},
 		"the same":      {o("apps/v1", "Deployment", "web", int64(3)), o("apps/v1", "Deployment", "web", int64(3)), nil, false, 0, false},
 		"the default":   {o("apps/v1", "Deployment", "web", nil), o("apps/v1", "Deployment", "web", int64(1)), nil, false, 0, false},
 		"none wanted":   {o("apps/v1", "Deployment", "web", int64(0)), o("apps/v1", "Deployment", "web", int64(3)), nil, false, 0, false},
@@ -252,6 +262,9 @@ func TestAutoscalers(t *testing.T) {
 					t.Errorf("expected the namespace of the object, but found %s", namespace)
 				}
 				return list, c.err
+			}, Changes{
+				Wanted:  []*unstructured.Unstructured{&coming, &elsewhere},
+				Dropped: func(namespace, name string) bool { return namespace == "n" && name == "dropped" },
 			})
 			for range 2 {
 				found, err := a.Scale(t.Context(), runtime.DeepCopyJSON(c.wanted), c.live)

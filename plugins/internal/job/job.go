@@ -151,7 +151,7 @@ func (j *Job) tellRetained(all []apply.Retained) {
 				"since they cannot be removed: %s", r.Key, object.Enumerate(r.Fields, ", ", maxListed)))
 		}
 		if len(r.Shared) > 0 {
-			remedy := ""
+			remedy := "; they are too many to be remembered: remove them with kubectl"
 			if r.Path != nil {
 				remedy = fmt.Sprintf("; set force: true at %s to remove them", r.Path)
 			}

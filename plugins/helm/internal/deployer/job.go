@@ -48,6 +48,8 @@ type helmJob struct {
 	// release and chart are what is to be saved.
 	release *v1alpha1.ReleaseStatus
 	chart   *v1alpha1.ChartStatus
+	// found: this call has found the release as it should be.
+	found bool
 	// ignored are the fields of objects that belong to other clients.
 	ignored ignore.Rules
 	// disowned are the objects that this call has told to be others'.

@@ -110,7 +110,23 @@ func (j *helmJob) finish(
 	if err != nil {
 		return j.End(), err
 	}
+	j.forgetJob()
 	return j.Done(exports), nil
+}
+
+// forgetJob drops what only later calls of the job need, so that the status of an item that has not changed stays the
+// same. The job that has made a revision is kept: should its result be lost, force makes no other one.
+func (j *helmJob) forgetJob() {
+	if j.found && j.stored.Release != nil {
+		found := *j.release
+		found.JobID = j.stored.Release.JobID
+		j.release = &found
+	}
+	if j.chart != nil {
+		applied := *j.chart
+		applied.AppliedIn = ""
+		j.chart = &applied
+	}
 }
 
 // exportValues adds what is exported from the values that the chart is rendered with. Without an archive it fetches the

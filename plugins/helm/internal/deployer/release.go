@@ -83,6 +83,7 @@ func (j *helmJob) deployRelease(
 			j.release = &v1alpha1.ReleaseStatus{
 				Name: c.Release.Name, Namespace: c.Release.Namespace, Revision: decision.Revision, JobID: j.Request.JobID,
 			}
+			j.found = true
 			return live, nil, nil
 		}
 		want.Drifted = true

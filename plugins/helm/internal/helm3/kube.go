@@ -65,7 +65,6 @@ func newObjectClient(o *operation) *objectClient {
 	inner.Namespace, inner.Log = o.req.Release.Namespace, o.log
 	return &objectClient{
 		o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}, created: map[types.UID]bool{}, left: map[object.Key]bool{},
-		autoscalers: ignore.NewAutoscalers(o.cluster.listAutoscalers),
 	}
 }
 

@@ -43,6 +43,7 @@ func (k *objectClient) update(original, target kube.ResourceList, force bool) (*
 	if err != nil {
 		return result, err
 	}
+	k.autoscalers = ignore.NewAutoscalers(k.o.cluster.listAutoscalers, changesOf(original, target))
 	var failures []string
 	for _, info := range k.own(target) {
 		if live[info] == nil {
@@ -63,6 +64,25 @@ func (k *objectClient) update(original, target kube.ResourceList, force bool) (*
 	}
 	result.Deleted, err = k.deleteDropped(original.Difference(target))
 	return result, err
+}
+
+// changesOf returns the autoscalers that come and go with an update.
+func changesOf(original, target kube.ResourceList) ignore.Changes {
+	var changes ignore.Changes
+	for _, info := range target {
+		if o, ok := info.Object.(*unstructured.Unstructured); ok && o.GroupVersionKind().GroupKind() == ignore.Kind {
+			scaler := o.DeepCopy()
+			scaler.SetNamespace(info.Namespace)
+			changes.Wanted = append(changes.Wanted, scaler)
+		}
+	}
+	dropped := original.Difference(target)
+	changes.Dropped = func(namespace, name string) bool {
+		return slices.ContainsFunc(dropped, func(info *resource.Info) bool {
+			return info.Mapping.GroupVersionKind.GroupKind() == ignore.Kind && info.Namespace == namespace && info.Name == name
+		})
+	}
+	return changes
 }
 
 // readExisting returns the objects of the target that exist, when the observer has heard which of them the release has

@@ -192,7 +192,8 @@ type ReleaseStatus struct {
 	Namespace string `json:"namespace"`
 	// Revision that was deployed last; zero as long as there is none.
 	Revision int `json:"revision,omitempty"`
-	// JobID is the job that has made it, or has found it as it should be. Later calls of the job only wait for it.
+	// JobID is the last job that has made it, or the job in progress that has found it as it should be. Later calls of the
+	// job only wait for it.
 	JobID string `json:"jobID,omitempty"`
 	// Next is the revision that the job is about to make although chart and values are the same, so that an HTTP hook
 	// sees its objects first. Zero for none.
@@ -209,8 +210,8 @@ type ChartStatus struct {
 	AppVersion string `json:"appVersion,omitempty"`
 	// Digest of the archive, such as "sha256:…".
 	Digest string `json:"digest"`
-	// AppliedIn is the last job that has applied all objects of a chart without a release. Later calls of the job only
-	// wait for them.
+	// AppliedIn is the job in progress that has applied all objects of a chart without a release. Later calls of the job
+	// only wait for them. Empty after the end of a job.
 	AppliedIn string `json:"appliedIn,omitempty"`
 	// Rendering is the Secret on the target with the objects that a job in progress is still to apply, without a
 	// release. Nil if there is none.
