@@ -294,7 +294,7 @@ func (r runner) replace(
 	if r.plan.Held != nil {
 		var err error
 		if held, err = r.plan.Held(i.Key, live.GetUID()); err != nil {
-			return outcome{before: live, err: err}, nil
+			return outcome{before: live, err: err}, nil //nolint:nilerr // the outcome has it
 		}
 	}
 	if held != "" || !i.mayRecreate(lost) {
