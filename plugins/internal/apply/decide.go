@@ -65,7 +65,9 @@ type outcome struct {
 	sharers []string
 	// warnings are those of the API server.
 	warnings []Warning
-	err      error
+	// unwritten: the target has refused the write, so that the object is as it was.
+	unwritten bool
+	err       error
 }
 
 // existed reports whether an object was there before the deploy item has applied it. Of what others write, such as Helm,

@@ -93,6 +93,8 @@ type Result struct {
 	TakenOver []TakenOver
 	// Retained are the objects that keep fields which their manifests have dropped.
 	Retained []Retained
+	// Unwritten are the objects whose writes the target has refused: they are as they were.
+	Unwritten []object.Key
 	// Warnings are what the API server has warned of, also about objects that have failed.
 	Warnings []Warning
 }

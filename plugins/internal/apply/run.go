@@ -40,6 +40,9 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 		listed := r.list(ctx, stage)
 		for i, o := range Each(stage, func(item *Item) outcome { return r.warned(ctx, item, listed) }) {
 			result.Warnings = append(result.Warnings, o.warnings...)
+			if o.unwritten {
+				result.Unwritten = append(result.Unwritten, stage[i].Key)
+			}
 			err := target.Explain(client.Host, o.err)
 			if err == nil {
 				result.add(stage[i], o)
@@ -265,6 +268,7 @@ func (r runner) change(
 			shared: entry.Shared,
 		}, nil
 	}
+	o.unwritten = o.err != nil && target.RefusesWrite(err)
 	return o, retry
 }
 

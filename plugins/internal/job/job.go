@@ -117,6 +117,11 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
 	j.NoteDone(result.Done)
+	for _, key := range result.Unwritten { // what was applied last counts again, should the manifest be changed back
+		if e, known := before.Get(key); known {
+			inventory.Applied(e.Resource, e.Applied)
+		}
+	}
 	j.tellUnrecorded(ctx, plan, before, result.Applied)
 	for _, skipped := range result.Skipped {
 		if entry, managed := before.Get(skipped.Key); managed && entry.Resource.UID != "" {

@@ -155,3 +155,25 @@ func TestUnknownFields(t *testing.T) {
 	w.ready("web")
 	w.MustSucceed(item)
 }
+
+// TestRefusedRepair: an item whose repair the target refuses has not failed, also after a refused change was taken back.
+func TestRefusedRepair(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	deployed := config(w.configMap("frozen", object{"key": "1"}))
+	item := w.item(deployed)
+	w.mustSucceed(item)
+	w.Patch(configMaps, "frozen", `{"data":{"key":"2"},"immutable":true}`)
+	refused := func() {
+		plugintest.NewJob(item)
+		result := w.mustSucceed(item)
+		w.mustReport(result, landscaper.ConditionTrue, "refuses the repair", "frozen: data.key", "immutable")
+		w.mustTell(result, "RepairRefused: the target refuses the repair")
+	}
+	refused()
+	w.SetConfig(item, config(w.configMap("frozen", object{"key": "3"})))
+	plugintest.NewJob(item)
+	w.MustFail(w.Finish(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "immutable")
+	w.SetConfig(item, deployed)
+	refused()
+}
