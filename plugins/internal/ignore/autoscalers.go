@@ -53,10 +53,10 @@ func NewAutoscalers(
 // replicas, wanted or found, are not: with them an autoscaler does nothing. Where autoscalers cannot be read because
 // they are not served, or without permission, there are none.
 func (a *Autoscalers) Scale(ctx context.Context, wanted, live map[string]any) (bool, error) {
-	if !replicasDiffer(wanted, live) {
+	o := &unstructured.Unstructured{Object: live}
+	if o.GetNamespace() == "" || !replicasDiffer(wanted, live) { // autoscalers scale what is in their namespaces
 		return false, nil
 	}
-	o := &unstructured.Unstructured{Object: live}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, read := a.scaled[o.GetNamespace()]

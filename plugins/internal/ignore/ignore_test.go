@@ -249,6 +249,9 @@ func TestAutoscalers(t *testing.T) {
 		"the default":   {o("apps/v1", "Deployment", "web", nil), o("apps/v1", "Deployment", "web", int64(1)), nil, false, 0, false},
 		"none wanted":   {o("apps/v1", "Deployment", "web", int64(0)), o("apps/v1", "Deployment", "web", int64(3)), nil, false, 0, false},
 		"none found":    {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(0)), nil, false, 0, false},
+		"no namespace": {o("apps/v1", "Deployment", "web", int64(1)), fields{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": "web"}, "spec": fields{"replicas": int64(3)},
+		}, nil, false, 0, false},
 		"no replicas":   {o("v1", "ConfigMap", "web", nil), o("v1", "ConfigMap", "web", nil), nil, false, 0, false},
 		"not served":    {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(3)), notFound, false, 1, false},
 		"no permission": {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(3)), forbidden, false, 1, false},

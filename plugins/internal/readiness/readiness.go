@@ -4,19 +4,22 @@
 //
 // The rules are those of kstatus, but for what they get wrong for somebody who waits:
 //
-//   - Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet: as many replicas are up to date and available as are wanted,
-//     and their controller has seen the last change. A Deployment that its manifest pauses is ready once it was seen: it waits for people.
-//     One that another client has paused waits for what it lacks. With the update strategy OnDelete replicas need not be up to date,
-//     since people delete the old ones when they like. A Deployment whose progress deadline is over has failed.
-//   - Pod: it is Ready, or has completed. It has failed if its phase is Failed. One that crashes again and again or cannot be scheduled is
-//     waited for: what it lacks may come.
+//   - Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet: as many replicas are up to date and
+//     available as are wanted, and their controller has seen the last change. A Deployment that its manifest pauses is
+//     ready once it was seen: it waits for people. One that another client has paused waits for what it lacks. With
+//     the update strategy OnDelete replicas need not be up to date, since people delete the old ones when they like. A
+//     Deployment whose progress deadline is over has failed.
+//   - Pod: it is Ready, or has completed. It has failed if its phase is Failed. One that crashes again and again or
+//     cannot be scheduled is waited for: what it lacks may come.
 //   - Job: it is complete, or its manifest suspends it. It has failed if its condition Failed says so.
 //   - CustomResourceDefinition: it is established. It has failed if its names are taken.
-//   - PersistentVolumeClaim: it is bound. One whose StorageClass binds it for its first consumer (WaitForFirstConsumer) is ready as long as
-//     no Pod asks for it; a Pod that does is waited for together with it. It has failed if it has lost its volume.
+//   - PersistentVolumeClaim: it is bound. One whose StorageClass binds it for its first consumer
+//     (WaitForFirstConsumer) is ready as long as no Pod asks for it; a Pod that does is waited for together with it.
+//     It has failed if it has lost its volume.
 //   - Service: one of type LoadBalancer has an ingress or external IPs, all others are ready.
-//   - any other: none of the conditions Ready, Reconciling and Stalled says otherwise, nor does one of them or observedGeneration belong to
-//     an older generation. Stalled is a failure. An object without a status is ready at once.
+//   - any other: none of the conditions Ready, Reconciling and Stalled says otherwise, nor does one of them or
+//     observedGeneration belong to an older generation. Stalled is a failure. An object without a status is ready at
+//     once.
 //
 // An object that is being deleted is waited for, whatever its kind. One that is done and gone, as IsComplete and
 // NeedNotStay have it, is ready.
@@ -66,9 +69,10 @@ type Object struct {
 	Wanted []map[string]any
 }
 
-// Run judges objects, and those that the custom checks name. done are those, as their manifests have them, that are done and gone: they meet every check. All checks are
-// made even if some cannot be: their errors are returned at once, explained for their targets, together with the
-// verdict of the others. lookup is asked for the own Target, too, with the empty name. asOf is for Client.Mapping.
+// Run judges objects, and those that the custom checks name. done are those, as their manifests have them, that are
+// done and gone: they meet every check. All checks are made even if some cannot be: their errors are returned at once,
+// explained for their targets, together with the verdict of the others. lookup is asked for the own Target, too, with
+// the empty name. asOf is for Client.Mapping.
 func (c Checks) Run(
 	ctx context.Context, objects []Object, done []*unstructured.Unstructured, lookup target.Lookup, asOf time.Time,
 ) (Verdict, error) {

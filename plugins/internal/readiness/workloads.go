@@ -66,7 +66,8 @@ func judgeDeployment(of Object) state {
 	}
 	// One that is paused keeps the condition from before, and may progress once it is resumed.
 	if c, ok := findCondition(o, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" && !paused {
-		return failedWith("progress deadline exceeded (%d/%d available): %s", count(o.Object, "status", "availableReplicas"), wanted(o), c.message)
+		return failedWith("progress deadline exceeded (%d/%d available): %s",
+			count(o.Object, "status", "availableReplicas"), wanted(o), c.message)
 	}
 	s := first(o, func(o *unstructured.Unstructured) (state, bool) {
 		return lacks(o,
@@ -152,6 +153,7 @@ func judgeJob(of Object) state {
 	case text(o.Object, "status", "startTime") == "":
 		return waitingFor("the Job has not started")
 	}
-	active, succeeded, failures := count(o.Object, "status", "active"), count(o.Object, "status", "succeeded"), count(o.Object, "status", "failed")
+	active, succeeded := count(o.Object, "status", "active"), count(o.Object, "status", "succeeded")
+	failures := count(o.Object, "status", "failed")
 	return waitingFor("the Job is running (%d active, %d succeeded, %d failed)", active, succeeded, failures)
 }
