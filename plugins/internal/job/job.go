@@ -233,6 +233,9 @@ func (j *Job) Unblock(ctx context.Context, plan *apply.Plan, d prune.Deletion, e
 		key := object.KeyOfReference(e.Resource)
 		return !object.Intercepts(key.Group, key.Kind)
 	})
+	if len(d.Entries) == 0 { // the webhook is not one that the item has dropped
+		return j.End(), err
+	}
 	d.Spare = wanted
 	if _, failed := j.Remove(ctx, StepCleanUp, d); failed != nil {
 		err = errors.Join(err, failed)
