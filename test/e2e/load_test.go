@@ -36,7 +36,7 @@ func TestPickUpUnderLoad(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "counter"), Config: workersConfig(t, loadWorkers)})
 	l := &load{t: t, namespace: newNamespace(t), dir: t.TempDir()}
 	l.createAll()
-	mark := auditMark(t)
+	mark := markAudit(t)
 
 	// The first jobs hold all workers. They may take as long as they like.
 	l.trigger(l.items[:loadWorkers])
@@ -204,7 +204,7 @@ func (l *load) allFinished(ctx context.Context) (string, error) {
 }
 
 // checkOutcome: all jobs have succeeded, in one call each, with few requests.
-func (l *load) checkOutcome(mark int64) {
+func (l *load) checkOutcome(mark auditMark) {
 	l.t.Helper()
 	failed, err := l.without(l.t.Context(), func(item *v1alpha1.DeployItem) bool {
 		return item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
@@ -239,7 +239,7 @@ func TestPollsCostNoRequests(t *testing.T) {
 	create(t, item)
 	jobID := setJob(t, item)
 	c.waitBegun(item, 3) // what the first has reached was written before the second
-	mark := auditMark(t)
+	mark := markAudit(t)
 
 	c.waitBegun(item, 3+polls)
 

@@ -33,7 +33,7 @@ func TestItemsDiff(t *testing.T) {
 		common := []string{"items", "diff", "--kubeconfig", controlPlane.Kubeconfig, "-n", namespace, "--plugin-dir", plugins}
 		return pergola(t, append(common, args...)...)
 	}
-	mark := auditMark(t)
+	mark := markAudit(t)
 	diff("item").expect(t, 0, "Nothing to change.")
 
 	created := configMapWith(namespace, "new", map[string]any{"z": "z"})

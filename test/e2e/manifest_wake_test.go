@@ -32,7 +32,7 @@ func TestReadinessWakesTheJob(t *testing.T) {
 	// The job becomes older than it is; the poll that comes then finds that the next one has time.
 	began := v1alpha1.NewTime(time.Now().Add(-time.Hour))
 	item = patchStatus(t, item, map[string]any{"transitionTimes": map[string]any{"initTime": began}})
-	mark := auditMark(t)
+	mark := markAudit(t)
 	var polled time.Time
 	eventually(t, "the job to poll", func(context.Context) (string, error) {
 		polled = time.Now()

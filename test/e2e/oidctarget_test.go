@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -55,22 +52,15 @@ func createInlineTarget(t *testing.T, namespace, name string, content map[string
 }
 
 // deployedBy are the users that have written the named ConfigMap since a mark in the audit log, without repetition.
-func deployedBy(t *testing.T, mark int64, key client.ObjectKey) []string {
+func deployedBy(t *testing.T, mark auditMark, key client.ObjectKey) []string {
 	t.Helper()
-	content, err := os.ReadFile(controlPlane.AuditLog)
-	if err != nil {
-		t.Fatal(err)
+	type entry struct {
+		Verb      string
+		User      struct{ Username string }
+		ObjectRef struct{ Resource, Namespace, Name string }
 	}
 	var users []string
-	for line := range bytes.Lines(content[mark:]) {
-		var entry struct {
-			Verb      string
-			User      struct{ Username string }
-			ObjectRef struct{ Resource, Namespace, Name string }
-		}
-		if err := json.Unmarshal(line, &entry); err != nil {
-			t.Fatalf("decode audit log: %v", err)
-		}
+	for _, entry := range entriesSince[entry](t, mark) {
 		object := entry.ObjectRef
 		written := slices.Contains([]string{"create", "patch", "update", "delete"}, entry.Verb)
 		if written && object.Resource == "configmaps" && object.Namespace == key.Namespace && object.Name == key.Name {
@@ -107,7 +97,7 @@ func TestServiceAccountTargets(t *testing.T) {
 			deployed := client.ObjectKey{Namespace: namespace, Name: "deployed"}
 			config := manifestConfig(configMap(namespace, deployed.Name, "x"))
 			item := withTarget(newItem(namespace, "item", manifestType, config), "my-target")
-			mark := auditMark(t)
+			mark := markAudit(t)
 
 			item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
 			expectConfigMap(t, namespace, deployed.Name, true)

@@ -22,7 +22,7 @@ func TestOperations(t *testing.T) {
 	waitCalled(t, dir, "reconcile "+first)
 	versions := record(t, item)
 
-	mark := auditMark(t)
+	mark := markAudit(t)
 	ask(t, item, v1alpha1.OperationReconcile)
 	waitSeen(t, mark, item)
 	if item = read(t, item); item.Annotations[v1alpha1.OperationAnnotation] == "" || item.Status.JobID != first {
@@ -86,7 +86,7 @@ func checkNoted(t *testing.T, versions []*v1alpha1.DeployItem, operation string)
 }
 
 // waitSeen waits until the host has read the item since a mark in the audit log.
-func waitSeen(t *testing.T, mark int64, item *v1alpha1.DeployItem) {
+func waitSeen(t *testing.T, mark auditMark, item *v1alpha1.DeployItem) {
 	t.Helper()
 	eventually(t, "the host to look at the item", func(context.Context) (string, error) {
 		for _, r := range requestsSince(t, mark, item.Namespace) {

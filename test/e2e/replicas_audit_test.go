@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,17 +23,9 @@ type replicaRequest struct {
 }
 
 // requestsOf are the requests of the fleet's replicas since a mark.
-func (f *fleet) requestsOf(mark int64) (requests []*replicaRequest) {
+func (f *fleet) requestsOf(mark auditMark) (requests []*replicaRequest) {
 	f.t.Helper()
-	content, err := os.ReadFile(controlPlane.AuditLog)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for line := range bytes.Lines(content[mark:]) {
-		r := &replicaRequest{}
-		if err := json.Unmarshal(line, r); err != nil {
-			f.t.Fatalf("decode audit log: %v", err)
-		}
+	for _, r := range entriesSince[replicaRequest](f.t, mark) {
 		if strings.HasPrefix(r.User.Username, f.namespace+"-") {
 			requests = append(requests, r)
 		}

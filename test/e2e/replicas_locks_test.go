@@ -35,7 +35,7 @@ func TestLocks(t *testing.T) {
 		carryOutAgain(t, witness, v1alpha1.DeployItemPhaseSucceeded)
 		eventually(t, "the lock to be given up", func(context.Context) (string, error) { return held(t, witness), nil })
 	}
-	mark := auditMark(t)
+	mark := markAudit(t)
 	for range 10 {
 		seen()
 	}
@@ -56,7 +56,7 @@ func TestLocks(t *testing.T) {
 			lock := newLock(item, "theirs-"+name)
 			create(t, lock)
 			seen()
-			mark := auditMark(t)
+			mark := markAudit(t)
 			jobID := setJob(t, item)
 			before := read(t, item)
 			seen()
@@ -98,7 +98,7 @@ func held(t *testing.T, item *v1alpha1.DeployItem) string {
 
 // checkLockRequests checks that so many jobs of an item have cost two requests each. That a replica loses patience
 // with the one that comes first for an item, and tries in vain, is not counted.
-func (f *fleet) checkLockRequests(mark int64, item *v1alpha1.DeployItem, jobs int) {
+func (f *fleet) checkLockRequests(mark auditMark, item *v1alpha1.DeployItem, jobs int) {
 	f.t.Helper()
 	requests := about(f.requestsOf(mark), "syncobjects", item.Namespace, "")
 	done := 0

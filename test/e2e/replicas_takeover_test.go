@@ -63,7 +63,7 @@ func TestTakeoverAfterLease(t *testing.T) {
 	f.start(2)
 	counts := &counts{t: t, namespace: useAuditedNamespace(t), dir: t.TempDir()}
 	name := func() string { return "lease-" + uuid.NewString()[:8] } // the namespace is that of other tests as well
-	mark := auditMark(t)
+	mark := markAudit(t)
 	item := counts.newItem(name(), 20, 1000, 200) // 200 seconds, of which the end is not waited for
 	create(t, item)
 	jobID := setJob(t, item)

@@ -1,14 +1,15 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,39 +32,56 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s -> %d", strings.SplitN(r.UserAgent, "/", 2)[0], r.Verb, r.RequestURI, r.ResponseStatus.Code)
 }
 
-// auditMark is a place in the audit log.
-func auditMark(t *testing.T) int64 {
+// auditMark is a time, and a place in the audit log that no later request is before.
+type auditMark struct {
+	time  time.Time
+	place int64
+}
+
+func markAudit(t *testing.T) auditMark {
 	t.Helper()
 	info, err := os.Stat(controlPlane.AuditLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return info.Size()
+	return auditMark{time: time.Now(), place: info.Size()}
 }
 
-// requestsSince are the requests of host and plugins for objects of a namespace since a mark. Watches and events are
-// aside, and so is the discovery of kinds, which is done once per target.
-func requestsSince(t *testing.T, mark int64, namespace string) []request {
+// entriesSince are the entries of the audit log for requests that were received since a mark.
+func entriesSince[T any](t *testing.T, mark auditMark) []*T {
 	t.Helper()
 	content, err := os.ReadFile(controlPlane.AuditLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var requests []request
-	scanner := bufio.NewScanner(bytes.NewReader(content[mark:]))
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var r request
-		if err := json.Unmarshal(scanner.Bytes(), &r); err != nil {
+	// The API server may be writing the last line, and may have been writing one at the time of the mark.
+	start := bytes.LastIndexByte(content[:mark.place], '\n') + 1
+	end := bytes.LastIndexByte(content, '\n') + 1
+	var entries []*T
+	for line := range bytes.Lines(content[start:end]) {
+		var received struct{ RequestReceivedTimestamp time.Time }
+		entry := new(T)
+		if err := errors.Join(json.Unmarshal(line, &received), json.Unmarshal(line, entry)); err != nil {
 			t.Fatalf("decode audit log: %v", err)
 		}
-		ours := strings.HasPrefix(r.UserAgent, "pergola-")
-		if ours && r.Verb != "watch" && r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource != "events" {
-			requests = append(requests, r)
+		// The line of a request that was answered before the mark may have been written after it.
+		if !received.RequestReceivedTimestamp.Before(mark.time) {
+			entries = append(entries, entry)
 		}
 	}
-	if err := scanner.Err(); err != nil {
-		t.Fatal(err)
+	return entries
+}
+
+// requestsSince are the requests of host and plugins for objects of a namespace since a mark. Watches and events are
+// aside, and so is the discovery of kinds, which is done once per target.
+func requestsSince(t *testing.T, mark auditMark, namespace string) []request {
+	t.Helper()
+	var requests []request
+	for _, r := range entriesSince[request](t, mark) {
+		ours := strings.HasPrefix(r.UserAgent, "pergola-")
+		if ours && r.Verb != "watch" && r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource != "events" {
+			requests = append(requests, *r)
+		}
 	}
 	return requests
 }
@@ -80,7 +98,7 @@ func TestRequestsPerJob(t *testing.T) {
 	carryOut(t, ofConfigMap("warm-up"), v1alpha1.DeployItemPhaseSucceeded)
 
 	item := ofConfigMap("item")
-	mark := auditMark(t)
+	mark := markAudit(t)
 	item = carryOut(t, item, v1alpha1.DeployItemPhaseSucceeded)
 	first := slices.DeleteFunc(requestsSince(t, mark, namespace), func(r request) bool {
 		return r.ObjectRef.Name == "warm-up" // whose last request the log may only have now
@@ -90,7 +108,7 @@ func TestRequestsPerJob(t *testing.T) {
 	}
 	t.Logf("first job: %d requests\n%s", len(first), list(first))
 
-	mark = auditMark(t)
+	mark = markAudit(t)
 	item = carryOutAgain(t, item, v1alpha1.DeployItemPhaseSucceeded)
 	repeated := requestsSince(t, mark, namespace)
 	if len(repeated) == 0 || len(repeated) > 4 {
@@ -100,7 +118,7 @@ func TestRequestsPerJob(t *testing.T) {
 
 	// Changes of the idle item that give it nothing to do, and the event of the host's own last write.
 	const changes = 3
-	mark = auditMark(t)
+	mark = markAudit(t)
 	for i := range changes {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"},"annotations":{"touched":"%d"}}}`, i, i)
 		if err := admin.Patch(t.Context(), item, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {

@@ -48,7 +48,7 @@ func TestEachRightIsUsed(t *testing.T) {
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "DeployItem", Name: again.Name, UID: again.UID,
 		}},
 	}})
-	mark := auditMark(t)
+	mark := markAudit(t)
 	r := f.start(1)[0]
 
 	setJob(t, waiting)
@@ -73,7 +73,7 @@ func TestEachRightIsUsed(t *testing.T) {
 
 // unusedRights are those that the replicas have made no use of since a mark, but for watches, unless they are wanted.
 // None may lack a right.
-func (f *fleet) unusedRights(mark int64, watches bool) []string {
+func (f *fleet) unusedRights(mark auditMark, watches bool) []string {
 	f.t.Helper()
 	used := map[string]bool{}
 	for _, r := range f.requestsOf(mark) {

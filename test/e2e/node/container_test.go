@@ -163,7 +163,7 @@ func containerFailures(w *world) {
 			w := w.in(t)
 			change := timeout("")
 			if name == "time" {
-				change = timeout("30s")
+				change = timeout("90s") // a fifth of it is for the Pod to stop, which a loaded node takes seconds for
 			}
 			reason, message := w.fail(name, c.config, change)
 			if reason != c.want {
