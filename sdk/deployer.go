@@ -218,6 +218,9 @@ type ConfigureRequest struct {
 // ConfigureResponse says what is wrong with the document, all at once. No problems, like nil, mean that it is valid.
 type ConfigureResponse struct {
 	Problems []Problem
+	// MaxCalls is how many calls the deployer can work on at once; zero for as many as the host makes. The host queues
+	// the others, and their time does not run meanwhile: a deployer that queued them itself would let them time out.
+	MaxCalls int
 }
 
 // Hooker is a Deployer with functions that run in the host's reconcile flow.

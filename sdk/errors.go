@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
@@ -50,6 +53,13 @@ type Error struct {
 	Reason string
 	// Err says what is wrong: object, field, what was found, what to do. Without it the text of the error is Reason.
 	Err error
+	// TargetSilent: the target of the deploy item did not answer, or wants to be left alone. The host makes one call at
+	// a time for the deploy items of that target until one succeeds or is in progress, so that it does not hold up the
+	// items of others.
+	TargetSilent bool
+	// RetryAfter is the least pause before the next try, such as the target asks for. The host bounds it by a minute.
+	// Zero leaves the pause to the host.
+	RetryAfter time.Duration
 }
 
 // Error returns the text of Err.
@@ -142,6 +152,12 @@ func errorToWire(operation, reason string, err error) *deployerv1.Error {
 		Reason:    cmp.Or(outermost.Reason, reason),
 		Message:   err.Error(),
 	}
+	walk(err, func(e *Error) {
+		out.TargetSilent = out.GetTargetSilent() || e.TargetSilent
+		if e.RetryAfter > out.GetRetryAfter().AsDuration() {
+			out.RetryAfter = durationpb.New(e.RetryAfter)
+		}
+	})
 	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {
 		out.Message += confinementHint
 	}

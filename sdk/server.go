@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 
 	"google.golang.org/grpc/codes"
@@ -91,7 +92,9 @@ func (s *server) Configure(
 	if res == nil {
 		res = &ConfigureResponse{}
 	}
-	return &deployerv1.ConfigureResponse{Problems: convert(res.Problems, problemToWire)}, nil
+	return &deployerv1.ConfigureResponse{
+		Problems: convert(res.Problems, problemToWire), MaxCalls: uint32(min(max(res.MaxCalls, 0), math.MaxInt32)),
+	}, nil
 }
 
 // Validate implements DeployerServiceServer.

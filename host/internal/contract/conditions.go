@@ -23,9 +23,9 @@ const (
 	// ConditionStarted names, in its message, the job that Pergola itself has set last. A Landscaper may put the previous
 	// jobID back; then this keeps the job from being set again. Deployers know it as hook.ConditionStarted.
 	ConditionStarted v1alpha1.ConditionType = "Started"
-	// ConditionPluginCrashes says, in its message, how often a plugin has crashed during a call for the running job;
-	// absent if none has. The list of the last errors cannot hold the count: it is text for people, and other errors
-	// push it out.
+	// ConditionPluginCrashes says, in its message, how often a plugin has crashed during a call for the job; absent if
+	// none has since the last job that succeeded. The list of the last errors cannot hold the count: it is text for
+	// people, and other errors push it out.
 	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
 	// ConditionServed: False for an item of a type that no plugin serves, where there is no Landscaper; absent for all
 	// others.
@@ -50,7 +50,6 @@ const (
 )
 
 const (
-	messageQueued    = "a free worker"
 	messageWorking   = "the deployer is at work"
 	messageUnderWay  = "the job is under way"
 	messageSucceeded = "the job succeeded"
@@ -117,8 +116,9 @@ func conditionsFinished(status *v1alpha1.DeployItemStatus) bool {
 // job that somebody else has ended, such as Landscaper by an interruption: tools would take it for a running one.
 func FinishConditions(item *v1alpha1.DeployItem, now time.Time) {
 	status := &item.Status
-	removeConditions(status, ConditionReconciling, ConditionStalled, ConditionPluginCrashes)
+	removeConditions(status, ConditionReconciling, ConditionStalled)
 	if status.Phase == v1alpha1.DeployItemPhaseSucceeded {
+		removeConditions(status, ConditionPluginCrashes)
 		setCondition(status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 		return
 	}

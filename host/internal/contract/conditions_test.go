@@ -46,7 +46,9 @@ func TestConditions(t *testing.T) {
 		status status.Status
 	}{
 		{
-			"a job in the queue", func(i *v1alpha1.DeployItem, now time.Time) { contract.Enqueue(i, false, deployer, now) },
+			"a job in the queue", func(i *v1alpha1.DeployItem, now time.Time) {
+				contract.Enqueue("a free worker")(i, false, deployer, now)
+			},
 			[]v1alpha1.Condition{
 				foreign, pickedUp("job-2", second), newCondition(reconciling, isTrue, "Queued", "a free worker", second),
 				readyUnknown,

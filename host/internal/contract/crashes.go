@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -10,24 +11,32 @@ import (
 // ReasonPluginCrashed is the reason of errors that say that a plugin has crashed during a call.
 const ReasonPluginCrashed = "PluginCrashed"
 
-// Crashes is how often a plugin has crashed during a call for the item's job; zero for a job that is not running, and
-// for a count that Pergola cannot have written.
-func Crashes(item *v1alpha1.DeployItem) int {
+// maxCrashes bounds a count of crashes, so that it can be counted on.
+const maxCrashes = 1 << 16
+
+// Crashes is how often a plugin has crashed during a call for the item's job, in multiples of a quarter; zero for a job
+// that is not running, and for a count that Pergola cannot have written.
+func Crashes(item *v1alpha1.DeployItem) float64 {
 	if !IsUnderWay(item) {
 		return 0
 	}
-	crashes, err := strconv.ParseUint(named(&item.Status, ConditionPluginCrashes), 10, 16)
-	if err != nil {
+	crashes, err := strconv.ParseFloat(named(&item.Status, ConditionPluginCrashes), 64)
+	if err != nil || crashes < 0 || crashes >= maxCrashes || math.Trunc(4*crashes) != 4*crashes {
 		return 0
 	}
-	return int(crashes)
+	return crashes
 }
 
 // NoteCrashes notes in the status how often a plugin has crashed during a call for the item's job. The next pick-up
-// resets it.
-func NoteCrashes(item *v1alpha1.DeployItem, crashes int, now time.Time) {
-	count := strconv.Itoa(crashes)
+// resets the count, and the next success removes the condition.
+func NoteCrashes(item *v1alpha1.DeployItem, crashes float64, now time.Time) {
+	count := strconv.FormatFloat(crashes, 'f', -1, 64)
 	setCondition(&item.Status, ConditionPluginCrashes, v1alpha1.ConditionTrue, ReasonPluginCrashed, count, now)
+}
+
+// IsPoison reports whether a plugin has crashed during a call for the item since its last success.
+func IsPoison(item *v1alpha1.DeployItem) bool {
+	return condition(&item.Status, ConditionPluginCrashes) != nil
 }
 
 // ShowsCrash reports whether the status shows that the job is tried again because its plugin has crashed.

@@ -13,7 +13,7 @@ import (
 var underWay = pickedUp(0, v1alpha1.DeployItemPhaseProgressing)
 
 // crashed is an item in the calls of whose job the plugin has died so often.
-func crashed(times int) modifier {
+func crashed(times float64) modifier {
 	return func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, times, noon) }
 }
 
@@ -29,9 +29,10 @@ func TestCrashes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		item   *v1alpha1.DeployItem
-		want   int
+		want   float64
 	}{
 		"none":      {"nothing is noted", newItem(underWay), 0},
+		"a quarter": {"crashes beside other calls", newItem(underWay, crashed(2.25)), 2.25},
 		"two":       {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2},
 		"not begun": {"the job was not picked up", newItem(crashed(2)), 0},
 		"finished":  {"no job is under way", newItem(underWay, crashed(2), finished(v1alpha1.DeployItemPhaseFailed)), 0},
@@ -44,7 +45,7 @@ func TestCrashes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := contract.Crashes(tc.item); got != tc.want {
-				t.Errorf("%s: expected %d, but found %d", tc.reason, tc.want, got)
+				t.Errorf("%s: expected %g, but found %g", tc.reason, tc.want, got)
 			}
 		})
 	}
@@ -55,7 +56,7 @@ func TestCrashesAreThoseOfOneJob(t *testing.T) {
 	e := contract.Error{Operation: "Apply", Message: "refused"}
 	for name, tc := range map[string]struct {
 		change modifier
-		want   int
+		want   float64
 	}{
 		"TakeOver": {func(i *v1alpha1.DeployItem) {
 			contract.TakeOver(i, v1alpha1.DeployerInformation{Identity: "there"}, noon)
@@ -69,7 +70,7 @@ func TestCrashesAreThoseOfOneJob(t *testing.T) {
 			}
 		}, 2},
 		"Begin":   {func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }, 0},
-		"Enqueue": {func(i *v1alpha1.DeployItem) { contract.Enqueue(i, false, deployer, noon) }, 0},
+		"Enqueue": {func(i *v1alpha1.DeployItem) { contract.Enqueue("a free worker")(i, false, deployer, noon) }, 0},
 		"a new job": {func(i *v1alpha1.DeployItem) {
 			contract.SetJob(i, "job-3", noon)
 			contract.Begin(i, false, deployer, noon)
@@ -84,27 +85,41 @@ func TestCrashesAreThoseOfOneJob(t *testing.T) {
 			item := newItem(underWay, crashed(2))
 			tc.change(item)
 			if got := contract.Crashes(item); got != tc.want {
-				t.Errorf("expected %d crashes, but found %d", tc.want, got)
+				t.Errorf("expected %g crashes, but found %g", tc.want, got)
 			}
 		})
 	}
 }
 
-// TestCountGoesWithTheJob: a job that is over has no count to show.
-func TestCountGoesWithTheJob(t *testing.T) {
-	for name, end := range map[string]modifier{
-		"succeeded": func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) },
-		"failed":    func(i *v1alpha1.DeployItem) { contract.Fail(i, false, contract.Error{Message: "no"}, noon) },
-		"ended by somebody else": func(i *v1alpha1.DeployItem) {
-			finished(v1alpha1.DeployItemPhaseFailed)(i)
+// TestPoisonUntilSuccess: an item during whose call a plugin has crashed is poison, also in its next jobs, until one
+// succeeds.
+func TestPoisonUntilSuccess(t *testing.T) {
+	ended := func(phase v1alpha1.DeployItemPhase) modifier {
+		return func(i *v1alpha1.DeployItem) {
+			finished(phase)(i)
 			contract.FinishConditions(i, noon)
-		},
+		}
+	}
+	next := func(i *v1alpha1.DeployItem) {
+		contract.Fail(i, false, contract.Error{Message: "no"}, noon)
+		contract.SetJob(i, "job-3", noon)
+		contract.Begin(i, false, deployer, noon)
+	}
+	for name, tc := range map[string]struct {
+		modifiers []modifier
+		want      bool
+	}{
+		"never":                         {nil, false},
+		"crashed":                       {[]modifier{crashed(1)}, true},
+		"succeeded":                     {[]modifier{crashed(1), func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }}, false},
+		"next job":                      {[]modifier{crashed(2), next}, true},
+		"the one after that":            {[]modifier{crashed(2), next, next}, true},
+		"aborted":                       {[]modifier{crashed(1), func(i *v1alpha1.DeployItem) { contract.EndAborted(i, false, deployer, noon) }}, true},
+		"failed by somebody else":       {[]modifier{crashed(1), ended(v1alpha1.DeployItemPhaseFailed)}, true},
+		"succeeded, says somebody else": {[]modifier{crashed(1), ended(v1alpha1.DeployItemPhaseSucceeded)}, false},
 	} {
-		item := newItem(underWay, crashed(2), end)
-		for _, c := range item.Status.Conditions {
-			if c.Type == contract.ConditionPluginCrashes {
-				t.Errorf("%s: the condition is still there: %+v", name, c)
-			}
+		if got := contract.IsPoison(newItem(append([]modifier{underWay}, tc.modifiers...)...)); got != tc.want {
+			t.Errorf("%s: expected %t, but found %t", name, tc.want, got)
 		}
 	}
 }
@@ -142,16 +157,16 @@ func TestShowsCrash(t *testing.T) {
 // TestAnyCountIsSafe: whatever somebody writes in place of the count, it is none or one that can be counted on.
 func TestAnyCountIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		message := rapid.OneOf(rapid.String(), rapid.StringMatching(`[+-]?[0-9_]{1,25}`)).Draw(t, "message")
+		message := rapid.OneOf(rapid.String(), rapid.StringMatching(`[+-]?[0-9_.]{1,25}`)).Draw(t, "message")
 		item := newItem(underWay, countedAs(message))
 		before := contract.Crashes(item)
 		if before < 0 {
-			t.Fatalf("%q counts as %d", message, before)
+			t.Fatalf("%q counts as %g", message, before)
 		}
 		if before < 1<<16-1 {
-			contract.NoteCrashes(item, before+1, noon.Add(time.Minute))
-			if after := contract.Crashes(item); after != before+1 {
-				t.Fatalf("one more than %d is %d", before, after)
+			contract.NoteCrashes(item, before+0.25, noon.Add(time.Minute))
+			if after := contract.Crashes(item); after != before+0.25 {
+				t.Fatalf("one more than %g is %g", before, after)
 			}
 		}
 	})

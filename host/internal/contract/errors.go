@@ -54,6 +54,8 @@ type Error struct {
 	Message string
 	// Terminal: the error ends the job, whatever its codes say.
 	Terminal bool
+	// RetryAfter is the least pause before the next try; zero for any.
+	RetryAfter time.Duration
 	// Plugin is the one whose hook has failed; empty for other errors.
 	Plugin string
 	// Cause is the underlying error; nil for none.

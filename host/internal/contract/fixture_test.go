@@ -67,7 +67,7 @@ func pickedUp(after time.Duration, phase v1alpha1.DeployItemPhase) modifier {
 // queued is an item whose job was picked up so long after noon and waits for its turn since.
 func queued(after time.Duration) modifier {
 	return func(item *v1alpha1.DeployItem) {
-		contract.Enqueue(item, item.DeletionTimestamp != nil, deployer, noon.Add(after))
+		contract.Enqueue("a free worker")(item, item.DeletionTimestamp != nil, deployer, noon.Add(after))
 	}
 }
 

@@ -48,7 +48,7 @@ func FuzzDeployItem(f *testing.F) {
 		var actions []contract.Action
 		for range 8 {
 			if crashes := contract.Crashes(item); crashes < 0 {
-				t.Fatalf("%d crashes", crashes)
+				t.Fatalf("%g crashes", crashes)
 			}
 			decision := contract.Decide(item, noon)
 			actions = append(actions, decision.Action)

@@ -130,7 +130,7 @@ func TestReportedConditionsStay(t *testing.T) {
 	want := *conditionOf(item, "Drifted")
 	now := noon.Add(time.Minute)
 	contract.SetJob(item, "next", now)
-	contract.Enqueue(item, false, deployer, now)
+	contract.Enqueue("a free worker")(item, false, deployer, now)
 	contract.Begin(item, false, deployer, now)
 	contract.TakeOver(item, deployer, now)
 	contract.Step(item, "Apply", "it", now)

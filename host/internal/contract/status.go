@@ -45,7 +45,10 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 		times.TriggerTime = status.TransitionTimes.TriggerTime
 	}
 	status.TransitionTimes = times
-	removeConditions(status, ConditionStalled, ConditionPluginCrashes)
+	removeConditions(status, ConditionStalled)
+	if IsPoison(item) {
+		NoteCrashes(item, 0, now)
+	}
 	picked := reasonPickedUp
 	if leavesBehind(item) {
 		picked = reasonLeavesBehind
@@ -55,10 +58,13 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
 }
 
-// Enqueue changes the status to that of a job that is being picked up and waits for a slot.
-func Enqueue(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
-	Begin(item, deletion, deployer, now)
-	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, messageQueued, now)
+// Enqueue returns a function that changes the status to that of a job that is being picked up and waits for a slot.
+// waitingFor is for the user.
+func Enqueue(waitingFor string) func(*v1alpha1.DeployItem, bool, v1alpha1.DeployerInformation, time.Time) {
+	return func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
+		Begin(item, deletion, deployer, now)
+		setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, waitingFor, now)
+	}
 }
 
 // TakeOver makes another deployer the one that goes on with a running job. It always changes something, so that writes
@@ -91,7 +97,7 @@ func Progress(item *v1alpha1.DeployItem) {
 func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
-	removeConditions(&item.Status, ConditionStalled)
+	removeConditions(&item.Status, ConditionStalled, ConditionPluginCrashes)
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 }
 
@@ -145,7 +151,7 @@ func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.
 	at := moment(status, now)
 	status.Phase = phase
 	status.JobIDFinished = status.JobID
-	removeConditions(status, ConditionReconciling, ConditionPluginCrashes)
+	removeConditions(status, ConditionReconciling)
 	if status.TransitionTimes == nil {
 		status.TransitionTimes = &v1alpha1.TransitionTimes{}
 	}

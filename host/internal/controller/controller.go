@@ -50,8 +50,8 @@ type Options struct {
 	PluginWorkers map[string]int
 	// AbortTimeout is how long a deployer may take for an abort. Required.
 	AbortTimeout time.Duration
-	// MaxCrashes is how often a plugin may crash during calls for one job; with the last the job fails. Zero stands for
-	// 3. With 1 every item fails that is in a call when its plugin crashes, whichever is to blame.
+	// MaxCrashes is how often a plugin may crash during calls for one job; with the last the job fails. A crash beside
+	// other calls counts for a quarter. Zero stands for 3.
 	MaxCrashes int
 	// HookTimeout is how long one call of a plugin's hooks may take. Zero for ever.
 	HookTimeout time.Duration
@@ -305,6 +305,9 @@ func (c *Controller) addPlugin(p deployer) error {
 	calls := c.options.Workers
 	if n := c.options.PluginWorkers[name]; n > 0 {
 		calls = n
+	}
+	if n := p.Info().MaxCalls; n > 0 {
+		calls = min(calls, n)
 	}
 	slots := newSlots(calls, c.clock.Now)
 	c.mu.Lock()

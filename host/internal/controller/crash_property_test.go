@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,9 +26,15 @@ type poisonTest struct {
 	items  []*v1alpha1.DeployItem
 	poison map[string]bool // by name
 	// inCall are the items in a call, and whether each counts as poison.
-	inCall map[string]bool
+	inCall map[string]calledItem
 	queues map[types.NamespacedName]*oneItemQueue
-	// process is that of the plugin, which has been started that often.
+	// process is that of the plugin, which has been started that often; beside says which ended with several calls.
+	process int
+	beside  map[int]bool
+}
+
+type calledItem struct {
+	poison  bool // it counts as poison
 	process int
 }
 
@@ -34,24 +42,30 @@ type poisonTest struct {
 func (w *poisonTest) call(
 	_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
 ) (*plugin.Outcome, error) {
-	name, counted, process := c.DeployItem.Name, contract.Crashes(c.DeployItem) > 0, w.process
+	name, counted, process := c.DeployItem.Name, contract.IsPoison(c.DeployItem), w.process
 	w.note("%s is in its call, poison: %t", name, counted)
 	for other, also := range w.inCall {
-		if counted && also {
+		if counted && also.poison {
 			w.fail("%s and %s are poison and both in a call", other, name)
 		}
 	}
-	w.inCall[name] = counted
+	w.inCall[name] = calledItem{poison: counted, process: process}
 	for rapid.IntRange(0, 2).Draw(w.t, "more in the middle") > 0 && w.work() {
 		continue
 	}
 	delete(w.inCall, name)
 	if w.poison[name] && w.process == process {
+		w.beside[process] = slices.ContainsFunc(slices.Collect(maps.Values(w.inCall)), func(call calledItem) bool {
+			return call.process == process
+		})
 		w.process++
 		w.router.pluginsRun(map[string]bool{w.name: true})
 	}
 	if w.process != process {
-		w.note("the call of %s has crashed", name)
+		w.note("the call of %s has crashed, beside others: %t", name, w.beside[process])
+		if w.beside[process] {
+			return nil, fmt.Errorf("%w %w", plugin.ErrCrashed, plugin.ErrBeside)
+		}
 		return nil, plugin.ErrCrashed
 	}
 	w.note("the call of %s has succeeded", name)
@@ -98,20 +112,20 @@ func (w *poisonTest) work() bool {
 	return true
 }
 
-// TestOnlyPoisonIsConvicted: items that kill the plugin fail, and the others succeed, as long as there are fewer of
-// the former than crashes that a job may have: each of them hits an innocent item at most once. They come to their ends
-// soon, although they are reconciled only when they are in the queue.
+// TestOnlyPoisonIsConvicted: items that kill the plugin fail, and the others succeed: each of the former hits an
+// innocent item at most once, which counts for little. They come to their ends soon, although they are reconciled only
+// when they are in the queue.
 func TestOnlyPoisonIsConvicted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &poisonTest{
 			bench: newBench(t, nil, withoutTimeout), history: history{t: rt}, t: rt, poison: map[string]bool{},
-			inCall: map[string]bool{},
+			inCall: map[string]calledItem{}, beside: map[int]bool{},
 		}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
 		w.router.queues[w.name] = testQueue{poisonTest: w}
 		w.slots = newSlots(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
 		w.plugin.call = w.call
-		poisons := rapid.IntRange(1, defaultMaxCrashes-1).Draw(rt, "poisons")
+		poisons := rapid.IntRange(1, 2*defaultMaxCrashes).Draw(rt, "poisons")
 		for n := range poisons + rapid.IntRange(1, 5).Draw(rt, "innocents") {
 			item := w.newItemAs(w.item.Namespace, fmt.Sprint("item-", n), "", withoutTimeout)
 			w.poison[item.Name] = n < poisons
@@ -131,7 +145,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 				w.fail("%s: poison %t, but %s", item.Name, w.poison[item.Name], describe(fresh))
 			}
 		}
-		if w.slots.used()+w.slots.waiting() > 0 || !w.slots.acquire(slotKey(1), poison) {
+		if w.slots.used()+w.slots.waiting() > 0 || !w.slots.acquire(slotKey(1), poison, running) {
 			w.fail("left behind: %+v", w.slots)
 		}
 	})

@@ -172,9 +172,9 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 			b.setJob()
 			b.reconcile(ctx)
 			if item := b.read(); contract.Crashes(item) != 0 || item.Status.LastError != nil {
-				t.Errorf("%s: found %d crashes, %s", tc.reason, contract.Crashes(item), describe(item))
+				t.Errorf("%s: found %g crashes, %s", tc.reason, contract.Crashes(item), describe(item))
 			}
-			if !b.slots.acquire(slotKey(1), poison) {
+			if !b.slots.acquire(slotKey(1), poison, running) {
 				t.Error("the call has ended, but its slot is not free")
 			}
 		})

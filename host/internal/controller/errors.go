@@ -107,7 +107,7 @@ func joinErrors(errs []plugin.Error) contract.Error {
 	}
 	messages := make([]string, 0, len(errs))
 	for _, e := range errs {
-		messages = append(messages, e.Message)
+		messages, joined.RetryAfter = append(messages, e.Message), max(joined.RetryAfter, e.RetryAfter)
 		for _, code := range e.Codes {
 			if !slices.Contains(joined.Codes, code) {
 				joined.Codes = append(joined.Codes, code)
@@ -147,8 +147,13 @@ func protocolError(err error) contract.Error {
 	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
 }
 
-// defaultMaxCrashes is the default of Options.MaxCrashes.
-const defaultMaxCrashes = 3
+const (
+	// defaultMaxCrashes is the default of Options.MaxCrashes.
+	defaultMaxCrashes = 3
+	// besideCounts is what a crash beside other calls counts for. An item that crashes its plugin is poison since its
+	// first crash, so that most of its crashes are its own; one that does so only beside others fails in the end, too.
+	besideCounts = 0.25
+)
 
 // leaveBehind says what a user can do about a deletion that fails.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation +
@@ -157,7 +162,7 @@ const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUni
 // countCrash counts that a plugin has crashed during the job's call, or during a hook for it, which e names. At the
 // limit the job fails, because it may be what crashes the plugin, and with it the calls of others. The count is in the
 // status, so that all replicas share it and it outlives them.
-func (j *job) countCrash(ctx context.Context, e contract.Error) error {
+func (j *job) countCrash(ctx context.Context, e contract.Error, beside bool) error {
 	where := contract.Error{
 		Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", j.r.name),
 	}
@@ -168,6 +173,10 @@ func (j *job) countCrash(ctx context.Context, e contract.Error) error {
 		}
 	}
 	crashes := contract.Crashes(j.item) + 1
+	if beside { // each of the calls may be why, so that this proves little
+		crashes += besideCounts - 1
+		where.Message += ", beside other calls"
+	}
 	crash := crashError(where, j.decision.Deletion, crashes, j.r.options.MaxCrashes)
 	if crash.Final() {
 		return j.handleError(ctx, crash)
@@ -178,14 +187,14 @@ func (j *job) countCrash(ctx context.Context, e contract.Error) error {
 }
 
 // crashError says how often a plugin has crashed during calls for a job. It is final from the limit on.
-func crashError(e contract.Error, deletion bool, crashes, limit int) contract.Error {
+func crashError(e contract.Error, deletion bool, crashes float64, limit int) contract.Error {
 	e.Reason = contract.ReasonPluginCrashed
-	if crashes < limit {
-		e.Message = fmt.Sprintf("%s (%d of %d); it is tried again when the plugin runs", e.Message, crashes, limit)
+	if crashes < float64(limit) {
+		e.Message = fmt.Sprintf("%s (%g of %d); it is tried again when the plugin runs", e.Message, crashes, limit)
 		return e
 	}
 	e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}
-	times := fmt.Sprintf("%d times", crashes)
+	times := fmt.Sprintf("%g times", crashes)
 	if crashes == 1 {
 		times = "once"
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -76,10 +77,10 @@ func (j *job) finished() bool { return contract.Finished(j.item) }
 func (j *job) run(ctx context.Context) error {
 	// 8. The job gets a slot, or is queued for one; then it acquires the item's lock.
 	if j.needsCall() || j.callsFinalizeHook() {
-		if !j.r.slots.acquire(keyOf(j.item), j.slotClass()) {
+		if !j.r.slots.acquire(keyOf(j.item), j.slotShare(), j.slotClass()) {
 			return j.waitForSlot(ctx)
 		}
-		defer j.r.slots.release()
+		defer j.r.slots.release(keyOf(j.item))
 		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
 	}
 	if j.decision.Action != contract.Start { // else the job does not exist yet
@@ -210,14 +211,23 @@ func (j *job) pickUpAfter(ctx context.Context, err error) error {
 
 // slotClass is the class in which the job gets a slot.
 func (j *job) slotClass() class {
-	switch {
-	case contract.Crashes(j.item) > 0:
-		return poison
-	case j.begun():
+	if j.begun() {
 		return running
-	default:
-		return classOf(j.r.locks.Rank(j.r.lockKey(j.item)))
 	}
+	return classOf(j.r.locks.Rank(j.r.lockKey(j.item)))
+}
+
+// slotShare is the share of which the job gets a slot.
+func (j *job) slotShare() share {
+	if contract.IsPoison(j.item) {
+		return poison
+	}
+	return j.targetShare()
+}
+
+func (j *job) targetShare() share {
+	target, _ := contract.TargetOfItem(j.item)
+	return share{namespace: j.item.Namespace, target: target}
 }
 
 // begun reports whether the job was picked up and has had a slot.
@@ -285,7 +295,7 @@ func (j *job) finishWithoutCall(ctx context.Context) error {
 	return j.runEnd(ctx)
 }
 
-// begin is contract.Begin or contract.Enqueue.
+// begin is contract.Begin or comes from contract.Enqueue.
 type begin func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time)
 
 // pickUp picks the job up by one conditional write, which also sets a job of our own. Nothing is changed anywhere before
@@ -393,7 +403,23 @@ func (j *job) waitForSlot(ctx context.Context) error {
 		j.known.due = earlier(set.Time, j.known.since).Add(queuedAfter)
 		return nil
 	}
-	return j.pickUp(ctx, contract.Enqueue)
+	if !j.r.slots.isSilent(j.slotShare()) {
+		return j.pickUp(ctx, contract.Enqueue(j.queuedFor()))
+	}
+	j.begin(contract.Begin) // the target is the item's own, so that the job's time goes on
+	j.known.due = now.Add(j.pollInterval(slotPoll))
+	return j.wait(ctx, fmt.Sprintf("the Target %q to answer; until it does, one job at a time tries it",
+		j.targetShare().target))
+}
+
+// queuedFor is what a job that is queued waits for.
+func (j *job) queuedFor() string {
+	if j.slotShare() == poison {
+		return fmt.Sprintf("its turn: jobs during which the plugin %q has crashed run one at a time", j.r.name)
+	}
+	given, ofNamespace := j.r.slots.givenTo(j.item.Namespace)
+	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace",
+		j.r.name, given, j.r.slots.size, ofNamespace)
 }
 
 // queued reports whether the job was picked up as queued, and has had no slot since.

@@ -125,7 +125,7 @@ func (r *reconciler) leaveForNow(
 		return pollAfter(wait), true
 	}
 	rank := r.locks.Rank(key)
-	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, classOf(rank)) {
+	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, shareOf(meta), classOf(rank)) {
 		return pollAfter(maxStandby), true
 	}
 	return reconcile.Result{}, false

@@ -114,12 +114,12 @@ func TestReportsOfAJob(t *testing.T) {
 			reason: "a job that waits for a slot",
 			answer: picky(succeeded),
 			drive: func(b *bench) {
-				b.slots.acquire(keyOf(newDeployItem("other", "item")), preferred)
+				b.slots.acquire(slotKey(1), share{}, preferred)
 				b.setJob()
 				b.clock.Step(queuedAfter)
 				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
-				b.slots.release()
+				b.slots.release(slotKey(1))
 				b.slots.reconciled(slotKey(0), false)
 				b.drive()
 			},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,7 @@ func (j *job) handleError(ctx context.Context, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return j.fail(ctx, j.callTimeout())
 	case crashed:
-		return j.countCrash(ctx, e)
+		return j.countCrash(ctx, e, errors.Is(err, plugin.ErrBeside))
 	case notRunning && (e.Plugin == "" || e.Plugin == j.r.name):
 		return j.waitForPlugin(ctx, err)
 	case !known:
@@ -61,7 +62,7 @@ func (j *job) handleError(ctx context.Context, err error) error {
 	if notRunning {
 		j.known.waitsFor = e.Plugin
 	}
-	pause := retryPause(j.known.retries, j.r.random())
+	pause := max(retryPause(j.known.retries, j.r.random()), min(e.RetryAfter, maxRetry))
 	j.known.retries++
 	return j.retry(ctx, e, j.pollInterval(pause))
 }
@@ -97,6 +98,7 @@ func (j *job) waitForPlugin(ctx context.Context, err error) error {
 // otherwise the write would be tried for ever and nobody would know why.
 func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	j.reported = true
+	j.noteAnswer(outcome)
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
 		return j.handleError(ctx, protocolError(err))
 	}
@@ -143,6 +145,16 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 			return errors.Join(ctx.Err(), j.writeStatus(ctx, func(*v1alpha1.DeployItem) {}))
 		}
 		return j.handleError(ctx, joinErrors(outcome.Errors))
+	}
+}
+
+// noteAnswer notes whether the item's target has answered. Of other errors it is not known.
+func (j *job) noteAnswer(outcome *plugin.Outcome) {
+	switch {
+	case slices.ContainsFunc(outcome.Errors, func(e plugin.Error) bool { return e.TargetSilent }):
+		j.r.slots.answered(j.targetShare(), false)
+	case outcome.Succeeded != nil || outcome.InProgress != nil:
+		j.r.slots.answered(j.targetShare(), true)
 	}
 }
 

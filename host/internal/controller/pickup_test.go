@@ -213,7 +213,7 @@ func TestOneEventPerChange(t *testing.T) {
 // TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while.
 func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	b := newBench(t, succeeds)
-	b.slots.acquire(slotKey(1), preferred)
+	b.slots.acquire(slotKey(1), share{}, preferred)
 	b.setJob()
 	wait := b.reconcile(t.Context())
 	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {

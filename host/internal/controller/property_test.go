@@ -362,7 +362,7 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 				c.clock.SetTime(c.clock.Now().Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "seconds")) * time.Second))
 			},
 			"restart":   func(*rapid.T) { c.restart() },
-			"no worker": func(*rapid.T) { c.slots.acquire(slotKey(1), running) },
+			"no worker": func(*rapid.T) { c.slots.acquire(slotKey(1), share{}, running) },
 			"worker":    func(*rapid.T) { c.slots = newSlots(1, time.Now) },
 		})
 		c.calm = true

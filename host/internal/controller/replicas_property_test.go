@@ -206,7 +206,7 @@ func (c *replicaTest) renew(r *queuedPeer) {
 func (c *replicaTest) freeSlot(r *queuedPeer) {
 	if c.full[r] {
 		delete(c.full, r)
-		r.slots.release()
+		r.slots.release(slotKey(1))
 		r.router.slotsReserved(r.name, r.slots.reconciled(slotKey(1), false))
 	}
 }
@@ -216,7 +216,7 @@ func (c *replicaTest) fillSlot(r *queuedPeer) {
 	if c.full[r] {
 		return
 	}
-	if r.slots.acquire(slotKey(1), preferred) {
+	if r.slots.acquire(slotKey(1), share{}, preferred) {
 		c.full[r] = true
 		return
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,20 +14,20 @@ import (
 
 func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(n)} }
 
-// TestOrderOfSlots: own jobs before those that other replicas come first for, and of the latter those first that this
-// one is the next best for, the last one first.
+// TestOrderOfSlots: of the items of one target, own jobs before those that other replicas come first for, and of the
+// latter those first that this one is the next best for, the last one first.
 func TestOrderOfSlots(t *testing.T) {
 	s := newSlots(1, time.Now)
-	s.acquire(slotKey(0), preferred)
-	s.standby(slotKey(1), classOf(2))
-	s.standby(slotKey(2), classOf(1))
-	s.acquire(slotKey(3), preferred)
-	s.standby(slotKey(4), classOf(1))
-	s.acquire(slotKey(5), running)
-	s.acquire(slotKey(6), preferred)
-	s.standby(slotKey(7), classOf(99))
+	s.acquire(slotKey(0), share{}, preferred)
+	s.standby(slotKey(1), share{}, classOf(2))
+	s.standby(slotKey(2), share{}, classOf(1))
+	s.acquire(slotKey(3), share{}, preferred)
+	s.standby(slotKey(4), share{}, classOf(1))
+	s.acquire(slotKey(5), share{}, running)
+	s.acquire(slotKey(6), share{}, preferred)
+	s.standby(slotKey(7), share{}, classOf(99))
 	var order []types.NamespacedName
-	s.release()
+	s.release(slotKey(0))
 	for next := s.reconciled(slotKey(0), false); len(next) > 0; next = s.reconciled(next[0], true) {
 		order = append(order, next...)
 	}
@@ -41,32 +42,203 @@ func TestOrderOfSlots(t *testing.T) {
 func TestStandby(t *testing.T) {
 	now := time.Now()
 	s := newSlots(1, func() time.Time { return now })
-	if !s.standby(slotKey(1), firstOther) {
+	if !s.standby(slotKey(1), share{}, firstOther) {
 		t.Error("there is a free slot, but the item is not reconciled")
 	}
-	s.acquire(slotKey(2), preferred)
-	if s.standby(slotKey(1), firstOther) {
+	s.acquire(slotKey(2), share{}, preferred)
+	if s.standby(slotKey(1), share{}, firstOther) {
 		t.Error("there is no free slot, but the item is reconciled")
 	}
-	if now = now.Add(maxStandby - 1); s.standby(slotKey(1), firstOther) {
+	if now = now.Add(maxStandby - 1); s.standby(slotKey(1), share{}, firstOther) {
 		t.Error("the item is reconciled before its time")
 	}
-	if now = now.Add(1); !s.standby(slotKey(1), firstOther) {
+	if now = now.Add(1); !s.standby(slotKey(1), share{}, firstOther) {
 		t.Error("the item has waited for long, but is not reconciled")
 	}
-	if s.acquire(slotKey(1), firstOther) || s.standby(slotKey(3), firstOther) {
+	if s.acquire(slotKey(1), share{}, firstOther) || s.standby(slotKey(3), share{}, firstOther) {
 		t.Error("a slot was given that is taken")
 	}
 }
 
-// TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; nobody else waits while a slot is
-// free, and all get theirs.
+// fleetOfCalls plays the calls of many items: each takes a time, and each job pauses before its next call.
+type fleetOfCalls struct {
+	slots *slots
+	now   time.Time
+	items map[types.NamespacedName]*playedItem
+}
+
+type playedItem struct {
+	share  share
+	call   time.Duration // how long a call takes
+	pause  time.Duration // before the next one; zero for a job of one call
+	silent bool          // whether the target leaves the calls without an answer
+
+	due, ends time.Time // zero for never
+	begun     time.Time // of the first call; zero before
+	class     class
+}
+
+func newFleet(size int) *fleetOfCalls {
+	f := &fleetOfCalls{now: time.Unix(0, 0), items: map[types.NamespacedName]*playedItem{}}
+	f.slots = newSlots(size, func() time.Time { return f.now })
+	return f
+}
+
+func (f *fleetOfCalls) add(name string, item playedItem) *playedItem {
+	item.due, item.class = f.now, preferred
+	f.items[types.NamespacedName{Namespace: item.share.namespace, Name: name}] = &item
+	return &item
+}
+
+// play lets time pass.
+func (f *fleetOfCalls) play(duration time.Duration) {
+	keys := make([]types.NamespacedName, 0, len(f.items))
+	for key := range f.items {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	for end := f.now.Add(duration); f.now.Before(end); f.now = f.now.Add(100 * time.Millisecond) {
+		for _, key := range keys {
+			switch item := f.items[key]; {
+			case !item.ends.IsZero() && !f.now.Before(item.ends):
+				f.slots.answered(item.share, !item.silent)
+				item.ends, item.due, item.class = time.Time{}, time.Time{}, running
+				if item.pause > 0 {
+					item.due = f.now.Add(item.pause)
+				}
+				f.slots.release(key)
+				f.reserved(key, false)
+			case !item.due.IsZero() && !f.now.Before(item.due):
+				f.reconcile(key)
+			}
+		}
+	}
+}
+
+func (f *fleetOfCalls) reconcile(key types.NamespacedName) {
+	item, was := f.items[key], f.slots.isReserved(key)
+	item.due = time.Time{}
+	if f.slots.acquire(key, item.share, item.class) {
+		item.ends = f.now.Add(item.call)
+		if item.begun.IsZero() {
+			item.begun = f.now
+		}
+	}
+	f.reserved(key, was)
+}
+
+func (f *fleetOfCalls) reserved(key types.NamespacedName, was bool) {
+	for _, next := range f.slots.reconciled(key, was) {
+		f.items[next].due = f.now
+	}
+}
+
+// TestNobodyStarves: a job for a target that answers begins soon, whatever the jobs of others do.
+func TestNobodyStarves(t *testing.T) {
+	hanging := playedItem{call: 10 * time.Second, pause: 50 * time.Second, silent: true}
+	inHook := playedItem{call: 10 * time.Minute, pause: time.Second}
+	busy := playedItem{call: time.Second, pause: 100 * time.Millisecond}
+	for name, tc := range map[string]struct {
+		size, others int
+		other        playedItem
+		share        func(n int) share
+		warm         time.Duration // how long the others have been there
+		want         time.Duration
+	}{
+		"one silent target": {20, 200, hanging, func(int) share { return share{"a", "x"} }, 0, 0},
+		"one silent target, of the same namespace": {
+			20, 200, hanging, func(int) share { return share{"good", "x"} }, time.Second, 0,
+		},
+		"silent targets that have not been tried, each of which takes 10 s of a slot": {
+			20, 200, hanging, func(n int) share { return share{"good", fmt.Sprint(n)} }, time.Second, 200 * 10 * time.Second / 15,
+		},
+		"silent targets of namespaces": {
+			20, 200, hanging, func(n int) share { return share{fmt.Sprint(n), "x"} }, 3 * time.Minute, time.Second,
+		},
+		"silent targets of the same namespace": {
+			20, 200, hanging, func(n int) share { return share{"good", fmt.Sprint(n)} }, 3 * time.Minute, time.Second,
+		},
+		"four slots":                      {4, 40, hanging, func(n int) share { return share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 3 * time.Second},
+		"one slot":                        {1, 40, hanging, func(n int) share { return share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 10 * time.Second},
+		"hooks that hang":                 {16, 100, inHook, func(int) share { return share{"a", "x"} }, time.Minute, 0},
+		"hooks that hang on many targets": {16, 100, inHook, func(n int) share { return share{"a", fmt.Sprint(n)} }, time.Minute, 0},
+		"jobs that go on and on, of the same target": {
+			2, 40, busy, func(int) share { return share{"good", "good"} }, time.Minute, headStart + 30*time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(tc.size)
+			for n := range tc.others {
+				item := tc.other
+				item.share = tc.share(n)
+				f.add(fmt.Sprint("other-", n), item)
+			}
+			f.play(tc.warm)
+			good := f.add("good", playedItem{share: share{"good", "good"}, call: time.Second})
+			created := f.now
+			f.play(tc.want + 200*time.Millisecond)
+			if good.begun.IsZero() {
+				f.play(10 * time.Minute)
+				t.Fatalf("expected the job to begin within %s, but it did after %s", tc.want, good.begun.Sub(created))
+			}
+		})
+	}
+}
+
+// TestSilentTarget: one call at a time tries a target that does not answer, and when it answers all go on at once.
+func TestSilentTarget(t *testing.T) {
+	f := newFleet(20)
+	var items []*playedItem
+	for n := range 100 {
+		items = append(items, f.add(fmt.Sprint(n), playedItem{
+			share: share{"a", "x"}, call: 10 * time.Second, pause: time.Second, silent: true,
+		}))
+	}
+	f.play(time.Minute)
+	if used := f.slots.used(); used != 1 {
+		t.Errorf("expected one call while the target is silent, but found %d", used)
+	}
+	for _, item := range items {
+		item.silent, item.pause = false, 0
+	}
+	f.play(time.Minute + 20*time.Second) // the rest of one call, and 100 calls in 16 slots
+	if left := f.slots.used() + f.slots.waiting(); left > 0 || len(f.slots.shares) > 0 {
+		t.Errorf("%d are left, and the shares %v", left, f.slots.shares)
+	}
+}
+
+// TestFairShares: tenants with more work than there are slots get equally many, whatever their targets.
+func TestFairShares(t *testing.T) {
+	f := newFleet(8)
+	for n := range 900 {
+		of := share{"few", "x"}
+		if n%3 > 0 {
+			of = share{"many", fmt.Sprint(n)}
+		}
+		f.add(fmt.Sprint(n), playedItem{share: of, call: time.Second})
+	}
+	f.play(time.Minute)
+	began := map[string]int{}
+	for _, item := range f.items {
+		if !item.begun.IsZero() {
+			began[item.share.namespace]++
+		}
+	}
+	if few, many := began["few"], began["many"]; few+many < 400 || few < many*9/10 || many < few*9/10 {
+		t.Errorf("in the same time %d and %d jobs began", few, many)
+	}
+}
+
+// TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; nobody waits while a slot is free
+// that it may have, and all get theirs.
 func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.IntRange(1, 3).Draw(t, "slots")
-		s := newSlots(size, time.Now)
+		size := rapid.IntRange(1, 9).Draw(t, "slots")
+		now := time.Now()
+		s := newSlots(size, func() time.Time { return now })
 		busy, called := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 		poisons := map[types.NamespacedName]bool{} // that are in a call
+		shares := []share{{"a", "x"}, {"a", "y"}, {"b", "x"}, poison}
 		call := func(next []types.NamespacedName) {
 			for _, key := range next {
 				if called[key] {
@@ -78,7 +250,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 		end := func(key types.NamespacedName) {
 			delete(busy, key)
 			delete(poisons, key)
-			s.release()
+			s.release(key)
 			call(s.reconciled(key, false))
 		}
 		reconcile := func(key types.NamespacedName, takes bool) {
@@ -90,35 +262,40 @@ func TestSlotsNeverLeak(t *testing.T) {
 				t.Fatalf("a slot is kept for %v: %t", key, kept)
 			}
 			delete(called, key)
-			at := class(rapid.IntRange(int(poison), int(lastOther)).Draw(t, "class"))
-			if takes && (at < firstOther || s.standby(key, at)) && s.acquire(key, at) {
+			of := rapid.SampledFrom(shares).Draw(t, "share")
+			at := class(rapid.IntRange(int(running), int(lastOther)).Draw(t, "class"))
+			if takes && (at < firstOther || s.standby(key, of, at)) && s.acquire(key, of, at) {
 				busy[key] = true
-				if at == poison {
+				if of == poison {
 					poisons[key] = true
 				}
-			} else {
-				call(s.reconciled(key, kept))
 			}
-			if len(busy) > size {
-				t.Fatalf("%d calls with %d slots", len(busy), size)
+			call(s.reconciled(key, kept))
+			if len(busy)+len(called) > size {
+				t.Fatalf("%d calls with %d slots", len(busy)+len(called), size)
 			}
 			if len(poisons) > 1 {
 				t.Fatalf("poison items are in calls at the same time: %v", poisons)
 			}
-			if waiting := len(s.queued) - len(s.queues[poison]); waiting > 0 && len(busy)+len(called) < size {
-				t.Fatalf("%d wait although a slot is free", waiting)
+			if next, ok := s.next(); ok {
+				t.Fatalf("%v waits although a slot is free", next)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"reconcile": func(t *rapid.T) {
-				reconcile(slotKey(rapid.IntRange(0, 6).Draw(t, "item")), rapid.Bool().Draw(t, "needs a call"))
+				reconcile(slotKey(rapid.IntRange(0, 12).Draw(t, "item")), rapid.Bool().Draw(t, "needs a call"))
 			},
 			"end": func(t *rapid.T) {
-				if key := slotKey(rapid.IntRange(0, 6).Draw(t, "item")); busy[key] {
+				if key := slotKey(rapid.IntRange(0, 12).Draw(t, "item")); busy[key] {
 					end(key)
 				}
 			},
+			"answer": func(t *rapid.T) {
+				s.answered(rapid.SampledFrom(shares[:3]).Draw(t, "share"), rapid.Bool().Draw(t, "answers"))
+			},
+			"time": func(*rapid.T) { now = now.Add(time.Minute) },
 		})
+		call(s.reconciled(slotKey(0), false)) // silence may have ended
 		for len(busy)+len(called) > 0 {
 			for key := range busy {
 				end(key)
@@ -127,7 +304,9 @@ func TestSlotsNeverLeak(t *testing.T) {
 				reconcile(key, true)
 			}
 		}
-		if len(s.queued)+len(slices.Concat(s.queues[:]...)) > 0 || s.free != size || s.poison != (types.NamespacedName{}) {
+		now = now.Add(silence)
+		s.answered(share{"a", "x"}, true)
+		if len(s.queued)+len(s.given)+len(s.shares) > 0 {
 			t.Fatalf("left behind: %+v", s)
 		}
 	})

@@ -45,6 +45,9 @@ var ErrUnhealthy = errors.New("its process was unhealthy and was killed")
 // this call may be why.
 var ErrCrashed = errors.New("the plugin ended in the middle of a call")
 
+// ErrBeside says, beside ErrCrashed, that other calls were under way in the process, and that each of them may be why.
+var ErrBeside = errors.New("beside other calls")
+
 // ErrInterrupted is the cause with which a caller cancels the context of a call whose result nobody wants any more. The
 // plugin is asked to stop, but gets less time for it than usual.
 var ErrInterrupted = errors.New("the call was interrupted")

@@ -215,10 +215,31 @@ func TestCrashInTheMiddleOfACall(t *testing.T) {
 		default:
 		}
 		h.crash("raw_a_one")
-		if err := <-result; !errors.Is(err, ErrCrashed) {
-			t.Errorf("expected ErrCrashed, but found: %v", err)
+		if err := <-result; !errors.Is(err, ErrCrashed) || errors.Is(err, ErrBeside) {
+			t.Errorf("expected ErrCrashed alone, but found: %v", err)
 		}
 		cancel()
+	})
+	t.Run("of two", func(t *testing.T) {
+		t.Parallel()
+		h := start(t, "raw")
+		results := make(chan error, 2)
+		for range cap(results) {
+			hanging := make(chan struct{})
+			go func() {
+				_, err := h.plugin("raw").Call(t.Context(), Reconcile, Call{DeployItem: deployItem("hang")}, &observer{
+					progress: func(string, string) { close(hanging) },
+				})
+				results <- err
+			}()
+			<-hanging
+		}
+		h.crash("raw")
+		for range cap(results) {
+			if err := <-results; !errors.Is(err, ErrCrashed) || !errors.Is(err, ErrBeside) {
+				t.Errorf("expected ErrCrashed and ErrBeside, but found: %v", err)
+			}
+		}
 	})
 }
 

@@ -31,6 +31,8 @@ type Info struct {
 	HookedTypes []v1alpha1.DeployItemType
 	// Capabilities beyond Reconcile and Delete.
 	Capabilities Capabilities
+	// MaxCalls is how many calls it can work on at once; zero for as many as the host makes.
+	MaxCalls int
 }
 
 // Capabilities are the optional parts of the protocol that a plugin implements.
@@ -220,6 +222,7 @@ func (p *Plugin) configure(ctx context.Context, proc *process, info *Info) error
 	if err := problemsFromWire(configured.GetProblems()); err != nil {
 		return fmt.Errorf("the plugin refuses its configuration: %w", err)
 	}
+	info.MaxCalls = int(configured.GetMaxCalls())
 	return nil
 }
 

@@ -40,6 +40,10 @@ type InProgress struct {
 type Error struct {
 	Codes                      []v1alpha1.ErrorCode
 	Operation, Reason, Message string
+	// TargetSilent: the item's target did not answer, or wants to be left alone.
+	TargetSilent bool
+	// RetryAfter is the least pause before the next try; zero for any.
+	RetryAfter time.Duration
 }
 
 // Error returns the message.
@@ -91,7 +95,7 @@ func errorsFromWire(in []*deployerv1.Error) []Error {
 		converted := Error{
 			Operation: cut(e.GetOperation(), maxText),
 			Reason:    cut(e.GetReason(), maxText),
-			Message:   bounded(e.GetMessage()),
+			Message:   bounded(e.GetMessage()), TargetSilent: e.GetTargetSilent(), RetryAfter: e.GetRetryAfter().AsDuration(),
 		}
 		codes := e.GetCodes()
 		for _, code := range codes[:min(len(codes), maxErrors)] {

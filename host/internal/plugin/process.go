@@ -47,6 +47,7 @@ type process struct {
 	mu      sync.Mutex
 	killed  *endError // nil if the host has not killed it
 	stopped bool      // the host has ended it in order
+	atEnd   int       // how many calls were under way when the first of them was found to have ended with the process
 }
 
 func newProcess(conn grpc.ClientConnInterface, output *processLog) *process {
@@ -147,15 +148,24 @@ func reasonOf(err error) Reason {
 func (p *process) callError(c *conversation) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.atEnd == 0 { // later some may have been removed
+		p.atEnd = p.calls.count()
+	}
+	crashed := ErrCrashed
+	if p.atEnd > 1 {
+		crashed = fmt.Errorf("%w %w", ErrCrashed, ErrBeside)
+	}
 	switch killed := p.killed; {
 	case killed == nil && p.stopped:
 		return ErrNotRunning
 	case killed == nil:
-		return ErrCrashed
-	case killed.call != nil && killed.call != c:
+		return crashed
+	case killed.call == c:
+		return fmt.Errorf("%w: %s", ErrCrashed, killed.text)
+	case killed.call != nil:
 		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, killed.text)
 	default:
-		return fmt.Errorf("%w: %s", ErrCrashed, killed.text)
+		return fmt.Errorf("%w: %s", crashed, killed.text)
 	}
 }
 

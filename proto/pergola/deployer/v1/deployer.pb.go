@@ -389,7 +389,10 @@ func (x *ConfigureRequest) GetDocument() []byte {
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Everything that is wrong with the document, all at once. Empty: accepted.
-	Problems      []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	// How many calls the plugin can work on at once; zero for as many as the host makes. The host queues the others, whose time does not
+	// run meanwhile.
+	MaxCalls      uint32 `protobuf:"varint,2,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +432,13 @@ func (x *ConfigureResponse) GetProblems() []*Problem {
 		return x.Problems
 	}
 	return nil
+}
+
+func (x *ConfigureResponse) GetMaxCalls() uint32 {
+	if x != nil {
+		return x.MaxCalls
+	}
+	return 0
 }
 
 type ValidateRequest struct {
@@ -2146,7 +2156,12 @@ type Error struct {
 	// CamelCase reason.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// A sentence for the user: object, field, what was found, what to do.
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// The target of the deploy item did not answer, or wants to be left alone. The host makes one call at a time for the deploy items of that
+	// target until one succeeds or is in progress. With codes that end the job it has no effect on the job.
+	TargetSilent bool `protobuf:"varint,5,opt,name=target_silent,json=targetSilent,proto3" json:"target_silent,omitempty"`
+	// The least pause before the next try, such as the target asks for; the host bounds it. Zero leaves it to the host.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2207,6 +2222,20 @@ func (x *Error) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *Error) GetTargetSilent() bool {
+	if x != nil {
+		return x.TargetSilent
+	}
+	return false
+}
+
+func (x *Error) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
 }
 
 // InProgress: the job goes on; the plugin waits for something and wants to be called again.
@@ -3519,9 +3548,10 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"latePickUp\x12:\n" +
 	"\x19schedule_in_configuration\x18\x0e \x01(\bR\x17scheduleInConfiguration\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
-	"\bdocument\x18\x01 \x01(\fR\bdocument\"M\n" +
+	"\bdocument\x18\x01 \x01(\fR\bdocument\"j\n" +
 	"\x11ConfigureResponse\x128\n" +
-	"\bproblems\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.ProblemR\bproblems\"r\n" +
+	"\bproblems\x18\x01 \x03(\v2\x1c.pergola.deployer.v1.ProblemR\bproblems\x12\x1b\n" +
+	"\tmax_calls\x18\x02 \x01(\rR\bmaxCalls\"r\n" +
 	"\x0fValidateRequest\x12(\n" +
 	"\x10deploy_item_type\x18\x01 \x01(\tR\x0edeployItemType\x125\n" +
 	"\x16provider_configuration\x18\x02 \x01(\fR\x15providerConfiguration\"L\n" +
@@ -3632,12 +3662,15 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\tSucceeded\x12\x18\n" +
 	"\aexports\x18\x01 \x01(\fR\aexports\"<\n" +
 	"\x06Failed\x122\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1a.pergola.deployer.v1.ErrorR\x06errors\"m\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1a.pergola.deployer.v1.ErrorR\x06errors\"\xce\x01\n" +
 	"\x05Error\x12\x14\n" +
 	"\x05codes\x18\x01 \x03(\tR\x05codes\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"g\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12#\n" +
+	"\rtarget_silent\x18\x05 \x01(\bR\ftargetSilent\x12:\n" +
+	"\vretry_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\"g\n" +
 	"\n" +
 	"InProgress\x128\n" +
 	"\n" +
@@ -3824,58 +3857,59 @@ var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	30, // 26: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
 	26, // 27: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
 	29, // 28: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	53, // 29: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	9,  // 30: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	33, // 31: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	28, // 32: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	34, // 33: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	9,  // 34: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
-	37, // 35: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
-	28, // 36: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
-	38, // 37: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	41, // 38: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	42, // 39: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	43, // 40: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	29, // 41: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	53, // 42: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	10, // 43: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	48, // 44: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	28, // 45: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	49, // 46: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	49, // 47: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	10, // 48: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	28, // 49: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	0,  // 50: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 51: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 52: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 53: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 54: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 55: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 56: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	31, // 57: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	35, // 58: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	39, // 59: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	44, // 60: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	46, // 61: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	50, // 62: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 63: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 64: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 65: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	18, // 66: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	18, // 67: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	18, // 68: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	18, // 69: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	32, // 70: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	36, // 71: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	40, // 72: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	45, // 73: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	47, // 74: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	51, // 75: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	63, // [63:76] is the sub-list for method output_type
-	50, // [50:63] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	53, // 29: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	53, // 30: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	9,  // 31: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	33, // 32: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	28, // 33: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	34, // 34: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	9,  // 35: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	37, // 36: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	28, // 37: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	38, // 38: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	41, // 39: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	42, // 40: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	43, // 41: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	29, // 42: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	53, // 43: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	10, // 44: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	48, // 45: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	28, // 46: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	49, // 47: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	49, // 48: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	10, // 49: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	28, // 50: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	0,  // 51: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 52: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 53: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 54: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 55: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 56: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 57: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	31, // 58: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	35, // 59: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	39, // 60: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	44, // 61: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	46, // 62: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	50, // 63: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 64: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 65: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 66: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	18, // 67: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	18, // 68: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	18, // 69: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	18, // 70: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	32, // 71: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	36, // 72: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	40, // 73: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	45, // 74: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	47, // 75: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	51, // 76: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	64, // [64:77] is the sub-list for method output_type
+	51, // [51:64] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
