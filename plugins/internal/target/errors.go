@@ -24,6 +24,8 @@ const (
 	ReasonUnauthorized = "TargetUnauthorized"
 	// ReasonUnreachable: there was no answer from the target.
 	ReasonUnreachable = "TargetUnreachable"
+	// ReasonBusy: the target asks to be left alone for a while.
+	ReasonBusy = "TargetBusy"
 	// ReasonRejected: the target finds that the object is wrong.
 	ReasonRejected = "ObjectRejected"
 	// ReasonUnknownKind: the target does not serve the kind of the object.
@@ -46,6 +48,8 @@ const (
 func Explain(host string, err error) error {
 	var known *sdk.Error
 	var unanswered *url.Error
+	var busy *Busy
+	var late errLate
 	switch {
 	case err == nil:
 		return nil
@@ -65,21 +69,37 @@ func Explain(host string, err error) error {
 		return &sdk.Error{Reason: ReasonUnknownKind, Err: fmt.Errorf("target cluster %s: %w", host, err)}
 	case rejected(err):
 		return sdk.ConfigurationError(ReasonRejected, "%w", err)
+	case errors.As(err, &busy):
+		return &sdk.Error{
+			Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, busy), TargetSilent: true, RetryAfter: busy.After,
+		}
+	case apierrors.IsTooManyRequests(err):
+		return &sdk.Error{Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, err), TargetSilent: true}
+	case errors.As(err, &late):
+		return &sdk.Error{
+			Reason: ReasonUnreachable, Err: fmt.Errorf("cannot reach target cluster %s: %w", host, late), TargetSilent: true,
+		}
 	case errors.As(err, &unanswered):
 		return &sdk.Error{
-			Reason: ReasonUnreachable,
-			Err:    fmt.Errorf("cannot reach target cluster %s: %w", host, unanswered.Err),
+			Reason: ReasonUnreachable, TargetSilent: true,
+			Err: fmt.Errorf("cannot reach target cluster %s: %w", host, unanswered.Err),
 		}
 	default:
 		return &sdk.Error{Reason: ReasonTarget, Err: err}
 	}
 }
 
-// ConcernsAll tells whether an error of a target makes it vain to ask it for anything else: it does not answer or does
-// not know the credentials, or the call is over.
+// ConcernsAll reports whether an error of a target makes it vain to ask it for anything else: it does not answer, asks
+// to be left alone or does not know the credentials, or the call is over.
 func ConcernsAll(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || IsSilent(err) || apierrors.IsUnauthorized(err))
+}
+
+// IsSilent reports whether an error says that a target does not answer, or asks to be left alone.
+func IsSilent(err error) bool {
 	var unanswered *url.Error
-	return err != nil && (ctx.Err() != nil || errors.As(err, &unanswered) || apierrors.IsUnauthorized(err))
+	var late errLate
+	return errors.As(err, &unanswered) || errors.As(err, &late) || apierrors.IsTooManyRequests(err)
 }
 
 // WithWaysOut adds to an error about deleting what can be done when it does not go away by itself, such as after the

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -146,5 +148,119 @@ func TestSharedAnswer(t *testing.T) {
 	}
 	if _, err := s.get(t.Context(), time.Now().Add(time.Hour), time.Hour, ask); err != nil || asked.Load() != 3 {
 		t.Errorf("expected that nobody waits for the future, but found %d and %v", asked.Load(), err)
+	}
+}
+
+// boundedClient is a client of a server that answers as it is told.
+func boundedClient(t *testing.T, answer http.HandlerFunc) *Client {
+	t.Helper()
+	server := httptest.NewTLSServer(answer)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return mustGet(t, NewCache("test", func(s *settings) {
+		s.timeouts = timeouts{connect: time.Second, answer: time.Second}
+	}), server.URL)
+}
+
+// TestTargetThatAsksToWait: nobody sleeps in a request. The error says how long the target wants to be left alone.
+func TestTargetThatAsksToWait(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			t.Parallel()
+			client := boundedClient(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "300")
+				w.WriteHeader(code)
+			})
+			err := get(t.Context(), client, "a")
+			var explained *sdk.Error
+			if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonBusy ||
+				!explained.TargetSilent || explained.RetryAfter != 300*time.Second {
+				t.Errorf("found %#v", explained)
+			}
+			if !ConcernsAll(t.Context(), err) {
+				t.Errorf("expected that nobody asks for anything else, but found %v", err)
+			}
+		})
+	}
+}
+
+// TestShortPause: a pause of a second is the client's own business.
+func TestShortPause(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	client := boundedClient(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		answerObject(w)
+	})
+	if err := get(t.Context(), client, "a"); err != nil || asked.Load() != 2 {
+		t.Errorf("found %v after %d requests", err, asked.Load())
+	}
+}
+
+// TestLargeAnswer: a body has an end, also one that was packed.
+func TestLargeAnswer(t *testing.T) {
+	t.Parallel()
+	client := boundedClient(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		out := gzip.NewWriter(w)
+		spaces := bytes.Repeat([]byte{' '}, 1<<20)
+		for range 2 * (maxBody >> 20) {
+			if _, err := out.Write(spaces); err != nil || r.Context().Err() != nil {
+				return
+			}
+		}
+	})
+	if err := get(t.Context(), client, "a"); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+		t.Errorf("found %v", err)
+	}
+}
+
+// TestSlowBody: an answer that begins and does not go on is none.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	client := boundedClient(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion":`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	call := WithBreaker(t.Context())
+	err := get(call, client, "a")
+	var explained *sdk.Error
+	if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonUnreachable || !explained.TargetSilent {
+		t.Errorf("found %v", err)
+	}
+	if again := get(call, client, "b"); !ConcernsAll(t.Context(), err) || !strings.Contains(again.Error(), "no answer for") {
+		t.Errorf("the next request: found %v", again)
+	}
+}
+
+// TestBreaker: once a target has not answered a request of a call, none of the other requests of the call waits.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	client := boundedClient(t, func(_ http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		<-r.Context().Done()
+	})
+	call := WithBreaker(t.Context())
+	for n := range 50 {
+		if err := get(call, client, "a"); !ConcernsAll(t.Context(), err) {
+			t.Fatalf("request %d: found %v", n, err)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("expected one request, but found %d", n)
+	}
+	if err := get(WithBreaker(t.Context()), client, "a"); err == nil || asked.Load() != 2 {
+		t.Errorf("another call: found %v after %d requests", err, asked.Load())
 	}
 }

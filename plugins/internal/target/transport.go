@@ -35,17 +35,16 @@ func newTransport(config *rest.Config, server *url.URL, s settings) (http.RoundT
 		return nil, err
 	}
 	var next http.RoundTripper = utilnet.SetTransportDefaults(&http.Transport{
-		TLSClientConfig:       tlsConfig,
-		Proxy:                 config.Proxy,
-		DialContext:           (&net.Dialer{Timeout: s.timeouts.connect}).DialContext,
-		TLSHandshakeTimeout:   s.timeouts.connect,
-		ResponseHeaderTimeout: s.timeouts.answer,
-		MaxIdleConnsPerHost:   25,
+		TLSClientConfig:     tlsConfig,
+		Proxy:               config.Proxy,
+		DialContext:         (&net.Dialer{Timeout: s.timeouts.connect}).DialContext,
+		TLSHandshakeTimeout: s.timeouts.connect,
+		MaxIdleConnsPerHost: 25,
 	})
 	if s.wrap != nil {
 		next = s.wrap(next)
 	}
-	return &serverOnly{server: server, next: next}, nil
+	return &serverOnly{server: server, next: &bounded{next: next, answer: s.timeouts.answer}}, nil
 }
 
 // serverOnly sends requests to its server alone.

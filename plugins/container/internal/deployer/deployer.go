@@ -109,7 +109,7 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithPermission(ctx, req.PickUp)
+	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
 	c, err := readConfig(req, &d.settings, d.options.Resolver != nil)
 	if err != nil {
 		return nil, err
@@ -132,6 +132,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 // Delete runs the image to its end once more, unless the user has said that it should not, and removes all that there
 // is of the deploy item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = target.WithBreaker(ctx)
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil && status.PodStatus == nil {
 		return nil, err // nothing was ever begun, by Landscaper neither
@@ -163,6 +164,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 
 // Abort stops the Pod of the deploy item, if one runs, and waits until it has stopped.
 func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = target.WithBreaker(ctx)
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil {
 		return nil, err

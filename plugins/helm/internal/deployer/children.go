@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -22,6 +23,7 @@ import (
 //
 // The name of a child is what identifies its object, such as "Deployment.apps shop/frontend".
 func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
+	ctx = target.WithBreaker(ctx)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 	if len(problems) > 0 {
 		return &sdk.ConfigureResponse{Problems: problems}, nil
 	}
-	return &sdk.ConfigureResponse{}, d.use(s)
+	return &sdk.ConfigureResponse{MaxCalls: s.Workers}, d.use(s) // each call may need a process
 }
 
 // Watch implements sdk.Watcher.
@@ -133,7 +133,7 @@ func (d *Deployer) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.R
 }
 
 func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) (*sdk.Response, error) {
-	ctx = target.WithPermission(ctx, req.PickUp)
+	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
@@ -160,6 +160,7 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 
 // Delete uninstalls the release, or deletes the objects of the chart, and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = target.WithBreaker(ctx)
 	stored, err := readStatus(req)
 	if err != nil {
 		return nil, err

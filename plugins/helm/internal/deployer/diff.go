@@ -31,6 +31,7 @@ import (
 // of the deployed revision with those that the chart would be rendered to now: Helm decides only on the target what it
 // makes of them.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	ctx = target.WithBreaker(ctx)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err

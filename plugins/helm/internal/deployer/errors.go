@@ -22,6 +22,8 @@ func explain(step, host string, failure *helm.Error) error {
 	case helm.Unauthorized:
 		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, target.ReasonUnauthorized
 		out.Err = errors.New(host + ": " + failure.Message)
+	case helm.Unreachable:
+		out.Err, out.TargetSilent = errors.New("target cluster "+host+": "+failure.Message), true
 	case helm.TimedOut:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorTimeout}
 	case helm.Pending, helm.Refused, helm.ClusterFailed, helm.Crashed:

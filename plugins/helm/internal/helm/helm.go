@@ -284,6 +284,8 @@ const (
 	TimedOut Kind = "TimedOut"
 	// Unauthorized: the target does not know the credentials.
 	Unauthorized Kind = "Unauthorized"
+	// Unreachable: the target does not answer, or asks to be left alone.
+	Unreachable Kind = "TargetUnreachable"
 	// Refused: the Observer has refused the objects. Err of the caller says why.
 	Refused Kind = "Refused"
 	// ClusterFailed: anything else that the target did not do, which it may do the next time.

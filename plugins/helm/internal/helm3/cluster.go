@@ -61,7 +61,7 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 			Host: server.String(), UserAgent: "pergola-helm", WarningHandlerWithContext: rest.NoWarnings{},
 			QPS: -1, // the API server limits
 			Transport: &transport{
-				ctx: ctx, server: server, next: target.WithoutQuotes(authenticated),
+				ctx: ctx, server: server, next: target.WithoutQuotes(target.Bounded(authenticated)),
 				hide: o.redactor.Hide,
 				warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
 			},

@@ -148,7 +148,7 @@ func TestUnreachable(t *testing.T) {
 	w := newWorld(t)
 	r := w.request(plain, nil)
 	r.Kubeconfig = w.changed(func(c *clientcmdapi.Config) { c.Clusters["cluster"].Server = "https://127.0.0.1:1" })
-	w.mustFail(r, helm.ClusterFailed, "connection refused")
+	w.mustFail(r, helm.Unreachable, "connection refused")
 }
 
 // TestKubeconfig: the host has checked what it says.

@@ -3,7 +3,6 @@ package helm3
 import (
 	"errors"
 	"fmt"
-	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // failure is an error that is known for what it is.
@@ -28,6 +28,8 @@ func kindOf(err error, otherwise helm.Kind) helm.Kind {
 		return helm.TimedOut
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return otherwise
+	case target.IsSilent(err):
+		return helm.Unreachable
 	}
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnauthorized:
@@ -38,7 +40,7 @@ func kindOf(err error, otherwise helm.Kind) helm.Kind {
 		return helm.OwnedByOthers
 	default:
 	}
-	if errors.As(err, new(apierrors.APIStatus)) || errors.As(err, new(*url.Error)) {
+	if errors.As(err, new(apierrors.APIStatus)) {
 		return helm.ClusterFailed
 	}
 	return otherwise

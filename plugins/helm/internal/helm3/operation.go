@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // step is how far an operation has come.
@@ -67,9 +68,9 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
 	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
 	ended, stop := context.WithCancel(ctx)
-	o.ctx, o.stop = ended, stop
+	o.ctx, o.stop = target.WithBreaker(ended), stop
 	var cancel context.CancelFunc
-	o.cleanup, cancel = context.WithCancel(context.WithoutCancel(ctx))
+	o.cleanup, cancel = context.WithCancel(target.WithBreaker(context.WithoutCancel(ctx)))
 	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
 	o.endCleanup = func() { dismiss(); cancel() }
 	if len(req.Kubeconfig) == 0 {

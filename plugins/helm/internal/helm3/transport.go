@@ -33,7 +33,7 @@ type transport struct {
 
 // RoundTrip sends a request.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(target.WithBreakerOf(r.Context(), t.ctx))
 	stop := context.AfterFunc(t.ctx, cancel) //nolint:contextcheck // Helm's requests do not inherit it
 	release := sync.OnceFunc(func() { stop(); cancel() })
 	ctx = target.WithWarnings(target.WithHidden(ctx, t.hide), func(text string) { t.warn(described(r), text) })

@@ -59,7 +59,7 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 // Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is
 // ready and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithPermission(ctx, req.PickUp)
+	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
@@ -103,6 +103,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 
 // Delete deletes the managed objects and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+	ctx = target.WithBreaker(ctx)
 	status, err := readProviderStatus(req)
 	if err != nil {
 		return nil, err
@@ -130,6 +131,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 
 // Diff implements sdk.Differ.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	ctx = target.WithBreaker(ctx)
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err

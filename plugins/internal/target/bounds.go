@@ -1,0 +1,200 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// maxBody bounds the body of an answer, but for that of a watch, whose events the client bounds. Lists come in
+	// pages.
+	maxBody = 64 << 20
+	// bodyTime is how many times as long as its beginning the rest of an answer may take.
+	bodyTime = 2
+	// maxClientPause is the pause before another try that the client may make itself.
+	maxClientPause = time.Second
+)
+
+// Busy says that a target asks to be left alone.
+type Busy struct {
+	// After is for how long.
+	After time.Duration
+	// Code of the HTTP answer.
+	Code int
+}
+
+// Error returns a text for the user.
+func (e *Busy) Error() string { return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code) }
+
+// errLate is an answer that did not begin, or end, in time.
+type errLate struct{ after time.Duration }
+
+var _ net.Error = errLate{}
+
+func (e errLate) Error() string { return fmt.Sprintf("no answer for %s", e.after) }
+
+// Timeout implements net.Error.
+func (errLate) Timeout() bool { return true }
+
+// Temporary implements net.Error.
+func (errLate) Temporary() bool { return false }
+
+// Bounded returns a transport for the API server of a target that bounds how long an answer takes and how large it is,
+// and returns a *Busy for one that asks for a pause: client-go would sleep in the call, for as long as it says.
+//
+// In a context of WithBreaker each further request fails at once after one that was not answered.
+func Bounded(next http.RoundTripper) http.RoundTripper {
+	return &bounded{next: next, answer: defaultTimeouts.answer}
+}
+
+type bounded struct {
+	next   http.RoundTripper
+	answer time.Duration // until an answer begins
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	breaker, _ := req.Context().Value(breakerKey{}).(*breaker)
+	if err := breaker.tripped(req.URL.Host); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // as a RoundTripper has to
+		}
+		return nil, err
+	}
+	note := func(err error) {
+		var busy *Busy
+		var late net.Error
+		if errors.As(err, &busy) || req.Context().Err() == nil && errors.As(err, &late) && late.Timeout() {
+			breaker.trip(req.URL.Host, err)
+		}
+	}
+	res, err := t.send(req, note)
+	note(err)
+	return res, err
+}
+
+// send returns an answer whose body calls note with an error of its reader.
+func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	late := time.AfterFunc(t.answer, func() { cancel(errLate{t.answer}) })
+	res, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		late.Stop()
+		err = causeOf(ctx, err)
+		cancel(nil)
+		return nil, err
+	}
+	if pause := pauseOf(res); pause > maxClientPause {
+		late.Stop()
+		cancel(nil)
+		_ = res.Body.Close() // nobody reads it
+		return nil, &Busy{After: pause, Code: res.StatusCode}
+	}
+	body := &boundedBody{ReadCloser: res.Body, ctx: ctx, left: maxBody, note: note, end: func() { late.Stop(); cancel(nil) }}
+	if req.URL.Query().Get("watch") == "true" {
+		late.Stop()
+		body.left = -1
+	} else {
+		late.Reset(bodyTime * t.answer)
+	}
+	res.Body = body
+	return res, nil
+}
+
+// causeOf returns why a request has ended: its answer was late, or what the transport says.
+func causeOf(ctx context.Context, err error) error {
+	if late := (errLate{}); errors.As(context.Cause(ctx), &late) {
+		return late
+	}
+	return err
+}
+
+// pauseOf is how long an answer asks to wait before the next request; zero for not at all.
+func pauseOf(res *http.Response) time.Duration {
+	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode < http.StatusInternalServerError {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32)
+	if err != nil || seconds < 0 { // client-go does not wait either
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// boundedBody is the body of an answer.
+type boundedBody struct {
+	io.ReadCloser
+	ctx  context.Context //nolint:containedctx // of the request, with which the body ends
+	left int64           // bytes; negative for any number
+	note func(error)
+	end  func()
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, fmt.Errorf("the answer of the target is larger than %d MiB", maxBody>>20)
+	}
+	if b.left > 0 && int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left > 0 {
+		b.left -= int64(n)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = causeOf(b.ctx, err)
+		b.note(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+type breakerKey struct{}
+
+// breaker remembers which servers have not answered a request of a call. A nil one remembers nothing.
+type breaker struct {
+	mu     sync.Mutex
+	errors map[string]error // by host
+}
+
+// WithBreaker returns a context for one call of a deployer: once a request to a target was not answered in time, or the
+// target has asked for a pause, all later requests to it fail at once, so that the call ends however many it would make.
+func WithBreaker(ctx context.Context) context.Context {
+	return context.WithValue(ctx, breakerKey{}, &breaker{errors: map[string]error{}})
+}
+
+// WithBreakerOf returns ctx with what of has from WithBreaker.
+func WithBreakerOf(ctx, of context.Context) context.Context {
+	return context.WithValue(ctx, breakerKey{}, of.Value(breakerKey{}))
+}
+
+func (b *breaker) tripped(host string) error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.errors[host]
+}
+
+func (b *breaker) trip(host string, err error) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors[host] = err
+}
