@@ -334,7 +334,8 @@ func (s *slots) mayHave(of share, tenants map[string]tenant) bool {
 	}
 }
 
-// next returns the queued item that gets a slot next.
+// next returns the queued item that gets a slot next. Of shares that have had none the one that came first and the one
+// that came last take turns: those before may all be targets that do not answer, which nobody knows before a call.
 func (s *slots) next() (key types.NamespacedName, ok bool) {
 	if len(s.queued) == 0 || len(s.given) >= s.size {
 		return key, false
@@ -348,6 +349,9 @@ func (s *slots) next() (key types.NamespacedName, ok bool) {
 		}
 		t := tenants[s.tenantOf(of)]
 		rank := []uint64{0, uint64(t.given), t.turn, uint64(queues.given), queues.turn, s.queued[first].number}
+		if s.turn%2 == 1 {
+			rank[5] = ^rank[5]
+		}
 		if !own {
 			rank[0] = 1
 		}

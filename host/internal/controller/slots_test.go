@@ -149,8 +149,11 @@ func TestNobodyStarves(t *testing.T) {
 		"one silent target, of the same namespace": {
 			20, 200, hanging, func(int) share { return share{"good", "x"} }, time.Second, 0,
 		},
-		"silent targets that have not been tried, each of which takes 10 s of a slot": {
-			20, 200, hanging, func(n int) share { return share{"good", fmt.Sprint(n)} }, time.Second, 200 * 10 * time.Second / 15,
+		"silent targets that have not been tried": {
+			20, 200, hanging, func(n int) share { return share{"good", fmt.Sprint(n)} }, time.Second, 10 * time.Second,
+		},
+		"silent targets of namespaces that have not been tried": {
+			20, 200, hanging, func(n int) share { return share{fmt.Sprint(n), "x"} }, time.Second, 10 * time.Second,
 		},
 		"silent targets of namespaces": {
 			20, 200, hanging, func(n int) share { return share{fmt.Sprint(n), "x"} }, 3 * time.Minute, time.Second,

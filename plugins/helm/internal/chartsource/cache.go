@@ -18,16 +18,17 @@ import (
 )
 
 // cache keeps files by their digest, in a directory of its own that ends with it, within bounds of size and age. What
-// is in use stays, and is not counted out, so the size can be above its bound.
+// is in use stays, and is not counted out, so the size can be above its bound. What is being written counts, too.
 type cache struct {
 	dir      string
 	maxBytes int64
 	maxAge   time.Duration
 	clock    clock.PassiveClock
 
-	mu    sync.Mutex
-	files map[string]*file
-	size  int64
+	mu         sync.Mutex
+	files      map[string]*file
+	size       int64
+	unfinished int64 // bytes of files that are being written
 }
 
 // file is a file of the cache. It must not be changed.
@@ -94,7 +95,9 @@ func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, erro
 	if err != nil {
 		return nil, c.failed("write to", err)
 	}
-	digest, size, err := fill(w, from, limit, checks)
+	counted := &unfinished{cache: c}
+	digest, size, err := fill(w, io.TeeReader(from, counted), limit, checks)
+	counted.done() // from now on its size counts
 	var f *file
 	if err == nil {
 		f, err = c.add(w.Name(), digest, size)
@@ -168,11 +171,39 @@ func (c *cache) release(f *file, users int) {
 	c.trim(c.maxBytes)
 }
 
+// unfinished counts what is written of a file that is not one of the cache yet. The error says that there is no room.
+type unfinished struct {
+	cache *cache
+	bytes int64
+}
+
+// Write implements io.Writer.
+func (u *unfinished) Write(p []byte) (int, error) {
+	c, n := u.cache, int64(len(p))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	others := c.unfinished > u.bytes
+	c.unfinished, u.bytes = c.unfinished+n, u.bytes+n
+	c.trim(c.maxBytes)
+	if others && c.size+c.unfinished > c.maxBytes { // one at a time always finds room
+		return 0, faultf(ReasonCache, "chart cache %s is full with charts that are in use or being downloaded; "+
+			"it is tried again, or have the operator of the helm deployer raise chartCache.size", c.dir)
+	}
+	return len(p), nil
+}
+
+// done takes out what was counted: the file is gone, or one of the cache.
+func (u *unfinished) done() {
+	u.cache.mu.Lock()
+	defer u.cache.mu.Unlock()
+	u.cache.unfinished -= u.bytes
+}
+
 // trim removes files that nobody uses: those that are too old, and those used longest ago while the rest is too large.
 func (c *cache) trim(maxBytes int64) {
 	byUse := func(a, b *file) int { return a.used.Compare(b.used) }
 	for _, f := range slices.SortedFunc(maps.Values(c.files), byUse) {
-		if f.users == 0 && (c.size > maxBytes || c.clock.Since(f.used) >= c.maxAge) {
+		if f.users == 0 && (c.size+c.unfinished > maxBytes || c.clock.Since(f.used) >= c.maxAge) {
 			c.remove(f)
 		}
 	}

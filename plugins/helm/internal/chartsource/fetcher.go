@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
@@ -92,10 +91,8 @@ type Fetcher struct {
 	// parsing has room for one who parses an index, which is in memory then.
 	parsing chan struct{}
 
-	downloads singleflight.Group
 	mu        sync.Mutex
-	// waiting counts by source those who wait for a download.
-	waiting map[string]int
+	downloads map[string]*download // by source
 }
 
 // New makes the cache's directory and returns a Fetcher, to be closed.
@@ -109,7 +106,7 @@ func New(config Config) (*Fetcher, error) {
 	config.UserAgent = cmp.Or(config.UserAgent, "pergola-helm-deployer")
 	config.Clock = cmp.Or[clock.PassiveClock](config.Clock, clock.RealClock{})
 	f := &Fetcher{
-		config: config, plainHTTP: map[string]bool{}, waiting: map[string]int{}, parsing: make(chan struct{}, 1),
+		config: config, plainHTTP: map[string]bool{}, downloads: map[string]*download{}, parsing: make(chan struct{}, 1),
 		memos: lru.New(maxMemos),
 	}
 	usual, err := newTransport(config.Transport, config.StallAfter)
@@ -233,37 +230,78 @@ type memo struct {
 // has that still.
 type lookUp func(ctx context.Context, known memo) (memo, *file, error)
 
-// file returns the file of a source, to be released. Those that want the same at the same time share it. Whoever
-// leaves because ctx has ended does so alone; the download goes on for the others, and for those who come later.
+// download is a file that is looked up and fetched for all that want it at the same time.
+type download struct {
+	// waiting counts the callers that wait for it, and cancel ends it when there are none.
+	waiting int
+	cancel  context.CancelFunc
+	// done is closed when found and err are set.
+	done  chan struct{}
+	found *file
+	err   error
+}
+
+// file returns the file of a source, to be released. Callers that want the same at the same time share a download. It
+// goes on when one of them leaves because ctx has ended, and ends with the last.
 func (f *Fetcher) file(ctx context.Context, key string, find lookUp) (*file, error) {
 	f.mu.Lock()
-	f.waiting[key]++
-	done := f.downloads.DoChan(key, func() (any, error) {
-		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime)
-		defer cancel()
-		found, err := f.current(working, key, find)
-		// Everybody who waits now becomes a user of the file. Who comes from now on begins anew.
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.downloads.Forget(key)
-		if err == nil {
-			f.cache.share(found, f.waiting[key]-1)
-		}
-		delete(f.waiting, key)
-		return found, err
-	})
+	d := f.downloads[key]
+	if d == nil {
+		d = f.begin(ctx, key, find)
+	}
+	d.waiting++
 	f.mu.Unlock()
 	select {
-	case r := <-done:
-		found, _ := r.Val.(*file)
-		return found, r.Err
+	case <-d.done:
+		return d.found, d.err
 	case <-ctx.Done():
-		go func() { // ends with the download
-			if found, ok := (<-done).Val.(*file); ok && found != nil {
-				f.cache.release(found, 1)
-			}
-		}()
+		f.leave(key, d)
 		return nil, context.Cause(ctx)
+	}
+}
+
+// begin begins a download, whose goroutine ends with it.
+func (f *Fetcher) begin(ctx context.Context, key string, find lookUp) *download {
+	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime)
+	d := &download{cancel: cancel, done: make(chan struct{})}
+	f.downloads[key] = d
+	go func() {
+		defer cancel()
+		found, err := f.current(working, key, find)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.forget(key, d)
+		if err == nil {
+			f.cache.share(found, d.waiting) // each caller that waits is a user of the file now
+			f.cache.release(found, 1)
+		}
+		d.found, d.err = found, err
+		close(d.done)
+	}()
+	return d
+}
+
+// leave says that a caller does not wait for a download any more.
+func (f *Fetcher) leave(key string, d *download) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-d.done:
+		if d.found != nil {
+			f.cache.release(d.found, 1)
+		}
+		return
+	default:
+	}
+	if d.waiting--; d.waiting == 0 {
+		d.cancel()
+		f.forget(key, d) // who comes now begins anew
+	}
+}
+
+func (f *Fetcher) forget(key string, d *download) {
+	if f.downloads[key] == d {
+		delete(f.downloads, key)
 	}
 }
 

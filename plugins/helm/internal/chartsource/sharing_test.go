@@ -3,7 +3,12 @@ package chartsource_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,4 +153,74 @@ func TestNoSource(t *testing.T) {
 	if got := (chartsource.Source{}).NeedsResolver(); got != "" {
 		t.Errorf("expected no resolver for no source, but found %q", got)
 	}
+}
+
+// TestAbandonedDownloads: a download ends with the last caller that wants it, and leaves nothing.
+func TestAbandonedDownloads(t *testing.T) {
+	t.Parallel()
+	var open atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		open.Add(1)
+		defer open.Add(-1)
+		_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0})
+		_, _ = w.Write(make([]byte, 1<<20))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	w := newWorldWith(t, chartsource.Config{Dir: dir})
+	var callers sync.WaitGroup
+	ctx, leave := context.WithCancelCause(t.Context())
+	for n := range 50 {
+		source := parse(t, ofURL(fmt.Sprintf("%s/c.tgz?n=%d", server.URL, n/2))) // two for each
+		callers.Go(func() {
+			if _, err := w.withContext(ctx, source); !errors.Is(err, errAborted) {
+				t.Errorf("expected the caller to leave, but found %v", err)
+			}
+		})
+	}
+	await.That(t, 30*time.Second, "25 downloads", func() bool { return open.Load() == 25 })
+	leave(errAborted)
+	callers.Wait()
+	await.That(t, 30*time.Second, "the end of the downloads", func() bool { return open.Load() == 0 })
+	await.That(t, 30*time.Second, "the end of their files", func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, "*", "new-*"))
+		return err == nil && len(left) == 0
+	})
+}
+
+// TestUnfinishedDownloadsCount: what is being downloaded is part of the cache's size, and one download always has room.
+func TestUnfinishedDownloadsCount(t *testing.T) {
+	t.Parallel()
+	files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
+	chart := parse(t, ofURL(files.Put("plain.tgz", plain)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte{0x1f, 0x8b, 8, 0})
+		_, _ = w.Write(make([]byte, 2000))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	w := newWorldWith(t, chartsource.Config{MaxBytes: 1000, MaxAge: time.Nanosecond})
+	fetched := func() error {
+		archive, err := w.withContext(t.Context(), chart)
+		if err == nil {
+			archive.Release()
+		}
+		return err
+	}
+	if err := fetched(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancelCause(t.Context())
+	var caller sync.WaitGroup
+	caller.Go(func() { _, _ = w.withContext(ctx, parse(t, ofURL(server.URL+"/c.tgz"))) })
+	await.That(t, 30*time.Second, "a full cache", func() bool {
+		var refused *sdk.Error
+		return errors.As(fetched(), &refused) && refused.Reason == chartsource.ReasonCache && len(refused.Codes) == 0
+	})
+	leave(errAborted)
+	caller.Wait()
+	await.That(t, 30*time.Second, "room again", func() bool { return fetched() == nil })
 }
