@@ -62,7 +62,6 @@ func effects() map[string]effect {
 		"hostConfiguration.timeouts.progressing":                {value: "2m", shows: "progressing: 2m"},
 		"hostConfiguration.timeouts.abort":                      {value: "2m", shows: "abort: 2m"},
 		"hostConfiguration.timeouts.pluginStart":                {value: "2m", shows: "pluginStart: 2m"},
-		"hostConfiguration.timeouts.pluginStop":                 {value: "2m", shows: "pluginStop: 2m"},
 		"hostConfiguration.timeouts.pluginSilence":              {value: "2m", shows: "pluginSilence: 2m"},
 		"hostConfiguration.timeouts.hook":                       {value: "2m", shows: "hook: 2m"},
 		"hostConfiguration.timeouts.shutdown":                   {value: "1h1m1.5s", shows: "terminationGracePeriodSeconds: 3677"},

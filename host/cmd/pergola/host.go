@@ -132,7 +132,7 @@ type host struct {
 // setUp makes everything that the host consists of, and starts nothing.
 func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) error {
 	var err error
-	if h.manager, h.items, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration, h.log); err != nil {
+	if h.manager, h.items, err = newManager(cluster, h.settings.Timeouts.Shutdown.Duration+lastWrites, h.log); err != nil {
 		return err
 	}
 	selectors, errs := contract.CompileSelectors(h.settings.TargetSelectors, nil)
@@ -401,6 +401,9 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 	}
 	return cluster, nil
 }
+
+// lastWrites is how long the writes may take that follow a call which has taken all of timeouts.shutdown.
+const lastWrites = 5 * time.Second
 
 // newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and
 // secrets nothing but metadata, and the source that it gets its DeployItems from. When it stops, calls under way may

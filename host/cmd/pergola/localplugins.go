@@ -165,7 +165,7 @@ func pluginOptions(settings *config.HostConfiguration, log *slog.Logger, level s
 		LogLevel:       level,
 		HostVersion:    version,
 		StartTimeout:   settings.Timeouts.PluginStart.Duration,
-		StopGrace:      settings.Timeouts.PluginStop.Duration,
+		StopGrace:      settings.Timeouts.Shutdown.Duration,
 		Silence:        settings.Timeouts.PluginSilence.Duration,
 		Configs:        map[string][]byte{},
 		Profiles:       map[string]plugin.Profile{},

@@ -140,7 +140,7 @@ func TestPluginOptions(t *testing.T) {
 	settings := config.Default("host")
 	got, timeouts := pluginOptions(settings, nil, 0), settings.Timeouts
 	if got.RequireSums || got.DefaultProfile.Confinement != sandbox.Auto || len(got.Profiles) > 0 ||
-		got.StartTimeout != timeouts.PluginStart.Duration || got.StopGrace != timeouts.PluginStop.Duration ||
+		got.StartTimeout != timeouts.PluginStart.Duration || got.StopGrace != timeouts.Shutdown.Duration ||
 		got.Silence != timeouts.PluginSilence.Duration {
 		t.Errorf("the options are not those of the settings: %+v", got)
 	}

@@ -17,7 +17,6 @@ func Default(identity string) *HostConfiguration {
 			Progressing:   "1m",
 			Abort:         Duration{5 * time.Minute},
 			PluginStart:   Duration{30 * time.Second},
-			PluginStop:    Duration{5 * time.Second},
 			PluginSilence: Duration{30 * time.Second},
 			Hook:          Duration{10 * time.Second},
 			Shutdown:      Duration{30 * time.Second},

@@ -152,8 +152,8 @@ func TestErrors(t *testing.T) {
 		},
 		{"timeouts: {progressing: -1s}", `timeouts.progressing: expected a positive duration, but found "-1s"`},
 		{
-			"timeouts: {abort: 0s, pluginStart: 0s, pluginStop: -1s, shutdown: 0s}", "timeouts.abort: " + positive + "0s",
-			"timeouts.pluginStart: " + positive + "0s", "timeouts.pluginStop: " + positive + "-1s",
+			"timeouts: {abort: 0s, pluginStart: -1s, shutdown: 0s}", "timeouts.abort: " + positive + "0s",
+			"timeouts.pluginStart: " + positive + "-1s",
 			"timeouts.shutdown: " + positive + "0s",
 		},
 		{

@@ -101,15 +101,13 @@ type Timeouts struct {
 	Abort Duration `json:"abort"`
 	// PluginStart is how long a plugin may take from its start to the handshake. Defaults to 30s.
 	PluginStart Duration `json:"pluginStart"`
-	// PluginStop is how long a plugin may take to end a call in order after it was asked to. Defaults to 5s.
-	PluginStop Duration `json:"pluginStop"`
 	// PluginSilence is how long a plugin may answer no health check, or say nothing in a call, before it counts as
 	// wedged and is killed and started again, 15s to 1h: a plugin that works says something at least every 10s.
 	// Defaults to 30s.
 	PluginSilence Duration `json:"pluginSilence"`
 	// Hook is how long one call of a plugin's hooks for one DeployItem may take, 1s to 5m. Defaults to 10s.
 	Hook Duration `json:"hook"`
-	// Shutdown is how long calls under way may take when the host stops. Defaults to 30s.
+	// Shutdown is how long calls under way may take when the host stops, before they are cancelled. Defaults to 30s.
 	Shutdown Duration `json:"shutdown"`
 	// Lease is how long after its last sign of life a replica counts as dead when its pod is still there, 3s to 1h.
 	// Defaults to 15s.

@@ -123,7 +123,7 @@ func (c *checker) timeouts(at *field.Path, t Timeouts) {
 	for _, timeout := range []struct {
 		name  string
 		found Duration
-	}{{"abort", t.Abort}, {"pluginStart", t.PluginStart}, {"pluginStop", t.PluginStop}, {"shutdown", t.Shutdown}} {
+	}{{"abort", t.Abort}, {"pluginStart", t.PluginStart}, {"shutdown", t.Shutdown}} {
 		c.check(timeout.found.Duration > 0, at.Child(timeout.name),
 			"expected a duration above zero, such as 30s, but found %s", timeout.found)
 	}

@@ -418,8 +418,8 @@ func (j *job) queuedFor() string {
 		return fmt.Sprintf("its turn: jobs during which the plugin %q has crashed run one at a time", j.r.name)
 	}
 	given, ofNamespace := j.r.slots.givenTo(j.item.Namespace)
-	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace",
-		j.r.name, given, j.r.slots.size, ofNamespace)
+	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace; one Target has %d at "+
+		"most", j.r.name, given, j.r.slots.size, ofNamespace, j.r.slots.maxOfTarget())
 }
 
 // queued reports whether the job was picked up as queued, and has had no slot since.

@@ -329,10 +329,11 @@ func (s *slots) mayHave(of share, tenants map[string]tenant) bool {
 	case name == silent:
 		return given == 0 && tenants[name].given < max(s.size/silentPart, 1)
 	default:
-		reserve := s.size / reservePart
-		return given < s.size-2*reserve && tenants[name].given < s.size-reserve
+		return given < s.maxOfTarget() && tenants[name].given < s.size-s.size/reservePart
 	}
 }
+
+func (s *slots) maxOfTarget() int { return s.size - 2*(s.size/reservePart) }
 
 // next returns the queued item that gets a slot next. Of shares that have had none the one that came first and the one
 // that came last take turns: those before may all be targets that do not answer, which nobody knows before a call.

@@ -49,7 +49,8 @@ type Options struct {
 	HostVersion string
 	// StartTimeout is how long a plugin may take for its start and handshake. Defaults to 30 seconds.
 	StartTimeout time.Duration
-	// StopGrace is how long a call may go on after the plugin was asked to stop. Defaults to 5 seconds.
+	// StopGrace is how long a call may go on after its context has ended and the plugin was asked to stop, such as when
+	// the host stops. Defaults to 30 seconds.
 	StopGrace time.Duration
 	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to
 	// 30 seconds.
@@ -106,7 +107,7 @@ type Set struct {
 // that no place for sockets can be made; a bad file in the directory is no error but shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
 	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
-	o.StopGrace = cmp.Or(o.StopGrace, 5*time.Second)
+	o.StopGrace = cmp.Or(o.StopGrace, 30*time.Second)
 	o.Silence = cmp.Or(o.Silence, 30*time.Second)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
