@@ -50,11 +50,11 @@ func (c *Change) toWire() (*deployerv1.Change, error) {
 		return nil, err
 	}
 	return &deployerv1.Change{
-		Object: validText(c.Object),
+		Object: c.Object,
 		Action: string(c.Action),
 		Before: before,
 		After:  after,
-		Note:   validText(c.Note),
+		Note:   c.Note,
 	}, nil
 }
 

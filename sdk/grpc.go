@@ -14,14 +14,16 @@ import (
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
 )
 
-// serverOptions let a server take and send what the protocol allows, continue the traces of hosts, and report its
-// health.
+// serverOptions let a server take and send what the protocol allows, whatever the texts of the deployer are, continue
+// the traces of hosts, and report its health.
 func serverOptions(s *server) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(traceUnary, s.checkHealth),
 		grpc.ChainStreamInterceptor(traceStream),
+		grpc.ForceServerCodecV2(wire.Codec()),
 		grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
 		grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
 		grpc.InitialWindowSize(handshake.WindowBytes),

@@ -167,7 +167,7 @@ func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, erro
 	what := fmt.Sprintf("Target %q", name)
 	answer, err := r.resolve(ctx, operation, what, func(sequence uint64) *deployerv1.PluginMessage {
 		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
-			ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: validText(name)},
+			ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: name},
 		}}
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *Request) ResolveRegistryCredentials(
 	answer, err := r.resolve(ctx, operation, what, func(sequence uint64) *deployerv1.PluginMessage {
 		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveRegistryCredentials{
 			ResolveRegistryCredentials: &deployerv1.ResolveRegistryCredentials{
-				Sequence: sequence, Namespace: validText(namespace), Name: validText(name),
+				Sequence: sequence, Namespace: namespace, Name: name,
 			},
 		}}
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,7 +121,7 @@ func conditionsToWire(conditions []Condition) ([]*deployerv1.Condition, error) {
 	}
 	return convert(conditions, func(c Condition) *deployerv1.Condition {
 		return &deployerv1.Condition{
-			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: validText(c.Message),
+			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message,
 		}
 	}), nil
 }
@@ -135,9 +134,6 @@ func convert[In, Out any](in []In, one func(In) Out) []Out {
 	}
 	return out
 }
-
-// validText returns a text that can be sent: what is no UTF-8 is replaced.
-func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func renderedToWire(res *RenderResponse, err error) *deployerv1.RenderResponse {
 	if err != nil {
@@ -171,8 +167,8 @@ func heldToWire(res *HoldingsResponse, err error) *deployerv1.HoldingsResponse {
 	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: &deployerv1.HoldingList{
 		Holdings: convert(res.Holdings, func(h Holding) *deployerv1.Holding {
 			return &deployerv1.Holding{
-				Namespace: validText(h.Namespace), Name: validText(h.Name),
-				Uid: validText(string(h.UID)), JobId: validText(h.JobID),
+				Namespace: h.Namespace, Name: h.Name,
+				Uid: string(h.UID), JobId: h.JobID,
 			}
 		}),
 	}}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"maps"
 	"runtime/debug"
 
 	"google.golang.org/grpc/codes"
@@ -50,7 +51,7 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 		DeployItemTypes:              convert(p.types, typeToWire),
 		Capabilities:                 p.capabilities(),
 		ConfigurationSchema:          p.configSchema,
-		ProviderConfigurationSchemas: p.providerSchemas,
+		ProviderConfigurationSchemas: maps.Clone(p.providerSchemas), // to send a message may change it
 		HookedDeployItemTypes:        convert(p.hookedTypes, typeToWire),
 	}, nil
 }

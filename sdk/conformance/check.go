@@ -120,6 +120,7 @@ var steps = []step{
 		RuleConfigStrict, RuleOneResult, RuleHeartbeat, RuleSequence, RuleProviderStatus, RuleResult, RuleConditions,
 		RuleCredentials,
 	}, []need{aDeployer}},
+	{(*examination).checkTexts, []Rule{RuleTexts}, []need{aDeployer}},
 	{(*examination).checkUnknownIgnored, []Rule{RuleUnknownIgnored}, []need{aDeployer}},
 	{(*examination).checkStop, []Rule{RuleStop}, []need{aDeployer}},
 	{(*examination).checkCredentials, []Rule{RuleCredentials}, []need{aDeployer}},

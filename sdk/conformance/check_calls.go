@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -92,6 +93,26 @@ func (e *examination) checkStartFirst(ctx context.Context) {
 			errors.Is(result.Err, context.DeadlineExceeded) {
 			e.breaks(RuleStartFirst, "%s: expected an error within %s, but the call %s", where, e.limits.probe, result)
 		}
+	}
+}
+
+// checkTexts hands over documents that cannot be used and are not easily quoted. How a call fails is all the same.
+func (e *examination) checkTexts(ctx context.Context) {
+	for where, document := range map[string]string{
+		"a byte that is not UTF-8": "{\"Gr\xfcn",
+		// Wherever such texts are cut, one of them is cut within a character.
+		"a long text":       `{"` + strings.Repeat("\u20ac", 8<<10),
+		"another long text": `{"a` + strings.Repeat("\u20ac", 8<<10),
+		"a third long text": `{"ab` + strings.Repeat("\u20ac", 8<<10),
+	} {
+		e.say(ctx, where+" in the deploy item", startMessage(&deployerv1.Start{DeployItem: []byte(document)}))
+		if !e.can().GetSeparateDocuments() {
+			continue
+		}
+		item, _ := json.Marshal(e.newProbe(e.firstType(), string(RuleTexts)).DeployItem) // it is a plain struct
+		e.say(ctx, where+" in the provider configuration", startMessage(&deployerv1.Start{
+			DeployItem: item, JobId: "job-1", ProviderConfiguration: []byte(document),
+		}))
 	}
 }
 

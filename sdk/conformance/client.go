@@ -13,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -67,6 +68,7 @@ func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(wire.Codec()),
 			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes), grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes)),
 	}
 }

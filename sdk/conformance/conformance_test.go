@@ -105,7 +105,7 @@ func TestWithoutCasesAndProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectPassed(t, report, RuleHealth, RuleInfo, RuleHooks, RuleCredentials, RuleHoldings, RuleStartFirst,
+	expectPassed(t, report, RuleHealth, RuleInfo, RuleHooks, RuleCredentials, RuleHoldings, RuleStartFirst, RuleTexts,
 		RuleUnknownIgnored, RuleStop, RuleLargeMessages, RuleConcurrentCalls, RuleCallEnds, RuleOneResult, RuleHeartbeat,
 		RuleSequence, RuleProviderStatus, RuleResult, RuleConditions, RuleConfigStrict)
 }

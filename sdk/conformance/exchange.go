@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -53,6 +55,9 @@ func (p *Plugin) converse(
 ) *Result {
 	x := &exchange{call: call, result: &Result{}, broken: broken, silence: p.limits.silence}
 	if err := x.talk(ctx, open, further); err != nil {
+		if status.Code(err) == codes.Internal && strings.Contains(err.Error(), "invalid UTF-8") {
+			x.breaks(RuleTexts, "a message cannot be sent or read: %v", err)
+		}
 		if cause := causeOf(ctx, err); cause != nil {
 			err = fmt.Errorf("%w (%w)", cause, err)
 		}
@@ -260,6 +265,9 @@ func checkObject(document []byte) error {
 	}
 	if err := json.Unmarshal(document, &meta); err != nil {
 		return fmt.Errorf("is not a JSON object: %w", err)
+	}
+	if !utf8.Valid(document) {
+		return errors.New("is not UTF-8")
 	}
 	if meta.APIVersion == "" || meta.Kind == "" {
 		return fmt.Errorf("has apiVersion %.100q and kind %.100q; it needs both", meta.APIVersion, meta.Kind)

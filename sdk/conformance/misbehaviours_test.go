@@ -191,6 +191,10 @@ func misbehaviours() map[string]misbehaviour {
 
 		// Operations.
 		"WorksWithoutItem": {want: []Rule{RuleStartFirst}, says: instead("no deploy item", succeeded)},
+		// The whole answer is lost, with the error in it.
+		"QuotesBytes": {want: []Rule{RuleTexts}, says: instead("no deploy item", func() *deployerv1.PluginMessage {
+			return failed("there is no deploy item in Gr\xfcn")
+		})},
 		// A later host has more to say.
 		"RefusesUnknownMessage": {want: []Rule{RuleUnknownIgnored}, says: refuses(RuleUnknownIgnored,
 			func(m *deployerv1.HostMessage) bool { return m.GetContent() == nil })},

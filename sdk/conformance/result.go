@@ -3,8 +3,10 @@ package conformance
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -174,6 +176,9 @@ func decodeExports(document []byte) (exports map[string]any, err error) {
 	decoder.UseNumber()
 	if err := decoder.Decode(&exports); err != nil {
 		return nil, fmt.Errorf("decode exports: %w", err)
+	}
+	if !utf8.Valid(document) {
+		return nil, errors.New("decode exports: they are not UTF-8")
 	}
 	return exports, nil
 }

@@ -19,6 +19,7 @@ const (
 	RuleHoldings    Rule = "holdings"
 
 	RuleStartFirst      Rule = "start-first"
+	RuleTexts           Rule = "texts"
 	RuleUnknownIgnored  Rule = "unknown-ignored"
 	RuleStop            Rule = "stop"
 	RuleLargeMessages   Rule = "large-messages"
@@ -70,6 +71,7 @@ var rules = []struct {
 
 	{RuleStartFirst, "A call whose first message is not start, or whose deploy item is no JSON, ends with an error " +
 		"or a failure, and the plugin lives on."},
+	{RuleTexts, "Texts and JSON are UTF-8, also where they quote or cut what the plugin was given."},
 	{RuleUnknownIgnored, "Fields and kinds of messages that the plugin does not know, and answers that nobody waits " +
 		"for, are ignored."},
 	{RuleStop, "A call that is asked to stop still ends with a result."},

@@ -176,6 +176,14 @@ func TestCallsThatBreakTheRules(t *testing.T) {
 	}
 }
 
+func TestFieldThatIsNotUTF8IsNamed(t *testing.T) {
+	t.Parallel()
+	_, err := start(t, "raw").call(t.Context(), "raw", "latin-1")
+	if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "pergola.deployer.v1.Progress.message") {
+		t.Errorf("expected ErrProtocol with the field, but found: %v", err)
+	}
+}
+
 func TestCrashInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
 	t.Run("before the acknowledgement", func(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/proto/handshake"
+	"github.com/pergola-deploy/pergola/proto/wire"
 )
 
 const (
@@ -149,6 +150,7 @@ func launch(ctx context.Context, program *os.File, path string, profile Profile,
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(wire.Codec()),
 			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes),
 		),

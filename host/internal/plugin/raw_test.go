@@ -122,6 +122,12 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, 
 		return send(result(&deployerv1.Result{}))
 	case "no-result":
 		return send(result(nil))
+	case "latin-1":
+		// As of a library that does not check what it sends: message is field 2 of Progress, which is field 1.
+		text := protowire.AppendString(protowire.AppendTag(nil, 2, protowire.BytesType), "Gr\xfcn")
+		m := &deployerv1.PluginMessage{}
+		m.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), text))
+		return send(m)
 	case "refusal":
 		return status.Error(codes.FailedPrecondition, strings.Repeat("ü", maxMessage))
 	case "crash":
