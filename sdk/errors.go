@@ -32,6 +32,8 @@ const (
 	ReasonError = "DeployerError"
 	// ReasonHookFailed: a hook returned an error without a reason of its own.
 	ReasonHookFailed = "HookFailed"
+	// ReasonProviderStatusUnknown: a provider status was saved by a newer version of the deployer, or by another one.
+	ReasonProviderStatusUnknown = "ProviderStatusUnknown"
 	// ReasonHostTooOld: the host does not know something that a deployer cannot do without.
 	ReasonHostTooOld = "HostTooOld"
 )

@@ -45,6 +45,11 @@ type Request struct {
 	// Log arrives in the host with its level and fields, and with the plugin, the deploy item and the job added.
 	Log *slog.Logger
 
+	// unknown has what the deployer does not know of the provider status that it has decoded; nil for nothing. It belongs
+	// to that apiVersion.
+	unknown      *unknown
+	savedVersion string
+
 	call *call // nil in Render and Diff, and in a request that a test has made
 }
 
@@ -94,32 +99,6 @@ func childrenFromWire(in *deployerv1.Children) []Child {
 	})...)
 }
 
-// DecodeProviderStatus reads the provider status that was saved last. found is false, and into untouched, if there is
-// none. Fields that a newer version of the deployer wrote are ignored.
-func (r *Request) DecodeProviderStatus(into any) (found bool, err error) {
-	if r.DeployItem.Status.ProviderStatus == nil || len(r.DeployItem.Status.ProviderStatus.Raw) == 0 {
-		return false, nil
-	}
-	if err := json.Unmarshal(r.DeployItem.Status.ProviderStatus.Raw, into); err != nil {
-		return false, fmt.Errorf("decode status.providerStatus: %w", err)
-	}
-	return true, nil
-}
-
-// SaveProviderStatus writes the provider status to the deploy item and returns once it is there. A deployer calls it
-// before it does something that must not be forgotten, such as creating an object that it will have to delete. status
-// is marshalled as JSON and must have apiVersion and kind. On an error the deployer must not do what depended on it;
-// the error is retryable and can be returned as it is.
-//
-// In Render and Diff, and in a request that a test has made, it saves nothing.
-func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
-	document, err := marshalProviderStatus(status)
-	if err != nil || r.call == nil {
-		return err
-	}
-	return r.save(ctx, document)
-}
-
 // PickUp returns once the job is picked up. A deployer with LatePickUp calls it before it changes something, unless it
 // has saved a provider status in the same call. If the job is picked up already, it returns at once. On an error the
 // deployer must change nothing; the error is retryable and can be returned as it is. It may be called from several
@@ -136,23 +115,6 @@ func (r *Request) PickUp(ctx context.Context) error {
 		return nil
 	}
 	return r.save(ctx, nil)
-}
-
-// save has the host save a document; none only has the job picked up.
-func (r *Request) save(ctx context.Context, document []byte) error {
-	answer, err := r.call.ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
-		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
-			ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
-		}}
-	})
-	if text := answer.GetAcknowledgement().GetError(); err == nil && text != "" {
-		err = errors.New(text)
-	}
-	if err != nil {
-		return fmt.Errorf("save provider status: %w", err)
-	}
-	r.call.pending.Store(false)
-	return nil
 }
 
 // ResolveTarget returns another Target of the deploy item's namespace with its content, for a provider configuration

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -17,30 +16,6 @@ type testStatus struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Note       string `json:"note,omitempty"`
-}
-
-func TestDecodeProviderStatus(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		reason, status string
-		want           testStatus
-		wantFound      bool
-		wantErr        bool
-	}{
-		"None":    {reason: "the first call of a job finds nothing"},
-		"Newer":   {"fields of a newer version are ignored", `{"note":"a","new":1}`, testStatus{Note: "a"}, true, false},
-		"Invalid": {"what cannot be read must not pass as missing", `{"note":1}`, testStatus{}, false, true},
-	} {
-		req := requestWithConfig("")
-		if tc.status != "" {
-			req.DeployItem.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(tc.status)}
-		}
-		var got testStatus
-		found, err := req.DecodeProviderStatus(&got)
-		if got != tc.want || found != tc.wantFound || (err != nil) != tc.wantErr {
-			t.Errorf("%s: %s: found %t, %v, error %v", name, tc.reason, found, got, err)
-		}
-	}
 }
 
 func TestProviderStatusNeedsAPIVersionAndKind(t *testing.T) {
@@ -60,7 +35,7 @@ func TestProviderStatusNeedsAPIVersionAndKind(t *testing.T) {
 		if err := requestWithConfig("").SaveProviderStatus(t.Context(), tc.status); (err == nil) != tc.wantOK {
 			t.Errorf("%s: %s: SaveProviderStatus returned %v", name, tc.reason, err)
 		}
-		result := resultToWire("Reconcile", &Response{ProviderStatus: tc.status}, nil)
+		result := resultToWire("Reconcile", &Request{}, &Response{ProviderStatus: tc.status}, nil)
 		if tc.wantOK {
 			if result.GetSucceeded() == nil {
 				t.Errorf("%s: %s: the response became %v", name, tc.reason, result)

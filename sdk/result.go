@@ -17,13 +17,13 @@ import (
 
 // resultToWire describes how a call ended. What cannot be described, such as exports that are no JSON, is the
 // deployer's mistake and fails the job.
-func resultToWire(operation string, res *Response, err error) *deployerv1.Result {
+func resultToWire(operation string, req *Request, res *Response, err error) *deployerv1.Result {
 	if res == nil {
 		res = &Response{}
 	}
 	out := &deployerv1.Result{}
 	if res.ProviderStatus != nil {
-		document, statusErr := marshalProviderStatus(res.ProviderStatus)
+		document, statusErr := req.marshalProviderStatus(res.ProviderStatus)
 		err = errors.Join(err, internalProblem(statusErr))
 		out.ProviderStatus = document
 	}
@@ -48,20 +48,6 @@ func resultToWire(operation string, res *Response, err error) *deployerv1.Result
 		out.Outcome = &deployerv1.Result_Succeeded{Succeeded: succeeded}
 	}
 	return out
-}
-
-// marshalProviderStatus marshals what a deployer wants to keep. The API server refuses a provider status without
-// apiVersion and kind with a message that would not lead the author here.
-func marshalProviderStatus(status any) ([]byte, error) {
-	document, err := json.Marshal(status)
-	if err != nil {
-		return nil, fmt.Errorf("marshal provider status: %w", err)
-	}
-	if apiVersion, kind := groupVersionKind(document); apiVersion == "" || kind == "" {
-		return nil, fmt.Errorf("marshal provider status: %T has no apiVersion or no kind; "+
-			"a provider status needs both", status)
-	}
-	return document, nil
 }
 
 // HostConditions returns the types of the conditions that the host sets itself. A deployer cannot report them, and a

@@ -24,7 +24,7 @@ func TestWhatComesWithEachOutcome(t *testing.T) {
 		inProgress *InProgress
 		err        error
 	}{{nil, nil}, {&InProgress{WaitingFor: "x"}, nil}, {nil, errors.New("no")}} {
-		result := resultToWire("Reconcile", &Response{
+		result := resultToWire("Reconcile", &Request{}, &Response{
 			Conditions: []Condition{drifted()}, InProgress: tc.inProgress, ProviderStatus: testStatus{APIVersion: "a/v1", Kind: "B"},
 		}, tc.err)
 		if len(result.GetConditions()) != 1 || len(result.GetProviderStatus()) == 0 {
@@ -40,7 +40,7 @@ func TestWhatComesWithEachOutcome(t *testing.T) {
 
 func TestExportsThatAreNoJSON(t *testing.T) {
 	t.Parallel()
-	result := resultToWire("Reconcile", &Response{Exports: map[string]any{"a": func() {}}}, nil)
+	result := resultToWire("Reconcile", &Request{}, &Response{Exports: map[string]any{"a": func() {}}}, nil)
 	errs := result.GetFailed().GetErrors()
 	if len(errs) != 1 || errs[0].GetCodes()[0] != string(v1alpha1.ErrorInternalProblem) {
 		t.Errorf("expected an internal problem, but found %v", result)
@@ -100,7 +100,7 @@ func TestConditionsAreChecked(t *testing.T) {
 		tests["Hosts"+string(own)] = check{"it would be overwritten", ofType(string(own)), []string{string(own), "host sets"}}
 	}
 	for name, tc := range tests {
-		result := resultToWire("Reconcile", &Response{Conditions: tc.conditions}, nil)
+		result := resultToWire("Reconcile", &Request{}, &Response{Conditions: tc.conditions}, nil)
 		if tc.named == nil {
 			if result.GetSucceeded() == nil || len(result.GetConditions()) != len(tc.conditions) {
 				t.Errorf("%s: %s: expected success with %d conditions, but found %v", name, tc.reason, len(tc.conditions), result)

@@ -168,7 +168,7 @@ func operate[D any](
 	defer end()
 	return req.call.finish(described(s, req.Log, "deployer", name,
 		func() (*Response, error) { return method(deployer, ctx, req) },
-		func(res *Response, err error) *deployerv1.Result { return resultToWire(name, res, err) }))
+		func(res *Response, err error) *deployerv1.Result { return resultToWire(name, req, res, err) }))
 }
 
 // Render implements DeployerServiceServer.

@@ -107,7 +107,7 @@ func (g greeter) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response
 	if err := req.DecodeConfig(&config); err != nil {
 		return nil, err
 	}
-	if found, err := req.DecodeProviderStatus(&status); found || err != nil {
+	if found, err := req.DecodeProviderStatus(&status, "GreeterStatus", "example.org/v1"); found || err != nil {
 		return &sdk.Response{Exports: map[string]any{"greeting": config.Text}}, err
 	}
 	req.Progress("greet", "clearing the throat")
@@ -123,7 +123,7 @@ func (g greeter) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, e
 		return g.delete(ctx, req)
 	}
 	var status document
-	if _, err := req.DecodeProviderStatus(&status); err != nil || status.Text == "" {
+	if _, err := req.DecodeProviderStatus(&status, "GreeterStatus", "example.org/v1"); err != nil || status.Text == "" {
 		return nil, err
 	}
 	res := sdk.WaitFor("the guests to leave", 0)

@@ -80,7 +80,7 @@ func (e *evidence) remember(ctx context.Context, save bool) error {
 		return fmt.Errorf("read what was saved: %w", err)
 	}
 	saved, status := len(content), &providerStatus{}
-	if _, err := e.req.DecodeProviderStatus(status); err != nil {
+	if _, err := e.req.DecodeProviderStatus(status, "Saved", "test.pergola.dev/v1"); err != nil {
 		return err
 	}
 	if status.Saved < saved {

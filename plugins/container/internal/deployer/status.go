@@ -33,7 +33,8 @@ const (
 // readStatus reads what was saved last. Landscaper's statuses have no run: for this deployer nothing was begun then.
 func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	status := &v1alpha1.ProviderStatus{}
-	if _, err := req.DecodeProviderStatus(status); err != nil {
+	_, err := req.DecodeProviderStatus(status, v1alpha1.ProviderStatusKind, v1alpha1.GroupVersion.String())
+	if err != nil {
 		return nil, err
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind}

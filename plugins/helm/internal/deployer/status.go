@@ -1,8 +1,6 @@
 package deployer
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
@@ -10,19 +8,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// readStatus reads what was saved last; nothing, if there is nothing. A provider status of another kind is an error:
-// what it names would be forgotten.
+// readStatus reads what was saved last; nothing, if there is nothing.
 func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	stored := &v1alpha1.ProviderStatus{}
-	found, err := req.DecodeProviderStatus(stored)
-	if err != nil {
-		return nil, err
-	}
-	if group := stored.GroupVersionKind().Group; found && (group != v1alpha1.GroupName || stored.Kind != v1alpha1.ProviderStatusKind) {
-		return nil, fmt.Errorf("status.providerStatus: expected %s of group %s, but found %s of %s",
-			v1alpha1.ProviderStatusKind, v1alpha1.GroupName, stored.Kind, stored.APIVersion)
-	}
-	return stored, nil
+	_, err := req.DecodeProviderStatus(stored, v1alpha1.ProviderStatusKind, v1alpha1.GroupVersion.String())
+	return stored, err
 }
 
 // document returns what is saved. The job replaces what it points to and never changes it.

@@ -1,14 +1,13 @@
 package deployer
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
@@ -27,18 +26,13 @@ type storedStatus struct {
 	SettledIn    string `json:"settledIn"`
 }
 
-// readProviderStatus reads what was saved last. A provider status of another kind is an error: its objects would be
-// forgotten.
+// readProviderStatus reads what was saved last.
 func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 	var stored storedStatus
-	found, err := req.DecodeProviderStatus(&stored)
+	found, err := req.DecodeProviderStatus(&stored, v1alpha2.ProviderStatusKind,
+		v1alpha2.GroupVersion.String(), v1alpha1.GroupVersion.String())
 	if err != nil {
 		return nil, err
-	}
-	group := stored.GroupVersionKind().Group
-	if found && (group != v1alpha2.GroupName || stored.Kind != v1alpha2.ProviderStatusKind) {
-		return nil, fmt.Errorf("status.providerStatus: expected %s of group %s, but found %s of %s",
-			v1alpha2.ProviderStatusKind, v1alpha2.GroupName, stored.Kind, stored.APIVersion)
 	}
 	stale := found && stored.APIVersion != v1alpha2.GroupVersion.String()
 	var entries []managedresource.ManagedResourceStatus

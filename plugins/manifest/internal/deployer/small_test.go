@@ -15,11 +15,13 @@ func TestReadProviderStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason, status string
 		entries        int
-		fails          bool
+		stale, fails   bool
 	}{
 		"none":    {reason: "a new item has no status"},
 		"foreign": {reason: "what another deployer noted must not be forgotten", status: `{"apiVersion":"helm.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderStatus"}`, fails: true},
 		"kind":    {reason: "neither must something else", status: `{"apiVersion":"` + group + `/v1alpha2","kind":"Other"}`, fails: true},
+		"newer":   {reason: "a newer version may name objects elsewhere", status: `{"apiVersion":"` + group + `/v1alpha3","kind":"ProviderStatus"}`, fails: true},
+		"older":   {reason: "Landscaper wrote it", status: `{"apiVersion":"` + group + `/v1alpha1","kind":"ProviderStatus"}`, stale: true},
 		"future":  {reason: "fields of a newer version are passed over", status: `{"apiVersion":"` + group + `/v1alpha2","kind":"ProviderStatus","new":1,"managedResources":[{"resource":{"apiVersion":"v1","kind":"A","name":"a"},"new":1}]}`, entries: 1},
 		"broken":  {reason: "a status that cannot be read is not an empty one", status: `{"apiVersion":7}`, fails: true},
 	} {
@@ -39,8 +41,8 @@ func TestReadProviderStatus(t *testing.T) {
 			if got := len(a.Inventory.Entries()); got != c.entries {
 				t.Errorf("%s: expected %d entries, but found %d", c.reason, c.entries, got)
 			}
-			if a.Unsaved() != nil {
-				t.Errorf("%s: expected nothing to save", c.reason)
+			if unsaved := a.Unsaved(); (unsaved != nil) != c.stale {
+				t.Errorf("%s: found %v to save", c.reason, unsaved)
 			}
 		})
 	}
