@@ -34,6 +34,8 @@ const (
 	ReasonHookFailed = "HookFailed"
 	// ReasonProviderStatusUnknown: a provider status was saved by a newer version of the deployer, or by another one.
 	ReasonProviderStatusUnknown = "ProviderStatusUnknown"
+	// ReasonItemTooLarge: the deploy item would be too large with what its deployer has to keep in it.
+	ReasonItemTooLarge = "DeployItemTooLarge"
 	// ReasonHostTooOld: the host does not know something that a deployer cannot do without.
 	ReasonHostTooOld = "HostTooOld"
 )

@@ -66,6 +66,35 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	return r.save(ctx, document)
 }
 
+// maxItemBytes is how large a deploy item may be: what etcd takes in one request by default, and the room that the host
+// needs for conditions and errors.
+const maxItemBytes = 1536<<10 - 32<<10
+
+// CheckProviderStatus returns an *Error with ReasonItemTooLarge, which ends the job, if the deploy item would be too
+// large to be saved with a provider status that grows by so many bytes. A deployer calls it before it creates what it
+// could not note, such as the UIDs of objects. It asks nobody.
+func (r *Request) CheckProviderStatus(status any, growth int) error {
+	document, err := r.marshalProviderStatus(status)
+	if err != nil {
+		return err
+	}
+	item := *r.DeployItem
+	item.Status.ProviderStatus = nil
+	rest, err := json.Marshal(&item)
+	if err != nil {
+		return fmt.Errorf("marshal deploy item: %w", err)
+	}
+	if total := len(rest) + len(document) + growth; total > maxItemBytes {
+		return &Error{
+			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Reason: ReasonItemTooLarge,
+			Err: fmt.Errorf("the deploy item would have %d bytes, of which %d are the list of what it deploys, but the API "+
+				"server takes no more than %d; split it into several deploy items. Nothing was created",
+				total, len(document)+growth, maxItemBytes),
+		}
+	}
+	return nil
+}
+
 // save has the host save a document; none only has the job picked up.
 func (r *Request) save(ctx context.Context, document []byte) error {
 	answer, err := r.call.ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {

@@ -60,6 +60,8 @@ type job struct {
 	queuedAt time.Time
 	// before is the status before a job of an item that was deployed as its spec says; nil for any other job.
 	before *v1alpha1.DeployItemStatus
+	// refused is why the API server has not taken what the plugin wanted to have saved; nil if it has.
+	refused *refusedError
 	// note is a change that is written together with the outcome of the call; nil for none.
 	note func(*v1alpha1.DeployItem)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -102,21 +101,31 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
 		return j.handleError(ctx, protocolError(err))
 	}
+	if j.refused != nil && outcome.Succeeded == nil { // the plugin has gone no further
+		return j.failRefused(ctx, j.refused)
+	}
 	err := j.writeOutcome(ctx, outcome)
 	if errors.Is(err, errOutdated) {
 		j.keepProviderStatus(ctx, outcome)
 		return err
 	}
-	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-		j.log.Warn("the API server refuses the status of the plugin", "error", err.Error())
-		j.noteWith(nil)
-		return j.handleError(ctx, contract.Error{
-			Operation: "WriteStatus", Reason: "StatusRefused",
-			Message: fmt.Sprintf("the API server refuses the status that the plugin %q gives: %s",
-				j.r.name, apierrors.ReasonForError(err)),
-		})
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return j.failRefused(ctx, refused)
 	}
 	return err
+}
+
+// failRefused ends the job because the API server refuses the status of the plugin, as it would after another call. The
+// provider status that was saved last stays.
+func (j *job) failRefused(ctx context.Context, refused *refusedError) error {
+	j.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
+	j.noteWith(nil)
+	return j.handleError(ctx, contract.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "WriteStatus", Reason: "StatusRefused",
+		Message: fmt.Sprintf("with what the plugin %q has to keep in it, %v; if it is too large, split the deploy item",
+			j.r.name, refused),
+	})
 }
 
 func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {

@@ -305,6 +305,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or caused by it
 	case err != nil:
+		r.reportUnwritable(j, err)
 		r.memory.outdated(req.NamespacedName)
 		return reconcile.Result{}, err
 	case j.gone:
@@ -327,6 +328,15 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		due = r.memory.requeue(j.known, r.clock.Now())
 	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
+}
+
+// reportUnwritable reports to the user that the API server has refused a write of the item: the status cannot say so.
+func (r *reconciler) reportUnwritable(j *job, err error) {
+	var answer apierrors.APIStatus
+	if j == nil || !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) {
+		return
+	}
+	r.event(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
 }
 
 // afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks

@@ -2,9 +2,12 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,11 +82,40 @@ func write(
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errOutdated
 	}
+	if isRefusal(err) {
+		size, _ := json.Marshal(after) // for people: without it the error says the rest
+		return &refusedError{bytes: len(size), err: err}
+	}
 	if err != nil {
 		return notOfJob(fmt.Errorf("write deploy item: %w", err))
 	}
 	*item = *withoutManagers(after)
 	return nil
+}
+
+// refusedError says that the API server will not take a deploy item as it would be.
+type refusedError struct {
+	bytes int // of the deploy item
+	err   error
+}
+
+// Error returns a text for the user.
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("the API server refuses the deploy item, which would have %d bytes: %v", e.bytes, e.err)
+}
+
+// Unwrap returns the answer of the API server.
+func (e *refusedError) Unwrap() error { return e.err }
+
+// isRefusal reports whether the API server would refuse the same write again. That an object is too large for etcd is an
+// internal error of the API server, which nothing but its text tells from others.
+func isRefusal(err error) bool {
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return true
+	}
+	return apierrors.IsInternalError(err) && slices.ContainsFunc([]string{
+		"request is too large", "trying to send message larger than max",
+	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // withoutManagers removes from an item that was read the note of who has set which field. Nobody here needs it, and it
@@ -137,6 +169,7 @@ func (j *job) save(ctx context.Context, change func(*v1alpha1.DeployItem)) error
 	defer j.mu.Unlock()
 	read := j.item.ResourceVersion
 	err := j.retryOutdated(ctx, func() error { return j.changeStatus(ctx, change) }, j.stillWanted)
+	errors.As(err, &j.refused)
 	if err != nil || j.item.ResourceVersion != read {
 		return err
 	}

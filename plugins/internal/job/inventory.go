@@ -25,6 +25,19 @@ func NewInventory(entries []managedresource.ManagedResourceStatus) *Inventory {
 	return l
 }
 
+// entryGrowth is by how many bytes an entry grows when its object is created: UID and digest.
+const entryGrowth = 128
+
+// growth is by how many bytes the inventory grows when all its objects have been created.
+func (l *Inventory) growth() (bytes int) {
+	for _, e := range l.entries {
+		if e.Resource.UID == "" {
+			bytes += entryGrowth
+		}
+	}
+	return bytes
+}
+
 func (l *Inventory) set(e managedresource.ManagedResourceStatus) {
 	key := object.KeyOfReference(e.Resource)
 	if _, ok := l.entries[key]; !ok {

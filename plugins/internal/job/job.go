@@ -103,6 +103,11 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 			due++
 		}
 	}
+	if unsaved := j.Status.Unsaved(); unsaved != nil { // nothing is created that cannot be noted afterwards
+		if err := j.Request.CheckProviderStatus(unsaved, inventory.growth()); err != nil {
+			return nil, nil, During(StepApply, err)
+		}
+	}
 	if err := j.Status.Save(ctx); err != nil {
 		return nil, nil, err
 	}

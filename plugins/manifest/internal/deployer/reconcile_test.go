@@ -2,13 +2,16 @@ package deployer_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
@@ -161,5 +164,24 @@ func TestEmptyAnnotationsAreSavedOnce(t *testing.T) {
 	result := w.Do(plugintest.Reconcile, item)
 	if slices.Contains(w.Requests.Steps(), plugintest.StepSave) {
 		t.Errorf("saved %s", result.ProviderStatus)
+	}
+}
+
+// TestTooManyObjectsForAnItem: a list of objects that the item could hold before they exist, but not with their UIDs,
+// is refused before one of them is created.
+func TestTooManyObjectsForAnItem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var manifests []object
+	for n := range 5000 {
+		manifests = append(manifests, w.configMap(fmt.Sprintf("c-%04d", n), nil))
+	}
+	result := w.Do(plugintest.Reconcile, w.item(config(manifests...)))
+	if result.Failed == nil || result.Failed.Errors[0].Reason != sdk.ReasonItemTooLarge ||
+		!slices.Contains(result.Failed.Codes(), landscaper.ErrorNoRetry) {
+		t.Errorf("expected %s, but found %s", sdk.ReasonItemTooLarge, result)
+	}
+	if created := w.Names(configMaps, owner.Label); len(created) > 0 {
+		t.Errorf("%d objects were created", len(created))
 	}
 }
