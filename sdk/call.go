@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // heartbeatInterval is how often a running call says that it is alive. The protocol promises ten seconds at most.
@@ -68,11 +71,23 @@ func (c *call) finish(result *deployerv1.Result) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.over = true
+	if size := proto.Size(result); size > handshake.MaxMessageBytes-1<<10 {
+		result = resultTooLarge(size)
+	}
 	m := &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: result}}
 	if err := c.stream.Send(m); err != nil {
 		return fmt.Errorf("send result: %w", err)
 	}
 	return nil
+}
+
+// resultTooLarge stands for a result of so many bytes, which the host would not take, nor after another call.
+func resultTooLarge(size int) *deployerv1.Result {
+	err := &Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Reason: ReasonItemTooLarge, Err: fmt.Errorf(
+			"the result of the deployer has %d bytes, but a message may have no more than %d", size, handshake.MaxMessageBytes),
+	}
+	return &deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: failedToWire("Result", err)}}
 }
 
 // report sends a message without an answer. When the stream is broken the call ends anyway, by its context.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"maps"
+	"math"
 	"runtime/debug"
 
 	"google.golang.org/grpc/codes"

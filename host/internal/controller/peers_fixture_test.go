@@ -57,6 +57,9 @@ func (r *fakeReplicas) Valid() (valid bool) {
 	return valid
 }
 
+// Alone is false: there are others.
+func (r *fakeReplicas) Alone() bool { return false }
+
 func (r *fakeReplicas) Rank(string, string) (rank int) {
 	r.change(func(r *fakeReplicas) { rank = r.rank })
 	return rank

@@ -333,7 +333,9 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 // reportUnwritable reports to the user that the API server has refused a write of the item: the status cannot say so.
 func (r *reconciler) reportUnwritable(j *job, err error) {
 	var answer apierrors.APIStatus
-	if j == nil || !errors.As(err, &answer) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) {
+	passing := apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTooManyRequests(err)
+	if j == nil || !errors.As(err, &answer) || passing {
 		return
 	}
 	r.event(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")

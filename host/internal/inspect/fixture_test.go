@@ -53,7 +53,9 @@ func pickedUp(after time.Duration) step {
 }
 
 func queued(after time.Duration) step {
-	return func(i *v1alpha1.DeployItem) { contract.Enqueue("a free worker")(i, i.DeletionTimestamp != nil, helmDeployer, at(after)) }
+	return func(i *v1alpha1.DeployItem) {
+		contract.Enqueue("a free worker")(i, i.DeletionTimestamp != nil, helmDeployer, at(after))
+	}
 }
 
 func waits(text string, after time.Duration) step {

@@ -139,7 +139,7 @@ func (l *Locker) isLost(key Key) (lost bool) {
 // keeps reports whether this replica may hold a lock, as far as is known.
 func (l *Locker) keeps(lock *Lock) bool {
 	switch {
-	case !l.options.Replicas.Valid():
+	case l.lapsed():
 		return false
 	case lock.noObject:
 		return l.Rank(lock.key) == 0 || l.isOurs(l.lastOf(lock.key))
@@ -148,9 +148,14 @@ func (l *Locker) keeps(lock *Lock) bool {
 	}
 }
 
+// lapsed reports whether the locks of this replica are lost because it cannot show that it is alive. With no other
+// replica they are not: nobody could take them over. One that comes meanwhile fences, so that nothing of this one's
+// calls is written any more.
+func (l *Locker) lapsed() bool { return !l.options.Replicas.Valid() && !l.options.Replicas.Alone() }
+
 func (l *Locker) whyLost(lock *Lock) string {
 	switch {
-	case !l.options.Replicas.Valid():
+	case l.lapsed():
 		return "this replica has not been able to show that it is alive"
 	case lock.noObject:
 		return "another replica comes first now"

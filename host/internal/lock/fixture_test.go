@@ -152,7 +152,7 @@ func (b *bench) expectFigures(want figures) {
 // fakeReplicas are what a test says that they are.
 type fakeReplicas struct {
 	pod, process string
-	valid        bool
+	valid, alone bool
 	dead         map[string]bool // names of pods
 	seemDead     []string        // pods that are not dead; it cannot be found out whether "unreadable" is
 	rank         int
@@ -163,6 +163,7 @@ var _ Membership = (*fakeReplicas)(nil)
 func (f *fakeReplicas) PodName() string         { return f.pod }
 func (f *fakeReplicas) Process() string         { return f.process }
 func (f *fakeReplicas) Valid() bool             { return f.valid }
+func (f *fakeReplicas) Alone() bool             { return f.alone }
 func (f *fakeReplicas) Rank(string, string) int { return f.rank }
 
 func (f *fakeReplicas) Serve([]string) {}

@@ -91,6 +91,44 @@ func TestLeaseLapses(t *testing.T) {
 	})
 }
 
+// TestAlone: a replica is alone as long as there is no other one of its group, dead or alive, and until it ends.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("a")
+		a := w.replica("a")
+		stop := a.run()
+		expect := func(want bool, reason string) {
+			t.Helper()
+			a.see()
+			if a.Alone() != want {
+				t.Errorf("%s: alone %t", reason, !want)
+			}
+		}
+		expect(true, "there is no other pod")
+		a.cut.Store(true)
+		passTime(leaseDuration)
+		expect(true, "it has lapsed, but nobody could take anything over")
+		a.cut.Store(false)
+		w.pod("b")
+		b := w.replica("b")
+		endB := b.run()
+		expect(false, "there is another one")
+		b.cut.Store(true)
+		passTime(2 * leaseDuration)
+		expect(false, "the other one seems dead, but may come back")
+		b.cut.Store(false)
+		w.must(endB())
+		w.deletePod("b")
+		passTime(leaseDuration)
+		expect(true, "the other pod is gone")
+		w.must(stop())
+		if a.Alone() {
+			t.Error("after the end nothing is held")
+		}
+	})
+}
+
 // TestRenewals: a Lease is renewed each third of its duration, however long that takes, and more often while it fails,
 // which the log tells once.
 func TestRenewals(t *testing.T) {

@@ -40,6 +40,7 @@ type Membership interface {
 	PodName() string
 	Process() string
 	Valid() bool
+	Alone() bool
 	SeemsDead(podName, process string) bool
 	IsDead(ctx context.Context, podName, process string) (bool, error)
 	Rank(plugin, key string) int

@@ -195,6 +195,25 @@ func TestLapse(t *testing.T) {
 	expectHolder(t, "it was not taken again, but names this process", key, "")
 }
 
+// TestLapseAlone: with no other replica, a lapse takes no lock away, and gives none. As soon as another one is known, it
+// takes all.
+func TestLapseAlone(t *testing.T) {
+	b, key, other := newBench(t, "here"), newKey(), newKey()
+	b.alone = true
+	lock := b.acquire(key)
+	lock.SetFenced()
+	b.valid = false
+	b.ReplicasChanged()
+	b.expectTold("nobody could take it over")
+	if !b.Holds(key) || !lock.Fenced() {
+		t.Error("the lock was lost")
+	}
+	b.acquireInVain("no new work begins", other)
+	b.alone = false
+	b.ReplicasChanged()
+	b.expectTold("another one has come", "lost "+key.Item.Name)
+}
+
 // TestStart: a host that stops gives back what is not in use at once, and the rest with its calls; it takes nothing
 // any more.
 func TestStart(t *testing.T) {

@@ -60,6 +60,7 @@ type Replicas struct {
 	// told so.
 	validUntil time.Time
 	lapsed     bool
+	ended      bool // Run is ending
 }
 
 // Join makes this process a replica: it takes the Lease of its pod over, whoever had it, and watches pods and Leases.
@@ -151,7 +152,7 @@ func (r *Replicas) Run(ctx context.Context) error {
 	cancel()
 	follow.Wait()
 	r.mu.Lock()
-	r.validUntil = time.Time{}
+	r.validUntil, r.ended = time.Time{}, true
 	r.mu.Unlock()
 	r.checkValidity()
 	if err == nil {
@@ -175,6 +176,23 @@ func (r *Replicas) Valid() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.valid()
+}
+
+// Alone reports whether no other replica of the group was known when this one heard of the others last, and Run has not
+// ended: there is none that could take its locks over, be this one valid or not.
+func (r *Replicas) Alone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return false
+	}
+	group := groupLabel(r.options.Group)
+	for _, h := range r.holders {
+		if h.pod && h.lease && h.group == group { // one that seems dead may only be cut off, as this one is
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Replicas) valid() bool { return !r.lapsed && time.Now().Before(r.validUntil) }

@@ -54,7 +54,9 @@ func TestDecide(t *testing.T) {
 	}
 	undated := func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil }
 	deleted := func(i *v1alpha1.DeployItem) { i.Generation++; i.DeletionTimestamp = &metav1.Time{Time: now} }
-	queued := func(i *v1alpha1.DeployItem) { contract.Enqueue("a free worker")(i, false, v1alpha1.DeployerInformation{}, now) }
+	queued := func(i *v1alpha1.DeployItem) {
+		contract.Enqueue("a free worker")(i, false, v1alpha1.DeployerInformation{}, now)
+	}
 	setJob := decision{need: needJob, again: pickup}
 	fresh := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	finished, waiting, running := finishedItem(), waitingItem(), runningItem()
