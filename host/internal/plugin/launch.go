@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -45,7 +44,7 @@ var environment = []string{
 }
 
 // runner runs a program for go-plugin. It is ours and not go-plugin's own so that the program is started by the
-// sandbox, has its own process group, a lifeline to this process and an environment that we choose, and so that what it
+// sandbox, has its own session, a lifeline to this process and an environment that we choose, and so that what it
 // writes is read by us; see processLog.
 type runner struct {
 	program     *os.File
@@ -171,10 +170,8 @@ func (r *runner) prepare(life context.Context, protocol []string, dir string) er
 	if err != nil {
 		return errors.Join(err, lifelineEnd.Close())
 	}
-	r.cmd.Cancel = r.killGroup
 	r.cmd.Stdout, r.cmd.Stderr = r.stdout, r.stderr
 	r.cmd.WaitDelay = drainDelay
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return nil
 }
 
@@ -196,7 +193,7 @@ func (r *runner) environment(protocol []string) []string {
 
 // Start starts the program, and a goroutine that ends with it and sees to what it leaves behind.
 func (r *runner) Start(context.Context) error {
-	r.startErr = r.cmd.Start()
+	r.startErr = sandbox.Start(r.cmd)
 	_ = r.cmd.ExtraFiles[0].Close() // the child has its own end of the lifeline by now, or never will
 	if r.startErr != nil {
 		r.exitErr = r.startErr
@@ -205,7 +202,9 @@ func (r *runner) Start(context.Context) error {
 	}
 	go func() {
 		r.exitErr = r.cmd.Wait()
-		_ = r.killGroup() // mostly there is nobody left
+		if err := sandbox.Clean(r.cmd); err != nil {
+			r.log.Error("what the plugin has started cannot be ended", "error", err.Error())
+		}
 		r.end()
 	}()
 	return nil
@@ -235,6 +234,9 @@ func (r *runner) stop() {
 	defer time.AfterFunc(stopGrace, r.kill).Stop()
 	r.client.Kill()
 	r.kill()
+	if r.cmd != nil { // the next process must not run beside what this one has started
+		<-r.ended
+	}
 }
 
 // Wait blocks until the process has ended.
@@ -248,9 +250,6 @@ func (r *runner) Kill(context.Context) error {
 	r.kill()
 	return nil
 }
-
-// killGroup kills the started process and whatever it has started.
-func (r *runner) killGroup() error { return syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
 
 // Diagnose has nothing to add: explain knows more.
 func (r *runner) Diagnose(context.Context) string { return "" }

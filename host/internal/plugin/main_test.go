@@ -68,6 +68,19 @@ func programs() map[string]func() {
 			startSleeper(&syscall.SysProcAttr{})
 			serveRaw(claim())
 		},
+		"leader": func() {
+			startSleeper(&syscall.SysProcAttr{Setpgid: true})
+			serveRaw(claim())
+		},
+		"daemon": func() { // the child is an orphan in a session of its own, without the plugin's environment
+			partial := trace("pid.partial")
+			cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", "setsid env -i /bin/sh -c "+
+				"'sleep 300 >/dev/null 2>&1 & echo $! >"+partial+"; mv "+partial+" "+trace("pid")+"'")
+			if err := cmd.Run(); err != nil {
+				fail(err)
+			}
+			serveRaw(claim())
+		},
 		"deserter": func() {
 			startSleeper(&syscall.SysProcAttr{Setsid: true})
 			serveRaw(claim())

@@ -127,11 +127,6 @@ func TestEndIsBounded(t *testing.T) {
 			h.waitFor("raw_wedged", Running)
 			h.signal("raw_wedged", syscall.SIGSTOP)
 		}},
-		"deserter": {"a process that left its group holds its outputs", func(t *testing.T, h *host) {
-			h.waitFor("deserter", Running)
-			child := pid(t, left(t, h.dir, "pid"))
-			t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) }) // nobody else knows of it
-		}},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -152,17 +147,28 @@ func TestEndIsBounded(t *testing.T) {
 	}
 }
 
-// A child that holds on to the outputs must not hide that the plugin has ended.
-func TestTheWholeGroupIsKilled(t *testing.T) {
+// Nothing of a plugin runs beside its next process, or after the host: neither what is in its group and holds its
+// outputs, nor what made a group or session of its own, nor an orphan without the plugin's environment.
+func TestWhatAPluginHasStartedEndsWithIt(t *testing.T) {
 	t.Parallel()
-	h := start(t, "parent")
-	child := pid(t, left(t, h.dir, "pid"))
-	h.crash("parent")
-	eventually(t, "the child to be killed", func() bool { return !alive(child) })
-	eventually(t, "another child", func() bool { return pid(t, left(t, h.dir, "pid")) != child })
-	child = pid(t, left(t, h.dir, "pid"))
-	h.end()
-	eventually(t, "the child to be killed", func() bool { return !alive(child) })
+	for _, file := range []string{"parent", "leader", "deserter", "daemon"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, file)
+			child := pid(t, left(t, h.dir, "pid"))
+			h.crash(file)
+			next := child
+			eventually(t, "another child", func() bool { next = pid(t, left(t, h.dir, "pid")); return next != child })
+			if alive(child) {
+				t.Error("a child of the process that has ended lives beside the next process")
+			}
+			h.waitFor(file, Running)
+			h.end()
+			if alive(next) {
+				t.Error("a child lives after the end of the host")
+			}
+		})
+	}
 }
 
 // However the host ends, its plugins end.

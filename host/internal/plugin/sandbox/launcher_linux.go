@@ -37,8 +37,8 @@ type order struct {
 	Read, Write []string
 }
 
-// Command prepares to run a program, until the end of ctx at the latest. The caller may set Stdout, Stderr,
-// SysProcAttr, Cancel and WaitDelay; the program's standard input is empty. With confinement Required it fails where
+// Command prepares to run a program, until the end of ctx at the latest. The caller may set Stdout, Stderr and
+// WaitDelay, and runs it by Start; the program's standard input is empty. With confinement Required it fails where
 // the kernel cannot confine, with errors.ErrUnsupported.
 func Command(ctx context.Context, spec Spec) (*exec.Cmd, error) {
 	return command(ctx, spec, Supported())
@@ -104,6 +104,9 @@ func launch(text string) error {
 	}{
 		{"let the kernel take it first when memory is short", raiseOOMScore},
 		{"keep it from gaining rights", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
+		{"have it get the orphans of what it starts", func() error {
+			return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+		}},
 		{"confine it", told.confine},
 		{"limit its core dumps", func() error { return limit(unix.RLIMIT_CORE, 0) }},
 		{"limit its open files", func() error { return limitIfSet(unix.RLIMIT_NOFILE, told.OpenFiles) }},

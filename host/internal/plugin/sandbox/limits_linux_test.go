@@ -92,9 +92,9 @@ func TestParseStat(t *testing.T) {
 		{reason: "too few fields", text: "1 (init) S 1 42", fails: true},
 		{reason: "no number", text: "1 (init)" + strings.Replace(rest, "43", "x", 1), fails: true},
 	} {
-		session, bytes, err := parseStat([]byte(test.text))
-		if (err != nil) != test.fails || err == nil && (session != 43 || bytes != 7*uint64(os.Getpagesize())) {
-			t.Errorf("%s: found session %d, %d bytes, error %v", test.reason, session, bytes, err)
+		stat, err := parseStat([]byte(test.text))
+		if (err != nil) != test.fails || err == nil && (stat.session != 43 || stat.residentBytes != 7*uint64(os.Getpagesize())) {
+			t.Errorf("%s: found %+v, error %v", test.reason, stat, err)
 		}
 	}
 }

@@ -25,44 +25,63 @@ func dataLimit(memoryBytes uint64) uint64 {
 }
 
 // SessionBytes returns how much memory the processes of a session have resident, 0 if there are none. What several
-// processes share counts for each. It reads one small file for each process that this one can see, some 15 µs each.
-func SessionBytes(session int) (uint64, error) {
+// processes share counts for each.
+func SessionBytes(session int) (sum uint64, err error) {
+	err = eachProcess(func(p processStat) {
+		if p.session == session {
+			sum += p.residentBytes
+		}
+	})
+	return sum, err
+}
+
+// processStat is a part of what the kernel says of a process.
+type processStat struct {
+	id, parent, session int
+	residentBytes       uint64
+}
+
+// eachProcess calls visit for each process that this one can see. It reads one small file for each, some 15 µs.
+func eachProcess(visit func(processStat)) error {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var sum uint64
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
 			continue
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
-		of, resident, err := parseStat(text)
+		stat, err := parseStat(text)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if of == session {
-			sum += resident
-		}
+		visit(stat)
 	}
-	return sum, nil
+	return nil
 }
 
-// parseStat reads fields 6 and 24 of proc_pid_stat(5). The second field is the name of the program in brackets, which
-// may hold anything.
-func parseStat(text []byte) (session int, residentBytes uint64, err error) {
-	const sessionField, residentField = 6 - 3, 24 - 3
+// parseStat reads fields 1, 4, 6 and 24 of proc_pid_stat(5). The second field is the name of the program in brackets,
+// which may hold anything.
+func parseStat(text []byte) (processStat, error) {
+	const parentField, sessionField, residentField = 4 - 3, 6 - 3, 24 - 3
+	id, _, _ := strings.Cut(string(text), " ")
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) <= residentField {
-		return 0, 0, fmt.Errorf("read the state of a process: %d fields are too few", len(fields))
+		return processStat{}, fmt.Errorf("read the state of a process: %d fields are too few", len(fields))
 	}
-	session, sessionErr := strconv.Atoi(fields[sessionField])
-	pages, residentErr := strconv.ParseUint(fields[residentField], 10, 64)
-	if err := errors.Join(sessionErr, residentErr); err != nil {
-		return 0, 0, fmt.Errorf("read the state of a process: %w", err)
+	stat, errs := processStat{}, [4]error{}
+	stat.id, errs[0] = strconv.Atoi(id)
+	stat.parent, errs[1] = strconv.Atoi(fields[parentField])
+	stat.session, errs[2] = strconv.Atoi(fields[sessionField])
+	pages, err := strconv.ParseUint(fields[residentField], 10, 64)
+	errs[3] = err
+	if err := errors.Join(errs[:]...); err != nil {
+		return processStat{}, fmt.Errorf("read the state of a process: %w", err)
 	}
-	return session, pages * uint64(os.Getpagesize()), nil //nolint:gosec // a page has a positive size
+	stat.residentBytes = pages * uint64(os.Getpagesize()) //nolint:gosec // a page has a positive size
+	return stat, nil
 }

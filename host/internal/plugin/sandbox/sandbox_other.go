@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os/exec"
 	"runtime"
+	"syscall"
 )
 
 // Command prepares to run a program by its path, without limits and confinement, until the end of ctx at the latest.
@@ -31,3 +32,15 @@ func Protect() error { return nil }
 
 // SessionBytes returns errors.ErrUnsupported.
 func SessionBytes(int) (uint64, error) { return 0, errors.ErrUnsupported }
+
+// Start starts a program in a session of its own.
+func Start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Start()
+}
+
+// Clean kills what is left of the group of a program that Start has started.
+func Clean(cmd *exec.Cmd) error {
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly there is nothing left
+	return nil
+}
