@@ -1,10 +1,13 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // claims are what plugins claim for themselves: a name, and types of deploy items.
@@ -16,6 +19,8 @@ import (
 type claims struct {
 	settled bool
 	by      map[string][]*Plugin // several only before they are settled
+	// contested says of each claim that several plugins have made before which they are, for people.
+	contested map[string]string
 }
 
 // make notes what a plugin claims. The error says that another one has that already.
@@ -38,7 +43,7 @@ func (c *claims) make(p *Plugin, info *Info) error {
 // settle ends the time in which claims are equal, and returns why which plugins are refused. What they claim is free
 // then.
 func (c *claims) settle() map[*Plugin]error {
-	c.settled = true
+	c.settled, c.contested = true, map[string]string{}
 	refused := map[*Plugin]error{}
 	for _, claim := range slices.Sorted(maps.Keys(c.by)) {
 		plugins := c.by[claim]
@@ -50,9 +55,10 @@ func (c *claims) settle() map[*Plugin]error {
 			files = append(files, p.file)
 		}
 		slices.Sort(files)
+		c.contested[claim] = fmt.Sprintf("%s is claimed by %s; leave one of them in the plugin directory", claim,
+			strings.Join(files, " and "))
 		for _, p := range plugins {
-			refused[p] = fmt.Errorf("%s is claimed by %s; leave one of them in the plugin directory", claim,
-				strings.Join(files, " and "))
+			refused[p] = errors.New(c.contested[claim])
 		}
 	}
 	for claim, plugins := range c.by {
@@ -72,7 +78,9 @@ func nameClaim(name string) string { return fmt.Sprintf("the name %q", name) }
 func claimsOf(info *Info) []string {
 	all := []string{nameClaim(info.Name)}
 	for _, t := range info.Types {
-		all = append(all, fmt.Sprintf("deploy item type %q", t))
+		all = append(all, typeClaim(t))
 	}
 	return all
 }
+
+func typeClaim(t v1alpha1.DeployItemType) string { return fmt.Sprintf("deploy item type %q", t) }

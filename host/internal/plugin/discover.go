@@ -9,21 +9,28 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-// discover lists the files of the plugin directory in order of names. Hidden files are passed over, because mounted
-// volumes are full of them; everything else is meant to be a plugin.
-func discover(dir string) ([]string, error) {
+// discover lists the files of the plugin directory that are meant to be plugins, in order of names: those that are
+// configured, and all others that are executable and not hidden. passed are the others that are not hidden: a directory
+// may also hold a README, a backup copy or lost+found.
+func discover(dir string, configured func(name string) bool) (files, passed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("read plugin directory: %w", err)
+		return nil, nil, fmt.Errorf("read plugin directory: %w", err)
 	}
-	var files []string
 	for _, entry := range entries {
 		name := entry.Name()
-		if plugindir.CheckName(name) == nil {
-			files = append(files, name)
+		if plugindir.CheckName(name) != nil {
+			continue // mounted volumes are full of them
 		}
+		info, err := os.Stat(filepath.Join(dir, name))
+		isNone := err == nil && (info.IsDir() || info.Mode().IsRegular() && info.Mode().Perm()&0o111 == 0)
+		if isNone && !configured(name) {
+			passed = append(passed, name)
+			continue
+		}
+		files = append(files, name) // what cannot be read is refused, with the reason
 	}
-	return files, nil
+	return files, passed, nil
 }
 
 // program is a plugin's file in the plugin directory. It is opened once, hashed, and held open: each start executes

@@ -12,20 +12,28 @@ import (
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, file := range []string{"b", "a", ".hidden", "..data", "notes.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+	for file, mode := range map[string]os.FileMode{
+		"b": 0o755, "a": 0o500, ".hidden": 0o755, "..data": 0o600, "README.md": 0o644, "a.bak": 0o600, "configured": 0o600,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), nil, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "c"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got, err := discover(dir)
+	if err := os.Symlink("nothing", filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	files, passed, err := discover(dir, func(name string) bool { return name == "configured" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "notes.txt"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b", "configured", "dangling"}, files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"README.md", "a.bak", "lost+found"}, passed); diff != "" {
+		t.Errorf("passed over (-want +got):\n%s", diff)
 	}
 }
 
@@ -33,14 +41,17 @@ func TestDiscover(t *testing.T) {
 func TestRefusedFile(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "echo")
-	for file, mode := range map[string]os.FileMode{"README": 0o644, "text": 0o755} {
+	for file, mode := range map[string]os.FileMode{"README": 0o644, "configured": 0o644, "text": 0o755} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte("read me"), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h := openHost(t, dir).run()
+	h := openHost(t, dir, func(o *Options) { o.Profiles = map[string]Profile{"configured": {}} }).run()
 	h.waitFor("echo", Running)
-	for file, want := range map[string]string{"README": "is not executable (mode 0644); chmod 0755",
+	if got := h.log.with("these are no plugins"); len(got) != 1 {
+		t.Errorf("expected one warning about the README, but found %v", got)
+	}
+	for file, want := range map[string]string{"configured": "is not executable (mode 0644); chmod 0755",
 		"text": "is no program for this machine, and no script; build it with GOOS=linux GOARCH="} {
 		if s := h.waitFor(file, Refused); !strings.Contains(s.Problem.Error(), want) {
 			t.Errorf("expected %s to be refused with %q, but found %v", file, want, s.Problem)

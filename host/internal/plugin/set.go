@@ -120,8 +120,16 @@ func Open(o Options, listener Listener) (*Set, error) {
 	var files []string
 	var err error
 	if o.Dir != "" {
-		if files, err = discover(o.Dir); err != nil {
+		var passed []string
+		files, passed, err = discover(o.Dir, func(name string) bool {
+			_, configured := o.Profiles[name]
+			return configured || slices.Contains(o.Files, name)
+		})
+		if err != nil {
 			return nil, err
+		}
+		if len(passed) > 0 {
+			o.Log.Warn("these are no plugins, because they are directories or not executable", "dir", o.Dir, "names", passed)
 		}
 		for file, profile := range o.Profiles { // those from images are as files of the directory
 			if profile.Image != "" && !slices.Contains(files, file) {
@@ -243,6 +251,12 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 		for _, t := range p.Info().Types {
 			types = append(types, strconv.Quote(string(t)))
 		}
+	}
+	s.mu.Lock()
+	contested := s.claims.contested[typeClaim(itemType)]
+	s.mu.Unlock()
+	if contested != "" {
+		return "no plugin here serves it: " + contested
 	}
 	slices.Sort(types)
 	served := cmp.Or(strings.Join(types, ", "), "none")

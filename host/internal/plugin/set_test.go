@@ -111,7 +111,7 @@ func TestNoPlugins(t *testing.T) {
 func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "echo", "crash", "silent")
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("buy milk"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("buy milk"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	h := openHost(t, dir)
@@ -126,7 +126,7 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 		t.Fatal("expected an error")
 	}
 	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting",
-		"plugin notes.txt: refused: is not executable"} {
+		"plugin notes.txt: refused: is no program"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, but found: %v", want, err)
 		}
@@ -179,6 +179,9 @@ func TestClashes(t *testing.T) {
 				if p := h.For(v1alpha1.DeployItemType("one")); p != nil && p.file == file {
 					t.Errorf("%s: %s serves the type", test.reason, p.Name())
 				}
+			}
+			if says := h.Unserved("one"); name == "type" && !strings.Contains(says, "raw_a_one and raw_b_one") {
+				t.Errorf("a user is told %q", says)
 			}
 			var got []string
 			eventually(t, "the others to serve", func() bool {
