@@ -3,6 +3,7 @@ package pod
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 const (
 	// ReasonContainerFailed: main has ended with an exit code other than 0.
 	ReasonContainerFailed = "ContainerFailed"
-	// ReasonOutOfMemory: main was killed, by all accounts because it took more memory than it may.
+	// ReasonOutOfMemory: main was killed because it took more memory than it may, as the kubelet says.
 	ReasonOutOfMemory = "OutOfMemory"
 	// ReasonImage: the image of a container cannot be pulled.
 	ReasonImage = "ImagePullFailed"
@@ -39,6 +40,8 @@ const (
 const (
 	// killed is the exit code of a process that was killed.
 	killed = 137
+	// oomKilled is the kubelet's reason for a container that was killed for its memory.
+	oomKilled = "OOMKilled"
 	// startError is the reason that containerd gives for a container that it could not start, such as because its image
 	// has no such program, or because the kubelet has died meanwhile. What was started is killed then, so that nobody
 	// knows how far it has come.
@@ -148,14 +151,23 @@ func notStarted(p *corev1.Pod, container string, t *corev1.ContainerStateTermina
 
 func containerFailed(p *corev1.Pod, main *corev1.ContainerStateTerminated) *Failure {
 	reason := cmp.Or(main.Reason, "no reason")
-	// Kubernetes does not always see that it was memory.
-	if main.Reason == "OOMKilled" || main.ExitCode == killed {
+	if main.Reason == oomKilled {
 		return final(p, ReasonOutOfMemory, "container %s of %s was killed (exit code %d, %s), "+
-			"by all accounts because it has taken more memory than it may; give it more in resources.limits.memory",
+			"because it has taken more memory than it may; give it more in resources.limits.memory",
 			layout.MainContainer, nameOf(p), main.ExitCode, reason)
 	}
-	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)",
-		layout.MainContainer, nameOf(p), main.ExitCode, reason)
+	perhaps := ""
+	if main.ExitCode == killed && hasMemoryLimit(p) { // the kubelet does not always see that it was memory
+		perhaps = "; it was killed, perhaps because it has taken more memory than resources.limits.memory"
+	}
+	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)%s",
+		layout.MainContainer, nameOf(p), main.ExitCode, reason, perhaps)
+}
+
+func hasMemoryLimit(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == layout.MainContainer && !c.Resources.Limits.Memory().IsZero()
+	})
 }
 
 // resultLost is the failure of a run whose wait container has not reported. What main has said is not about that.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -96,8 +97,18 @@ func TestOver(t *testing.T) {
 			codes: []landscaper.ErrorCode{noRetry},
 		},
 		"killed": {
-			reason: "Kubernetes does not always say so", pod: podThat(ended(layout.MainContainer, 137, "Error", "")), report: reported,
-			want: ReasonOutOfMemory, says: []string{"exit code 137"}, codes: []landscaper.ErrorCode{noRetry},
+			reason: "who knows by whom", pod: podThat(ended(layout.MainContainer, 137, "Error", "")), report: reported,
+			want: ReasonContainerFailed, says: []string{"exit code 137 (Error)"}, codes: []landscaper.ErrorCode{noRetry},
+		},
+		"killed with a limit": {
+			reason: "the kubelet does not always say so",
+			pod: podThat(ended(layout.MainContainer, 137, "Error", ""), func(p *corev1.Pod) {
+				p.Spec.Containers = []corev1.Container{{Name: layout.MainContainer, Resources: corev1.ResourceRequirements{
+					Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+				}}}
+			}), report: reported,
+			want: ReasonContainerFailed, says: []string{"exit code 137", "perhaps", "resources.limits.memory"},
+			codes: []landscaper.ErrorCode{noRetry},
 		},
 		"evicted": {
 			reason: "who is asked to end may end well with nothing done, and Kubernetes says why", report: reported,
