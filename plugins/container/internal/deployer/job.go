@@ -31,6 +31,8 @@ const (
 	// giveUpGrace is how long a Pod has to stop whose containers will not start: a user waits for the error, and there
 	// is nothing to upload.
 	giveUpGrace = 2 * time.Second
+	// uploadGrace is how long a Pod has to stop whose main has ended: exports and state are uploaded.
+	uploadGrace = 30 * time.Second
 )
 
 // podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
@@ -163,7 +165,7 @@ func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *core
 		failure := reported(progress.GiveUp, result, hidden)
 		r.Reason, r.Message, r.Codes = failure.Reason, failure.Message, failure.Codes
 	}
-	if err := j.attend(ctx, at, p); err != nil {
+	if err := j.attend(ctx, at, p, progress.Outliving); err != nil {
 		return j.end(), err
 	}
 	return j.wait(at, p, result, hidden.Hide(progress.WaitingFor), progress.CheckAgain), nil
@@ -196,9 +198,9 @@ func givenUp(r *v1alpha1.Run) *pod.Failure {
 	return &pod.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
 }
 
-// attend does what there is to do while a Pod runs: it stops one that is given up or whose time is up, and sees to the
-// rights of its wait container.
-func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) error {
+// attend does what there is to do while a Pod runs: it stops one that is given up, whose time is up, or in which others
+// outlive main, and sees to the rights of its wait container.
+func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, outliving []string) error {
 	r := j.status.Run
 	due := pod.TimeIsUp(p)
 	switch {
@@ -206,6 +208,11 @@ func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod) err
 		return nil
 	case r.Reason != "":
 		return j.stop(ctx, at, p, min(giveUpGrace, j.timeToStop(ctx)))
+	case len(outliving) > 0:
+		j.request.Warning(reasonOutliving, fmt.Sprintf("the Pod %s/%s is stopped: its container main has ended, but these go on: "+
+			"%s; make them native sidecars (initContainers with restartPolicy Always)", p.Namespace, p.Name,
+			strings.Join(outliving, ", ")))
+		return j.stop(ctx, at, p, min(uploadGrace, j.timeToStop(ctx)))
 	case !due.IsZero() && !j.now().Before(due):
 		// Kubernetes does not stop a Pod that has no node yet.
 		r.TimedOut = true

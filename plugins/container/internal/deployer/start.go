@@ -21,6 +21,8 @@ const (
 	reasonNoHelper = "HelperImageMissing"
 	// reasonStateLost is given to the error about a state of which something is missing.
 	reasonStateLost = "StateLost"
+	// reasonOutliving: containers of a Pod go on although its main has ended.
+	reasonOutliving = "ContainersGoOn"
 	// reasonTemplate is given to the error about a podTemplate that does not fit.
 	reasonTemplate = "PodTemplateInvalid"
 

@@ -3,6 +3,7 @@ package pod
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,10 @@ const (
 	// it.
 	slackShare = 5
 	maxSlack   = 10 * time.Second
+
+	// outliveTime is how long other containers may run when main has ended. It is more than clocks may differ by, so that
+	// main counts as ended by itself when the Pod is deleted then.
+	outliveTime = 2 * clockSkew
 
 	// crashLoop is the reason of a container that ends again and again. Only the wait container is started again.
 	crashLoop = "CrashLoopBackOff"
@@ -50,6 +55,9 @@ type Progress struct {
 	CheckAgain time.Time
 	// Hindered: a container cannot be started, which may pass.
 	Hindered bool
+	// Outliving are the containers that go on although main has ended, and for which the Pod is to be stopped: its wait
+	// container is not asked to upload anything before they end.
+	Outliving []string
 	// GiveUp is why the Pod is to be stopped, since its containers will never start; nil if there is no reason to. It
 	// is not over before it has stopped: what hinders it may have gone at this very moment.
 	GiveUp *Failure
@@ -78,6 +86,14 @@ func (f *Facts) Progress() Progress {
 	}
 	progress := Progress{WaitingFor: f.waitingFor(), CheckAgain: LostAt(f.Pod)}
 	main := statusOf(f.Pod, layout.MainContainer).State
+	if others := othersRunning(f.Pod); len(others) > 0 && main.Terminated != nil && f.Pod.DeletionTimestamp == nil {
+		if due := main.Terminated.FinishedAt.Add(outliveTime); f.Now.Before(due) {
+			progress.CheckAgain = due
+		} else {
+			progress.Outliving = others
+		}
+		return progress
+	}
 	c := hindered(f.Pod)
 	if f.Pod.DeletionTimestamp != nil || main.Running != nil || main.Terminated != nil || c == nil {
 		return progress
@@ -136,6 +152,16 @@ func Stopped(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp != nil && (p.Spec.NodeName == "" || now.After(LostAt(p)))
 }
 
+// othersRunning are the ordinary containers of a Pod that run, but for main: those of others, such as a webhook's.
+func othersRunning(p *corev1.Pod) (names []string) {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil && c.Name != layout.MainContainer {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 func statuses(p *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses)
 }
@@ -177,6 +203,8 @@ func (f *Facts) waitingFor() string {
 			why = "; it has waited for " + why
 		}
 		return name + " to stop, because the timeout of the deploy item is nearly over" + why
+	case p.DeletionTimestamp != nil && main.Terminated != nil:
+		return fmt.Sprintf("exports and state of %s to be uploaded, while it stops", name)
 	case p.DeletionTimestamp != nil:
 		return name + " to stop, which somebody has deleted"
 	case why != "":
@@ -184,7 +212,11 @@ func (f *Facts) waitingFor() string {
 	case p.Status.Reason != "":
 		return fmt.Sprintf("%s to stop: %s", name, p.Status.Reason)
 	case main.Terminated != nil:
-		return fmt.Sprintf("exports and state of %s to be uploaded", name)
+		what := fmt.Sprintf("exports and state of %s to be uploaded", name)
+		if others := othersRunning(p); len(others) > 0 {
+			what += "; beside its container main, which has ended, these still run: " + strings.Join(others, ", ")
+		}
+		return what
 	case main.Running != nil:
 		return fmt.Sprintf("container %s of %s to end, which has run since %s", layout.MainContainer, name,
 			main.Running.StartedAt.UTC().Format(time.RFC3339))

@@ -98,6 +98,15 @@ func ended(container string, code int32, why, message string) change {
 	return state(container, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: why, Message: message}})
 }
 
+// beside has another ordinary container run.
+func beside(name string) change {
+	return func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		})
+	}
+}
+
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -110,6 +119,7 @@ func TestWaiting(t *testing.T) {
 		want       string
 		checkAgain time.Duration
 		hindered   bool
+		outliving  []string
 	}{
 		"new":           {reason: "nobody has looked at it", pod: podThat(withoutNode("")), want: "Pod runs/shop to get a node"},
 		"unschedulable": {reason: "the scheduler says why", pod: podThat(withoutNode("0/3 nodes are available")), want: "Pod runs/shop to get a node: 0/3 nodes are available"},
@@ -121,6 +131,24 @@ func TestWaiting(t *testing.T) {
 		"main has ended": {
 			reason: "its exports are not there yet", pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", "")),
 			want: "exports and state of Pod runs/shop to be uploaded",
+		},
+		"another one goes on": {
+			reason: "it may end as well", after: 9 * time.Second,
+			pod:        podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
+			want:       "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these still run: proxy",
+			checkAgain: 10 * time.Second,
+		},
+		"another one goes on and on": {
+			reason: "nothing is uploaded before it ends", after: 10 * time.Second,
+			pod:       podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
+			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these still run: proxy",
+			outliving: []string{"proxy"},
+		},
+		"stopped because of another one": {
+			reason: "nobody else has deleted it", after: 20 * time.Second,
+			pod: podThat(deletedAt(began.Add(10*time.Second)), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began),
+				running(layout.WaitContainer), beside("proxy")),
+			want: "exports and state of Pod runs/shop to be uploaded, while it stops", checkAgain: 40 * time.Second,
 		},
 		"main has failed": {
 			reason: "its state is not there yet", pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 1, "Error", "")),
@@ -159,7 +187,7 @@ func TestWaiting(t *testing.T) {
 			if c.checkAgain > 0 {
 				want.CheckAgain = began.Add(c.checkAgain)
 			}
-			want.Hindered = c.hindered
+			want.Hindered, want.Outliving = c.hindered, c.outliving
 			got := (&Facts{Pod: c.pod,
 				Report: c.report, HinderedSince: began, Patience: patience, TimedOut: c.timedOut, GivenUp: c.givenUp,
 				Now: began.Add(c.after),
