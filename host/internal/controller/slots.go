@@ -75,8 +75,8 @@ type slots struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	turn   uint64 // counts the slots that were given
-	count  uint64 // counts the items that were queued
+	turn   int // counts the slots that were given
+	count  int // counts the items that were queued
 	shares map[share]*queuesOfShare
 	// queued says of each queued item in which queue it is.
 	queued map[types.NamespacedName]queuedItem
@@ -89,7 +89,7 @@ type queuesOfShare struct {
 	// queues are the queued items of each class, in the order in which they came.
 	queues      [classes][]types.NamespacedName
 	given       int
-	turn        uint64 // the last in which the share got a slot
+	turn        int // the last in which the share got a slot
 	silentUntil time.Time
 }
 
@@ -97,7 +97,7 @@ type queuedItem struct {
 	share  share
 	class  class
 	since  time.Time
-	number uint64 // in the order in which items were queued
+	number int // in the order in which items were queued
 }
 
 type givenSlot struct {
@@ -295,7 +295,7 @@ func (s *slots) forgetUnused(of share) {
 // tenant is what is known of a tenant: how many slots it has, and when it got the last one.
 type tenant struct {
 	given int
-	turn  uint64
+	turn  int
 }
 
 func (s *slots) perTenant() map[string]tenant {
@@ -342,16 +342,16 @@ func (s *slots) next() (key types.NamespacedName, ok bool) {
 		return key, false
 	}
 	tenants := s.perTenant()
-	var best []uint64 // the lesser the earlier
+	var best []int // the lesser the earlier
 	for of, queues := range s.shares {
 		first, own, queued := s.firstOf(queues)
 		if !queued || !s.mayHave(of, tenants) {
 			continue
 		}
 		t := tenants[s.tenantOf(of)]
-		rank := []uint64{0, uint64(t.given), t.turn, uint64(queues.given), queues.turn, s.queued[first].number}
+		rank := []int{0, t.given, t.turn, queues.given, queues.turn, s.queued[first].number}
 		if s.turn%2 == 1 {
-			rank[5] = ^rank[5]
+			rank[5] = -rank[5]
 		}
 		if !own {
 			rank[0] = 1

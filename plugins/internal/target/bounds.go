@@ -22,8 +22,8 @@ const (
 	maxClientPause = time.Second
 )
 
-// Busy says that a target asks to be left alone.
-type Busy struct {
+// BusyError says that a target asks to be left alone.
+type BusyError struct {
 	// After is for how long.
 	After time.Duration
 	// Code of the HTTP answer.
@@ -31,23 +31,23 @@ type Busy struct {
 }
 
 // Error returns a text for the user.
-func (e *Busy) Error() string { return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code) }
+func (e *BusyError) Error() string { return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code) }
 
-// errLate is an answer that did not begin, or end, in time.
-type errLate struct{ after time.Duration }
+// lateError is an answer that did not begin, or end, in time.
+type lateError struct{ after time.Duration }
 
-var _ net.Error = errLate{}
+var _ net.Error = lateError{}
 
-func (e errLate) Error() string { return fmt.Sprintf("no answer for %s", e.after) }
+func (e lateError) Error() string { return fmt.Sprintf("no answer for %s", e.after) }
 
 // Timeout implements net.Error.
-func (errLate) Timeout() bool { return true }
+func (lateError) Timeout() bool { return true }
 
 // Temporary implements net.Error.
-func (errLate) Temporary() bool { return false }
+func (lateError) Temporary() bool { return false }
 
 // Bounded returns a transport for the API server of a target that bounds how long an answer takes and how large it is,
-// and returns a *Busy for one that asks for a pause: client-go would sleep in the call, for as long as it says.
+// and returns a *BusyError for one that asks for a pause: client-go would sleep in the call, for as long as it says.
 //
 // In a context of WithBreaker each further request fails at once after one that was not answered.
 func Bounded(next http.RoundTripper) http.RoundTripper {
@@ -69,7 +69,7 @@ func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	note := func(err error) {
-		var busy *Busy
+		var busy *BusyError
 		var late net.Error
 		if errors.As(err, &busy) || req.Context().Err() == nil && errors.As(err, &late) && late.Timeout() {
 			breaker.trip(req.URL.Host, err)
@@ -83,7 +83,7 @@ func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 // send returns an answer whose body calls note with an error of its reader.
 func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	late := time.AfterFunc(t.answer, func() { cancel(errLate{t.answer}) })
+	late := time.AfterFunc(t.answer, func() { cancel(lateError{t.answer}) })
 	res, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		late.Stop()
@@ -95,7 +95,7 @@ func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, err
 		late.Stop()
 		cancel(nil)
 		_ = res.Body.Close() // nobody reads it
-		return nil, &Busy{After: pause, Code: res.StatusCode}
+		return nil, &BusyError{After: pause, Code: res.StatusCode}
 	}
 	body := &boundedBody{ReadCloser: res.Body, ctx: ctx, left: maxBody, note: note, end: func() { late.Stop(); cancel(nil) }}
 	if req.URL.Query().Get("watch") == "true" {
@@ -110,7 +110,7 @@ func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, err
 
 // causeOf returns why a request has ended: its answer was late, or what the transport says.
 func causeOf(ctx context.Context, err error) error {
-	if late := (errLate{}); errors.As(context.Cause(ctx), &late) {
+	if late := (lateError{}); errors.As(context.Cause(ctx), &late) {
 		return late
 	}
 	return err

@@ -48,8 +48,8 @@ const (
 func Explain(host string, err error) error {
 	var known *sdk.Error
 	var unanswered *url.Error
-	var busy *Busy
-	var late errLate
+	var busy *BusyError
+	var late lateError
 	switch {
 	case err == nil:
 		return nil
@@ -98,7 +98,7 @@ func ConcernsAll(ctx context.Context, err error) bool {
 // IsSilent reports whether an error says that a target does not answer, or asks to be left alone.
 func IsSilent(err error) bool {
 	var unanswered *url.Error
-	var late errLate
+	var late lateError
 	return errors.As(err, &unanswered) || errors.As(err, &late) || apierrors.IsTooManyRequests(err)
 }
 
