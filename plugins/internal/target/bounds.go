@@ -31,7 +31,9 @@ type BusyError struct {
 }
 
 // Error returns a text for the user.
-func (e *BusyError) Error() string { return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code) }
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code)
+}
 
 // lateError is an answer that did not begin, or end, in time.
 type lateError struct{ after time.Duration }
