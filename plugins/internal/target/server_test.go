@@ -152,7 +152,7 @@ func TestSharedAnswer(t *testing.T) {
 }
 
 // boundedClient is a client of a server that answers as it is told.
-func boundedClient(t *testing.T, answer http.HandlerFunc) *Client {
+func boundedClient(t *testing.T, wait time.Duration, answer http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewTLSServer(answer)
 	t.Cleanup(func() {
@@ -160,7 +160,7 @@ func boundedClient(t *testing.T, answer http.HandlerFunc) *Client {
 		server.Close()
 	})
 	return mustGet(t, NewCache("test", func(s *settings) {
-		s.timeouts = timeouts{connect: time.Second, answer: time.Second}
+		s.timeouts = timeouts{connect: time.Minute, answer: wait}
 	}), server.URL)
 }
 
@@ -170,7 +170,7 @@ func TestTargetThatAsksToWait(t *testing.T) {
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			t.Parallel()
-			client := boundedClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "300")
 				w.WriteHeader(code)
 			})
@@ -191,7 +191,7 @@ func TestTargetThatAsksToWait(t *testing.T) {
 func TestShortPause(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	client := boundedClient(t, func(w http.ResponseWriter, _ *http.Request) {
+	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
 		if asked.Add(1) == 1 {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -207,7 +207,7 @@ func TestShortPause(t *testing.T) {
 // TestLargeAnswer: a body has an end, also one that was packed.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
-	client := boundedClient(t, func(w http.ResponseWriter, r *http.Request) {
+	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
 		out := gzip.NewWriter(w)
@@ -226,7 +226,7 @@ func TestLargeAnswer(t *testing.T) {
 // TestSlowBody: an answer that begins and does not go on is none.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	client := boundedClient(t, func(w http.ResponseWriter, r *http.Request) {
+	client := boundedClient(t, time.Second, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"apiVersion":`)
 		w.(http.Flusher).Flush()
@@ -247,7 +247,7 @@ func TestSlowBody(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
-	client := boundedClient(t, func(_ http.ResponseWriter, r *http.Request) {
+	client := boundedClient(t, time.Second, func(_ http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		<-r.Context().Done()
 	})
