@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,6 +208,39 @@ func TestOneEventPerChange(t *testing.T) {
 		for len(b.events.Events) > 0 {
 			<-b.events.Events
 		}
+	}
+}
+
+// TestJobBehindASilentTarget: the time of a job runs whose own target keeps it waiting, be it queued before or not, and
+// the status says so.
+func TestJobBehindASilentTarget(t *testing.T) {
+	for name, queued := range map[string]bool{"new": false, "queued before": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) {
+				i.Spec.Target, i.Spec.Timeout = &v1alpha1.ObjectReference{Name: "far"}, "10m"
+			})
+			of := share{namespace: b.item.Namespace, target: "far"}
+			b.slots.acquire(slotKey(1), of, running)
+			jobID := b.setJob()
+			if queued {
+				b.clock.Step(queuedAfter)
+				if b.reconcile(t.Context()); !contract.IsQueued(b.read()) {
+					t.Fatalf("expected a queued job, but found %s", describe(b.read()))
+				}
+			}
+			b.slots.answered(of, false)
+			b.clock.Step(slotPoll)
+			b.reconcile(t.Context())
+			item := b.read()
+			if contract.IsQueued(item) || !contract.IsUnderWay(item) || !strings.Contains(reconciling(item), `the Target "far" to answer`) {
+				t.Errorf("expected a job that waits for its target, but found %s: %s", describe(item), reconciling(item))
+			}
+			b.clock.Step(11 * time.Minute)
+			b.reconcile(t.Context())
+			if item = b.read(); item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "ProgressingTimeout" {
+				t.Errorf("expected its time to be over, but found %s", describe(item))
+			}
+		})
 	}
 }
 

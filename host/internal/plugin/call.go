@@ -145,7 +145,11 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 		p.log.Warn("plugin goes on with a call after its result; the call is cancelled", "operation", string(op),
 			"deployitem", c.DeployItem.Namespace+"/"+c.DeployItem.Name)
 	}
-	return outcomeFromWire(result)
+	outcome, err := outcomeFromWire(result)
+	if err == nil && len(outcome.Errors) > 0 && !c.Deadline.IsZero() && !time.Now().Before(c.Deadline) {
+		return nil, context.DeadlineExceeded // the plugin says no more than that, and may be a moment ahead of callCtx
+	}
+	return outcome, err
 }
 
 // begin notes a running call, which the caller removes from p.calls at its end. The error is ErrNotRunning.

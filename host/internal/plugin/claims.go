@@ -59,6 +59,9 @@ func (c *claims) settle() map[*Plugin]error {
 			strings.Join(files, " and "))
 		for _, p := range plugins {
 			refused[p] = errors.New(c.contested[claim])
+			for _, itemType := range p.Info().Types { // what it would serve is not served, whatever it is refused for
+				c.contested[typeClaim(itemType)] = c.contested[claim]
+			}
 		}
 	}
 	for claim, plugins := range c.by {

@@ -230,7 +230,7 @@ func (r *runner) end() {
 
 // stop ends the process in order, and by force when it does not comply.
 func (r *runner) stop() {
-	// Kill asks over gRPC without a deadline, which a wedged process never answers; killing the group ends it.
+	// Kill asks over gRPC without a deadline, which a wedged process never answers; a kill ends it.
 	defer time.AfterFunc(stopGrace, r.kill).Stop()
 	r.client.Kill()
 	r.kill()

@@ -15,7 +15,7 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// stopGrace is how long a process may take to end after it was asked to; then its whole group is killed.
+// stopGrace is how long a process may take to end after it was asked to; then it is killed.
 const stopGrace = 3 * time.Second
 
 // lastWordsTime is how old the last words of a plugin may be when it has ended.

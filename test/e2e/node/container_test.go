@@ -166,8 +166,7 @@ func containerFailures(w *world) {
 				change = timeout("90s") // a fifth of it is for the Pod to stop, which a loaded node takes seconds for
 			}
 			reason, message := w.fail(name, c.config, change)
-			unseen := name == "memory" && reason == "ContainerFailed" // the kubelet does not always see that it was memory
-			if reason != c.want && !unseen {
+			if reason != c.want {
 				t.Errorf("%s: expected %s, but found %s: %s", c.reason, c.want, reason, message)
 			}
 			for _, text := range c.says {

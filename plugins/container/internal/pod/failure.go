@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -99,17 +100,36 @@ func (f *Facts) failure() *Failure {
 	}
 }
 
-// endedByItself tells whether main has ended before anybody has asked it to: one that is asked may well end with exit
-// code 0, with nothing done.
+// endedByItself reports whether main has ended before it was asked to: one that is asked may well end with exit code 0,
+// with nothing done.
 func endedByItself(p *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
-	if p.Status.Reason != "" || p.DeletionTimestamp == nil {
-		return p.Status.Reason == ""
+	if p.Status.Reason == "" && p.DeletionTimestamp == nil {
+		return true
 	}
-	asked := p.DeletionTimestamp.Time
-	if seconds := p.DeletionGracePeriodSeconds; seconds != nil {
-		asked = asked.Add(-time.Duration(*seconds) * time.Second)
+	asked := askedToEnd(p)
+	return !asked.IsZero() && !main.FinishedAt.IsZero() && main.FinishedAt.Time.Before(asked.Add(-clockSkew))
+}
+
+// askedToEnd is when the containers of a Pod were asked to end; zero if that is not known.
+func askedToEnd(p *corev1.Pod) (asked time.Time) {
+	note := func(t time.Time) {
+		if asked.IsZero() || t.Before(asked) {
+			asked = t
+		}
 	}
-	return !main.FinishedAt.IsZero() && main.FinishedAt.Time.Before(asked.Add(-clockSkew))
+	if deleted := p.DeletionTimestamp; deleted != nil {
+		grace := time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second
+		note(deleted.Add(-grace))
+	}
+	if limit := p.Spec.ActiveDeadlineSeconds; p.Status.Reason == ReasonDeadline && limit != nil && p.Status.StartTime != nil {
+		note(p.Status.StartTime.Add(time.Duration(*limit) * time.Second))
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			note(c.LastTransitionTime.Time)
+		}
+	}
+	return asked
 }
 
 // deadlineExceeded is the failure of a run that has taken too long.
@@ -186,7 +206,11 @@ func resultLost(p *corev1.Pod) *Failure {
 // endOf is what a container of Pergola's own says at its end.
 func endOf(t *corev1.ContainerStateTerminated) string {
 	code := fmt.Sprintf("exit code %d (%s)", t.ExitCode, cmp.Or(t.Reason, "no reason"))
-	return cmp.Or(strings.TrimSpace(t.Message), code)
+	message := strings.TrimSpace(t.Message)
+	if message != "" && t.Reason == oomKilled { // the message is no more than its last lines
+		return code + ": " + message
+	}
+	return cmp.Or(message, code)
 }
 
 // LastWords are what main of a Pod has said at its end; empty if it has not ended, or not run.

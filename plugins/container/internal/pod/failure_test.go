@@ -100,6 +100,28 @@ func TestOver(t *testing.T) {
 			reason: "who knows by whom", pod: podThat(ended(layout.MainContainer, 137, "Error", "")), report: reported,
 			want: ReasonContainerFailed, says: []string{"exit code 137 (Error)"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		"deadline after the end": {
+			reason: "the kubelet has stopped what was done long before",
+			pod: podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), within(60*time.Second), startedAt(began),
+				ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began.Add(50*time.Second))), report: reported,
+		},
+		"deadline at the end": {
+			reason: "it may have been asked to end",
+			pod: podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), within(60*time.Second), startedAt(began),
+				ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began.Add(58*time.Second))), report: reported,
+			want: ReasonDeadline, says: []string{"timeout"}, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
+		},
+		"evicted after the end": {
+			reason: "Kubernetes says when it has begun to end the Pod", report: reported,
+			pod: podThat(phase(corev1.PodFailed), reason("Evicted", "low on memory"), disruptedAt(began.Add(20*time.Second)),
+				ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
+		},
+		"helper out of memory": {
+			reason: "its last lines are about something else",
+			pod: podThat(phase(corev1.PodSucceeded), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began),
+				ended(layout.WaitContainer, 137, "OOMKilled", "packing state")),
+			want: ReasonResultLost, says: []string{"exit code 137 (OOMKilled): packing state"}, codes: []landscaper.ErrorCode{noRetry},
+		},
 		"killed with a limit": {
 			reason: "the kubelet does not always say so",
 			pod: podThat(ended(layout.MainContainer, 137, "Error", ""), func(p *corev1.Pod) {

@@ -86,7 +86,7 @@ func (f *Facts) Progress() Progress {
 	}
 	progress := Progress{WaitingFor: f.waitingFor(), CheckAgain: LostAt(f.Pod)}
 	main := statusOf(f.Pod, layout.MainContainer).State
-	if others := othersRunning(f.Pod); len(others) > 0 && main.Terminated != nil && f.Pod.DeletionTimestamp == nil {
+	if others := othersGoOn(f.Pod); len(others) > 0 && main.Terminated != nil && f.Pod.DeletionTimestamp == nil {
 		if due := main.Terminated.FinishedAt.Add(outliveTime); f.Now.Before(due) {
 			progress.CheckAgain = due
 		} else {
@@ -152,10 +152,11 @@ func Stopped(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp != nil && (p.Spec.NodeName == "" || now.After(LostAt(p)))
 }
 
-// othersRunning are the ordinary containers of a Pod that run, but for main: those of others, such as a webhook's.
-func othersRunning(p *corev1.Pod) (names []string) {
+// othersGoOn are the ordinary containers of a Pod that have not ended, but for main: those of others, such as a
+// webhook's.
+func othersGoOn(p *corev1.Pod) (names []string) {
 	for _, c := range p.Status.ContainerStatuses {
-		if c.State.Running != nil && c.Name != layout.MainContainer {
+		if c.State.Terminated == nil && c.Name != layout.MainContainer {
 			names = append(names, c.Name)
 		}
 	}
@@ -213,8 +214,8 @@ func (f *Facts) waitingFor() string {
 		return fmt.Sprintf("%s to stop: %s", name, p.Status.Reason)
 	case main.Terminated != nil:
 		what := fmt.Sprintf("exports and state of %s to be uploaded", name)
-		if others := othersRunning(p); len(others) > 0 {
-			what += "; beside its container main, which has ended, these still run: " + strings.Join(others, ", ")
+		if others := othersGoOn(p); len(others) > 0 {
+			what += "; beside its container main, which has ended, these have not: " + strings.Join(others, ", ")
 		}
 		return what
 	case main.Running != nil:

@@ -53,6 +53,18 @@ func finishedAt(at time.Time) change {
 	}
 }
 
+func startedAt(at time.Time) change {
+	return func(pod *corev1.Pod) { pod.Status.StartTime = new(metav1.NewTime(at)) }
+}
+
+func disruptedAt(at time.Time) change {
+	return func(pod *corev1.Pod) {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at),
+		})
+	}
+}
+
 // within says how long the Pod may run.
 func within(d time.Duration) change {
 	return func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = new(int64(d / time.Second)) }
@@ -135,13 +147,23 @@ func TestWaiting(t *testing.T) {
 		"another one goes on": {
 			reason: "it may end as well", after: 9 * time.Second,
 			pod:        podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
-			want:       "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these still run: proxy",
+			want:       "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
 			checkAgain: 10 * time.Second,
+		},
+		"another one never starts": {
+			reason: "it holds up as much", after: 10 * time.Second,
+			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+					Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+				})
+			}),
+			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
+			outliving: []string{"proxy"},
 		},
 		"another one goes on and on": {
 			reason: "nothing is uploaded before it ends", after: 10 * time.Second,
 			pod:       podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
-			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these still run: proxy",
+			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
 			outliving: []string{"proxy"},
 		},
 		"stopped because of another one": {

@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+// TestStatusThatIsTooLarge: a job whose plugin wants to keep too much ends at once, with the size, and with the provider
+// status that was saved last.
+func TestStatusThatIsTooLarge(t *testing.T) {
+	document := func(size int) []byte {
+		return []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", size) + `"}`)
+	}
+	for name, call := range map[string]func(size int, o plugin.Observer) *plugin.Outcome{
+		"result": func(size int, _ plugin.Observer) *plugin.Outcome {
+			return &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: document(size)}
+		},
+		"wait": func(size int, _ plugin.Observer) *plugin.Outcome {
+			return &plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "a Pod"}, ProviderStatus: document(size)}
+		},
+		"saved": func(size int, o plugin.Observer) *plugin.Outcome {
+			err := o.SaveProviderStatus(context.Background(), document(size))
+			return &plugin.Outcome{Errors: []plugin.Error{{Message: fmt.Sprint(err)}}}
+		},
+	} {
+		for _, size := range []int{1_700_000, 4 << 20} { // refused by etcd, and by the API server
+			t.Run(fmt.Sprintf("%s of %d", name, size), func(t *testing.T) {
+				b := newBenchOn(t, newServerAPI(t), func(
+					ctx context.Context, _ plugin.Operation, o plugin.Observer,
+				) (*plugin.Outcome, error) {
+					if err := o.SaveProviderStatus(ctx, document(10)); err != nil {
+						return nil, err
+					}
+					return call(size, o), nil
+				})
+				jobID := b.setJob()
+				b.reconcile(t.Context())
+				item := b.read()
+				if e := item.Status.LastError; e == nil || e.Reason != "StatusRefused" || item.Status.JobIDFinished != jobID ||
+					!strings.Contains(e.Message, fmt.Sprint(size/10_000)) {
+					t.Errorf("found %s", describe(item))
+				}
+				if kept := item.Status.ProviderStatus; kept == nil || len(kept.Raw) > 100 || len(b.calls) != 1 {
+					t.Errorf("expected what was saved last, and one call, but found %d", len(b.calls))
+				}
+			})
+		}
+	}
+}
+
+// TestItemThatCannotBeWritten: an event says what the status cannot.
+func TestItemThatCannotBeWritten(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.write = func(int, func() error) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "deployitems"}, "item", errors.New("a webhook says no"))
+	}
+	b.setJob()
+	b.reconcile(t.Context())
+	if event := <-b.events.Events; !strings.HasPrefix(event, "Warning DeployItemNotWritable ") ||
+		!strings.Contains(event, "a webhook says no") {
+		t.Errorf("found %q", event)
+	}
+}
