@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -116,6 +117,13 @@ func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, e
 		}
 	}
 	return l, nil
+}
+
+// tellPassedOver names what is in the plugin directory and no plugin.
+func (l *localPlugins) tellPassedOver(stderr io.Writer) {
+	if names := l.set.PassedOver(); len(names) > 0 {
+		fmt.Fprintf(stderr, "passed over, because they are directories or not executable: %s\n", strings.Join(names, ", "))
+	}
 }
 
 // settled reports whether each plugin runs or it is known why it does not. One that runs may still be refused until it

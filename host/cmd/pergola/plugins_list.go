@@ -74,6 +74,7 @@ func listPlugins(cmd *cobra.Command, local *localFlags, pluginDir string) (list 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
+	plugins.tellPassedOver(cmd.ErrOrStderr())
 	return statuspage.ListOf(plugins.set.Details()), nil
 }
 

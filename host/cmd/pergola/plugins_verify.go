@@ -120,6 +120,7 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
+	plugins.tellPassedOver(stderr)
 	found := plugins.set.Status()
 	if err := errors.Join(plugins.close(), orphans(cases, found)); err != nil {
 		return nil, err

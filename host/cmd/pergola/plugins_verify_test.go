@@ -59,6 +59,18 @@ func TestVerifyConfines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("read me"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"verify", "list"} {
+		args := []string{"plugins", command, dir}
+		if command == "list" {
+			args = []string{"plugins", "list", "--plugin-dir", dir}
+		}
+		if out, _ := pergola(t, args...); !strings.Contains(out, "not executable: README.md") {
+			t.Errorf("%s: expected that it names what it passes over, but found %s", command, out)
+		}
+	}
 	out, err := pergola(t, "plugins", "verify", dir, "--item", item)
 	if err == nil || !strings.Contains(out, "permission denied (the plugin is confined") {
 		t.Errorf("expected that the plugin may not read the file, and how it may, but found %v, %s", err, out)

@@ -98,6 +98,7 @@ type Set struct {
 	log      *slog.Logger
 	settings *settings
 	plugins  []*Plugin // in order of files, the attached ones last
+	passed   []string
 
 	mu     sync.Mutex
 	claims claims
@@ -120,16 +121,15 @@ func Open(o Options, listener Listener) (*Set, error) {
 	var files []string
 	var err error
 	if o.Dir != "" {
-		var passed []string
-		files, passed, err = discover(o.Dir, func(name string) bool {
+		files, s.passed, err = discover(o.Dir, func(name string) bool {
 			_, configured := o.Profiles[name]
 			return configured || slices.Contains(o.Files, name)
 		})
 		if err != nil {
 			return nil, err
 		}
-		if len(passed) > 0 {
-			o.Log.Warn("these are no plugins, because they are directories or not executable", "dir", o.Dir, "names", passed)
+		if len(s.passed) > 0 {
+			o.Log.Warn("these are no plugins, because they are directories or not executable", "dir", o.Dir, "names", s.passed)
 		}
 		for file, profile := range o.Profiles { // those from images are as files of the directory
 			if profile.Image != "" && !slices.Contains(files, file) {
@@ -239,6 +239,10 @@ func (s *Set) Started() bool {
 	defer s.mu.Unlock()
 	return s.claims.settled && s.allSettled()
 }
+
+// PassedOver are the names in the plugin directory that are no plugins, because they are directories or not executable.
+// Hidden ones are left out.
+func (s *Set) PassedOver() []string { return s.passed }
 
 // Unserved says of a type that no plugin serves, and what is served instead; empty for a type that is served, and as
 // long as a plugin may be about to serve it.
