@@ -120,10 +120,14 @@ func startPlugins(ctx context.Context, options plugin.Options) (*localPlugins, e
 }
 
 // tellPassedOver names what is in the plugin directory and no plugin.
-func (l *localPlugins) tellPassedOver(stderr io.Writer) {
-	if names := l.set.PassedOver(); len(names) > 0 {
-		fmt.Fprintf(stderr, "passed over, because they are directories or not executable: %s\n", strings.Join(names, ", "))
+func (l *localPlugins) tellPassedOver(stderr io.Writer) error {
+	names := l.set.PassedOver()
+	if len(names) == 0 {
+		return nil
 	}
+	_, err := fmt.Fprintf(stderr, "passed over, because they are directories or not executable: %s\n",
+		strings.Join(names, ", "))
+	return err
 }
 
 // settled reports whether each plugin runs or it is known why it does not. One that runs may still be refused until it

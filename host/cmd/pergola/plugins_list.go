@@ -74,8 +74,7 @@ func listPlugins(cmd *cobra.Command, local *localFlags, pluginDir string) (list 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.close()) }()
-	plugins.tellPassedOver(cmd.ErrOrStderr())
-	return statuspage.ListOf(plugins.set.Details()), nil
+	return statuspage.ListOf(plugins.set.Details()), plugins.tellPassedOver(cmd.ErrOrStderr())
 }
 
 // shortSum is how many digits of a checksum are shown.

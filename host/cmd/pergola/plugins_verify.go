@@ -120,9 +120,8 @@ func (v *verifier) verify(ctx context.Context, args []string, stderr io.Writer) 
 	if err != nil {
 		return nil, err
 	}
-	plugins.tellPassedOver(stderr)
 	found := plugins.set.Status()
-	if err := errors.Join(plugins.close(), orphans(cases, found)); err != nil {
+	if err := errors.Join(plugins.tellPassedOver(stderr), plugins.close(), orphans(cases, found)); err != nil {
 		return nil, err
 	}
 	if len(found) == 0 {
