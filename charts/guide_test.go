@@ -8,14 +8,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -197,6 +201,26 @@ func (g *guide) write(name, content string) (path string) {
 	return path
 }
 
+// succeed has a Job succeed as soon as it is there, in the place of a node. The function that it returns waits for that.
+func (g *guide) succeed(ctx context.Context, name string) (wait func()) {
+	var done sync.WaitGroup
+	done.Go(func() {
+		job := &batchv1.Job{}
+		await.That(g.T, patience, "the Job "+name, func() bool {
+			return g.admin.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: name}, job) == nil
+		})
+		now := metav1.Now()
+		job.Status = batchv1.JobStatus{Succeeded: 1, StartTime: &now, CompletionTime: &now, Conditions: []batchv1.JobCondition{
+			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue},
+			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+		}}
+		if err := g.admin.Status().Update(ctx, job); err != nil {
+			g.Error(err)
+		}
+	})
+	return done.Wait
+}
+
 // run runs a command of Helm. One of kubectl asks Pods, which are not there, but the Deployment that it names must be.
 func (g *guide) run(command []string) {
 	g.Helper()
@@ -207,6 +231,9 @@ func (g *guide) run(command []string) {
 	case "helm":
 		ctx, cancel := context.WithTimeout(g.Context(), patience)
 		defer cancel()
+		if command[1] == "uninstall" {
+			defer g.succeed(ctx, "pergola-cleanup")()
+		}
 		helm := exec.CommandContext(ctx, g.helm, command[1:]...)
 		helm.Dir, helm.Env = g.dir, append(os.Environ(), "KUBECONFIG="+g.kubeconfig, "HOME="+g.dir)
 		if out, err := helm.CombinedOutput(); err != nil {

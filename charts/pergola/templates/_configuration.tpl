@@ -56,6 +56,19 @@
 {{- if eq $standalone "true" }}true{{ end }}
 {{- end }}
 
+{{/* "true" if the host keeps what DeployItems use: if the values do not say, where it is standalone. */}}
+{{- define "pergola.keepsReferences" -}}
+{{- $keep := toString (dig "keepReferences" "auto" .Values.hostConfiguration) }}
+{{- if eq $keep "auto" }}{{ include "pergola.isStandalone" . }}{{ else if has $keep (list "on" "true") }}true{{ end }}
+{{- end }}
+
+{{/* The annotations of an object of the Job that runs after the release has gone: its weight. */}}
+{{- define "pergola.cleanupHook" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
 {{/* How many seconds a Pod may take to end. */}}
 {{- define "pergola.gracePeriod" -}}
 {{- $timeouts := default dict .Values.hostConfiguration.timeouts }}

@@ -37,6 +37,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
@@ -122,6 +123,7 @@ type host struct {
 	// registrations have the HTTP hooks.
 	registrations *httphook.Registrations
 	jobs          *standalone.Setter // nil if the host sets no jobs
+	keeper        *inuse.Keeper      // nil if the host does not keep what items use
 	leftovers     *collect.Collector
 	lastJobs      *statuspage.Jobs
 	jobMetrics    *telemetry.JobMetrics
@@ -155,6 +157,9 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 		if err := h.setJobs(); err != nil {
 			return err
 		}
+	}
+	if err := h.keepReferences(ctx); err != nil {
+		return err
 	}
 	h.deployItems = controller.New(h.manager, h.controllerOptions(selectors))
 	h.listener.Controller = h.deployItems
@@ -191,6 +196,9 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 	}
 	if h.jobs != nil {
 		options.Listed = h.jobs
+	}
+	if h.keeper != nil {
+		options.Keeper = h.keeper
 	}
 	return options
 }

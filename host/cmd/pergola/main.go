@@ -45,8 +45,8 @@ func newCommand(name string) *cobra.Command {
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
-	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newItemsCommand(), newCRDsCommand(), newConfigCommand(),
-		newVersionCommand())
+	cmd.AddCommand(newHostCommand(), newPluginsCommand(), newItemsCommand(), newCRDsCommand(), newCleanupCommand(),
+		newConfigCommand(), newVersionCommand())
 	cmd.InitDefaultHelpCmd()
 	cmd.InitDefaultCompletionCmd()
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failing(err) })

@@ -7,11 +7,12 @@ import (
 // Default is the configuration of a host that is given none. identity is what it calls itself then.
 func Default(identity string) *HostConfiguration {
 	return &HostConfiguration{
-		APIVersion: APIVersion,
-		Kind:       Kind,
-		Identity:   identity,
-		Workers:    20, // of those that compute; an item that waits holds no worker
-		Locking:    LockingAuto,
+		APIVersion:     APIVersion,
+		Kind:           Kind,
+		Identity:       identity,
+		Workers:        20, // of those that compute; an item that waits holds no worker
+		Locking:        LockingAuto,
+		KeepReferences: KeepAuto,
 		Timeouts: Timeouts{
 			Pickup:        "5m",
 			Progressing:   "1m",

@@ -144,6 +144,7 @@ func TestErrors(t *testing.T) {
 		},
 		{"workers: 1001", "workers: expected a number from 1 to 1000, but found 1001"},
 		{"locking: always", `locking: expected auto, on or off, but found "always"`},
+		{"keepReferences: always", `keepReferences: expected auto, on or off, but found "always"`},
 		{"lockPrefix: Prod_", prefix + `"Prod_"`},
 		{"lockPrefix: " + long[:41], prefix + `"` + long[:41] + `"`}, // names of locks end at 253 characters
 		{

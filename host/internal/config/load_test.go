@@ -60,6 +60,7 @@ workers: 7
 locking: "off"
 targetServiceAccount: deployer
 lockPrefix: pergola-
+keepReferences: "on"
 timeouts: {pickup: none, progressing: 90s, abort: 1m0s, pluginStart: 2m0s, pluginSilence: 15s,
   hook: 5m0s, shutdown: 1h30m0s, lease: 1h0m0s}
 continuousReconcile: {minimumInterval: 24h0m0s, jitter: 5m0s}

@@ -49,6 +49,11 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 func (l *Locking) UnmarshalJSON(value []byte) error { return unmarshalSwitch(value, (*string)(l)) }
 
 // UnmarshalJSON implements json.Unmarshaler.
+func (k *KeepReferences) UnmarshalJSON(value []byte) error {
+	return unmarshalSwitch(value, (*string)(k))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
 func (v *Verification) UnmarshalJSON(value []byte) error { return unmarshalSwitch(value, (*string)(v)) }
 
 // UnmarshalJSON implements json.Unmarshaler.

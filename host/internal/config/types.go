@@ -32,6 +32,9 @@ type HostConfiguration struct {
 	// Locking says whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to
 	// LockingAuto.
 	Locking Locking `json:"locking"`
+	// KeepReferences says whether Targets, Contexts and their Secrets get a finalizer, so that they stay until the
+	// DeployItems are gone whose deletion reads them. Defaults to KeepAuto.
+	KeepReferences KeepReferences `json:"keepReferences"`
 	// LockPrefix is put in front of a plugin's name in the names of locks, "<lockPrefix><plugin>-<uid>". Installations
 	// with the same names of locks must run in the same namespace of the same cluster. Defaults to nothing.
 	LockPrefix string `json:"lockPrefix"`
@@ -86,6 +89,20 @@ const (
 	LockingOn Locking = "on"
 	// LockingOff does not lock: there is one replica.
 	LockingOff Locking = "off"
+)
+
+// KeepReferences says whether what DeployItems refer to is kept until they are gone. In a document on and off need no
+// quotes, and true and false stand for them.
+type KeepReferences string
+
+// The values of a KeepReferences.
+const (
+	// KeepAuto keeps it in standalone mode: a Landscaper deletes in order.
+	KeepAuto KeepReferences = "auto"
+	// KeepOn keeps it.
+	KeepOn KeepReferences = "on"
+	// KeepOff does not keep it. Finalizers that are there already are left alone.
+	KeepOff KeepReferences = "off"
 )
 
 // Timeouts of the host. Those of one item's job are in the item.

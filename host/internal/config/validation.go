@@ -48,6 +48,7 @@ func Validate(h *HostConfiguration) field.ErrorList {
 		"expected the name of a ServiceAccount, such as deployer, but found %q", account)
 	c.between(field.NewPath("workers"), h.Workers, 1, maxWorkers)
 	c.oneOf(field.NewPath("locking"), string(h.Locking), string(LockingAuto), string(LockingOn), string(LockingOff))
+	c.oneOf(field.NewPath("keepReferences"), string(h.KeepReferences), string(KeepAuto), string(KeepOn), string(KeepOff))
 	foreign := strings.Trim(h.LockPrefix, "abcdefghijklmnopqrstuvwxyz0123456789-")
 	c.check(len(h.LockPrefix) <= maxLockPrefix && !strings.HasPrefix(h.LockPrefix, "-") && foreign == "",
 		field.NewPath("lockPrefix"), "expected at most %d of a-z, 0-9 and -, without - at the beginning, but found %q",

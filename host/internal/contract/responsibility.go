@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -36,6 +37,33 @@ func TargetOfItem(item *v1alpha1.DeployItem) (name string, hasTarget bool) {
 		return "", false
 	}
 	return item.Spec.Target.Name, true
+}
+
+// contextAnnotation is set on metadata in a cache alone, and is in no object of the API server.
+const contextAnnotation = "host.pergola.dev/context"
+
+// SetContext has the metadata of an item say which Context the item has, for ContextOf.
+func SetContext(meta metav1.Object, item *v1alpha1.DeployItem) {
+	if item.Spec.Context != "" && item.Spec.Context != v1alpha1.DefaultContextName {
+		annotations := meta.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[contextAnnotation] = item.Spec.Context
+		meta.SetAnnotations(annotations)
+	}
+}
+
+// ContextOf returns the name of the Context of an item, from metadata for which SetContext was called.
+func ContextOf(meta metav1.Object) string {
+	return cmp.Or(meta.GetAnnotations()[contextAnnotation], v1alpha1.DefaultContextName)
+}
+
+// CameTooLate reports whether an item that was created at a time may not use an object, because somebody had deleted the
+// object before and it only stays for older items.
+func CameTooLate(created metav1.Time, object metav1.Object) bool {
+	deleted := object.GetDeletionTimestamp()
+	return deleted != nil && created.After(deleted.Time)
 }
 
 // DeployerAnnotations are the annotations that repeat the type and the Target of an item in its metadata. Landscaper

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -62,6 +63,8 @@ type Options struct {
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors contract.Selectors
+	// Keeper keeps what items use until they are gone; nil for a host that does not.
+	Keeper Keeper
 	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, as nobody creates it, and
 	// an item whose job has failed because something was missing gets a new one when that exists.
 	Standalone bool
@@ -82,6 +85,12 @@ type Options struct {
 	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger
+}
+
+// Keeper is an *inuse.Keeper.
+type Keeper interface {
+	// Keep keeps what the deletion of an item reads until the item is gone.
+	Keep(ctx context.Context, used ...client.Object) error
 }
 
 // Controller reconciles deploy items. It adds a queue and workers for each plugin once the types are known that the
@@ -133,6 +142,7 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
 		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
+		Keeps: options.Keeper != nil,
 	})
 	options.Source.seen = c.seen
 	return c

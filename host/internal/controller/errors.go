@@ -48,17 +48,22 @@ func asError(operation string, err error) contract.Error {
 	return e
 }
 
-// advise adds to an error of a deletion that cannot be carried out what the user can do about it. Such a deletion
-// ends, because nothing can come of trying it again; it begins anew when what is missing comes back.
+// advise adds to an error of a deletion that cannot be carried out what the user can do about it. Without its Target or
+// its Context such a deletion ends, because nothing can come of trying it again; it begins anew when what is missing
+// comes back.
 func (j *job) advise(e contract.Error) contract.Error {
-	missing := e.Operation == contract.OperationResolve &&
-		(e.Reason == contract.ReasonTargetNotFound || e.Reason == contract.ReasonContextNotFound)
-	if !j.decision.Deletion || !missing {
+	if !j.decision.Deletion || e.Operation != contract.OperationResolve {
 		return e
 	}
-	e.Terminal = true
-	e.Message += "; without it nothing can be deleted. Create it again, and the deletion goes on by itself; or " +
-		leaveBehind
+	switch e.Reason {
+	case contract.ReasonTargetNotFound, contract.ReasonContextNotFound:
+		e.Terminal = true
+	case contract.ReasonSecretNotFound:
+	default:
+		return e
+	}
+	e.Message += "; without it nothing can be deleted. Create it again, and the deletion goes on by itself. Where that is " +
+		"not possible, as in a namespace that is being deleted, " + leaveBehind
 	return e
 }
 

@@ -81,7 +81,7 @@ func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) er
 // reconcileUsers has the items reconciled that refer to an object.
 func (r *references) reconcileUsers(kind string, object client.ObjectKey) error {
 	using := map[types.NamespacedName]bool{}
-	err := r.router.source.each(object.Namespace, func(item *metav1.PartialObjectMetadata) {
+	err := r.router.source.Each(object.Namespace, func(item *metav1.PartialObjectMetadata) {
 		if name, _, known := contract.TargetOf(item); kind == kindTarget && known && name != object.Name {
 			return
 		}

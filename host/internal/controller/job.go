@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -97,12 +95,12 @@ func (j *job) run(ctx context.Context) error {
 		return j.finishWithoutCall(ctx)
 	}
 
-	// 10. Context, Target and its content are resolved; then the item gets its finalizer.
+	// 10. Context, Target and its content are resolved; then they and the item get finalizers.
 	call, err := j.prepare(ctx)
 	if err != nil {
 		return j.handleError(ctx, asError("Prepare", err))
 	}
-	if err := j.addFinalizer(ctx); err != nil {
+	if err := j.addFinalizers(ctx, call); err != nil {
 		return j.pickUpAfter(ctx, err)
 	}
 
@@ -179,24 +177,6 @@ func (j *job) deploys() bool {
 	return operation == plugin.Reconcile || operation == plugin.ForceReconcile
 }
 
-// addFinalizer adds the finalizer before anything is deployed for the item. An item that cannot be deployed does not
-// come here, and can be deleted at once.
-func (j *job) addFinalizer(ctx context.Context) error {
-	if !j.deploys() {
-		return nil
-	}
-	return j.write(ctx, func() error {
-		if j.stored == nil {
-			return j.r.writer.addFinalizer(ctx, j.item)
-		}
-		if err := j.r.writer.addFinalizer(ctx, j.stored); err != nil {
-			return err
-		}
-		j.stored.ObjectMeta.DeepCopyInto(&j.item.ObjectMeta)
-		return nil
-	})
-}
-
 // pickUpAfter picks the job up after an error of the API server, so that its time runs although nothing could be done.
 func (j *job) pickUpAfter(ctx context.Context, err error) error {
 	if j.stored == nil || errors.Is(err, errOutdated) {
@@ -236,11 +216,6 @@ func (j *job) needsCall() bool {
 	default:
 		return operation != plugin.Delete || j.hasFinalizer() && !j.decision.LeaveBehind
 	}
-}
-
-// hasFinalizer reports whether the item has Landscaper's finalizer, and so may have reached a deployer.
-func (j *job) hasFinalizer() bool {
-	return controllerutil.ContainsFinalizer(j.item, v1alpha1.Finalizer)
 }
 
 // callsFinalizeHook reports whether a deletion calls an HTTP hook, or cannot find out. Such a call needs a slot, also

@@ -154,7 +154,7 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 // countUnserved counts the items of types that no plugin serves, and logs the types; see plugin.Set.Unserved.
 func (r *router) countUnserved() (int, error) {
 	items := map[v1alpha1.DeployItemType]int{}
-	err := r.source.each("", func(meta *metav1.PartialObjectMetadata) {
+	err := r.source.Each("", func(meta *metav1.PartialObjectMetadata) {
 		items[r.typeOf(meta)]++
 	})
 	unserved := 0
@@ -223,7 +223,7 @@ func (r *router) attach(name string, q queue) error {
 
 // refill puts its items into a queue, without those that are known to be idle until they change.
 func (r *router) refill(name string) error {
-	return r.source.each("", func(meta *metav1.PartialObjectMetadata) {
+	return r.source.Each("", func(meta *metav1.PartialObjectMetadata) {
 		if queue, ok := r.queueFor(meta); ok && queue == name && !r.isIdle(meta) {
 			r.route(meta, priorityInitial)
 		}

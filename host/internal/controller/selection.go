@@ -75,6 +75,9 @@ func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployI
 	}
 	target := &v1alpha1.Target{}
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}, target)
+	if err == nil && r.options.Keeper != nil && contract.CameTooLate(item.CreationTimestamp, target) {
+		return false, nil
+	}
 	if err == nil && target.Spec.SecretRef != nil {
 		secret := client.ObjectKey{Namespace: item.Namespace, Name: target.Spec.SecretRef.Name}
 		err = r.cache.Get(ctx, secret, newSecretMetadata())
@@ -99,12 +102,13 @@ func slim(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
 	slim := NewMetadata()
 	slim.Name, slim.Namespace = item.Name, shared(item.Namespace)
 	slim.UID, slim.ResourceVersion, slim.Generation = item.UID, item.ResourceVersion, item.Generation
-	slim.DeletionTimestamp = item.DeletionTimestamp
+	slim.CreationTimestamp, slim.DeletionTimestamp = item.CreationTimestamp, item.DeletionTimestamp
 	for _, key := range kept {
 		if value, ok := item.Annotations[key]; ok {
 			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, shared(value))
 		}
 	}
+	contract.SetContext(slim, item)
 	return slim
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -110,10 +111,12 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 }
 
 func TestSlim(t *testing.T) {
+	created := metav1.NewTime(time.Unix(1, 0))
 	item := newDeployItem("ns", "item", func(i *v1alpha1.DeployItem) {
 		i.UID, i.ResourceVersion, i.Generation = "uid", "5", 7
 		i.Annotations[corev1.LastAppliedConfigAnnotation] = "the whole item"
 		i.Annotations[v1alpha1.OperationAnnotation] = "abort"
+		i.CreationTimestamp, i.Spec.Context = created, "other"
 		i.Labels, i.Finalizers = map[string]string{"a": "b"}, []string{v1alpha1.Finalizer}
 		i.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	})
@@ -122,7 +125,9 @@ func TestSlim(t *testing.T) {
 		Namespace: "ns", Name: "item", UID: "uid", ResourceVersion: "5", Generation: 7, Annotations: map[string]string{
 			v1alpha1.DeployerTypeAnnotation: string(testType), v1alpha1.OperationAnnotation: "abort",
 		},
+		CreationTimestamp: created,
 	}
+	contract.SetContext(want, item)
 	if diff := cmp.Diff(want, slim(item)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

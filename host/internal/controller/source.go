@@ -77,9 +77,9 @@ func (s *Source) NewInformer(
 	return informer
 }
 
-// each calls a function with the metadata of each item in the cache, of a namespace or, if that is empty, of all. The
-// metadata must not be changed.
-func (s *Source) each(namespace string, f func(*metav1.PartialObjectMetadata)) error {
+// Each calls a function with the metadata of each item in the cache, of a namespace or, if that is empty, of all. The
+// metadata must not be changed. The error is that of the cache.
+func (s *Source) Each(namespace string, f func(*metav1.PartialObjectMetadata)) error {
 	known := s.known.Load()
 	if known == nil {
 		return nil

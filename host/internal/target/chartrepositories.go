@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -35,6 +37,26 @@ type repository struct {
 		Name string `json:"name"`
 		Key  string `json:"key"`
 	} `json:"secretRef"`
+}
+
+// SecretsOf returns the names of the Secrets with credentials that a Context names, of its own namespace. What cannot be
+// read names none.
+func SecretsOf(lsContext *v1alpha1.Context) []string {
+	var names []string
+	for _, ref := range lsContext.RegistryPullSecrets[:min(len(lsContext.RegistryPullSecrets), maxEntries)] {
+		names = append(names, ref.Name)
+	}
+	var parsed struct {
+		Auths []repository `json:"auths"`
+	}
+	if json.Unmarshal(lsContext.Configurations[ChartRepositoriesKey].Raw, &parsed) == nil {
+		for _, entry := range parsed.Auths[:min(len(parsed.Auths), maxEntries)] {
+			if entry.SecretRef != nil {
+				names = append(names, entry.SecretRef.Name)
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return len(validation.IsDNS1123Subdomain(name)) > 0 })
 }
 
 // chartRepositories resolves the configuration helmChartRepoCredentials.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	// DefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
 	// Landscaper, which would create it.
 	DefaultContext bool
+	// Keeps: somebody keeps Targets and Contexts that are being deleted as long as older items use them. They are missing
+	// for an item that is newer than their deletion.
+	Keeps bool
 	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
 	// Landscaper cluster, where its user needs the right to create serviceaccounts/token. Without it such Targets are a
 	// configuration problem.
@@ -81,6 +85,7 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 	}
 	w := wanted{
 		NamespacedName: types.NamespacedName{Namespace: item.Namespace, Name: ref.Name},
+		created:        item.CreationTimestamp,
 		advice:         "create it, or correct spec.target.name of the deploy item",
 	}
 	if ref.Name == "" {
@@ -111,11 +116,15 @@ func (r *Resolver) Named(ctx context.Context, namespace, name string) (*v1alpha1
 	return r.confirmed(ctx, w)
 }
 
-// wanted is the Target that somebody wants, and what to do if it is not there.
+// wanted is the Target that an item names, and what to do if it is not there.
 type wanted struct {
 	types.NamespacedName
-	advice string
+	created metav1.Time // the item; zero if that does not matter
+	advice  string
 }
+
+// beingDeleted is the message for an item that is newer than the deletion of what it names.
+const beingDeleted = "is being deleted, and stays for older deploy items alone; create it again when it is gone"
 
 func (w wanted) error(cause error, problems ...problem) *Error {
 	return newError("Target", w.NamespacedName, cause, problems...)
@@ -142,6 +151,9 @@ func (r *Resolver) resolve(
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get Target %q: %w", w, err)
+	}
+	if r.options.Keeps && contract.CameTooLate(w.created, target) {
+		return nil, w.error(nil, problem{reason: ReasonTargetNotFound, message: beingDeleted})
 	}
 	if problems := checkSpec(&target.Spec); len(problems) > 0 {
 		return nil, w.error(nil, problems...)
@@ -238,7 +250,7 @@ func (r *Resolver) content(w wanted, target *v1alpha1.Target, data *corev1.Secre
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
 //
-// If there is none, the error is an *Error with ReasonContextNotFound, confirmed with a live read, but for what
+// If there is none for it, the error is an *Error with ReasonContextNotFound, confirmed with a live read, but for what
 // Options.DefaultContext says. A failure of the readers is returned wrapped. Context blocks on API requests until ctx
 // ends.
 func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error) {
@@ -247,24 +259,27 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 		name.Name = v1alpha1.DefaultContextName
 	}
 	found := &v1alpha1.Context{}
+	missing := func(err error) bool {
+		return apierrors.IsNotFound(err) || err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
+	}
 	err := r.cached.Get(ctx, name, found)
-	if apierrors.IsNotFound(err) {
+	if missing(err) {
 		found = &v1alpha1.Context{}
 		err = r.live.Get(ctx, name, found)
 	}
-	if err == nil {
+	switch {
+	case !missing(err) && err == nil:
 		return found.DeepCopy(), nil
-	}
-	if !apierrors.IsNotFound(err) {
+	case !missing(err):
 		return nil, fmt.Errorf("get Context %q: %w", name, err)
-	}
-	if r.options.DefaultContext && name.Name == v1alpha1.DefaultContextName {
+	case r.options.DefaultContext && name.Name == v1alpha1.DefaultContextName:
 		return &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}, nil
 	}
-	return nil, newError("Context", name, err, problem{
-		reason:  ReasonContextNotFound,
-		message: "there is no such Context; create it, or correct spec.context of the deploy item",
-	})
+	message := "there is no such Context; create it, or correct spec.context of the deploy item"
+	if err == nil {
+		message = beingDeleted
+	}
+	return nil, newError("Context", name, err, problem{reason: ReasonContextNotFound, message: message})
 }
 
 // withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.

@@ -86,11 +86,25 @@ func TestInstall(t *testing.T) { //nolint:paralleltest // there must be no other
 	w.awaitReplicas(system, deployment, 2)
 	w.upgradeAmidJobs()
 
+	w.mustBeKept(true)
 	w.run("helm", "uninstall", release, "--namespace", system, "--wait")
 	w.mustStay()
+	w.mustBeKept(false)
 	mustHelm("install", "autoscaling.enabled=false")
 	w.annotate("manifest", v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
 	w.awaitSuccess("manifest")
+}
+
+// mustBeKept checks whether the Target of the examples has the finalizer of a host.
+func (w *world) mustBeKept(kept bool) {
+	w.Helper()
+	target := &v1alpha1.Target{ObjectMeta: w.meta(w.target)}
+	if err := admin.Get(w.Context(), client.ObjectKeyFromObject(target), target); err != nil {
+		w.Fatal(err)
+	}
+	if len(target.Finalizers) > 0 != kept {
+		w.Errorf("expected the Target to have a finalizer: %t, but found %v", kept, target.Finalizers)
+	}
 }
 
 // prepareExamples creates the namespace of the examples, with a ServiceAccount that may do everything, and a Target

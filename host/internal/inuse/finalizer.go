@@ -1,0 +1,84 @@
+package inuse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// releasePage is how many objects are listed at once.
+const releasePage = 500
+
+// Release removes the finalizer from all objects of a cluster, for a host that has gone, and returns from how many. It
+// goes on after an error; the errors are those of the API server, wrapped and joined. It blocks until ctx ends.
+func Release(ctx context.Context, c client.Client) (released int, _ error) {
+	var errs []error
+	for _, gvk := range []schema.GroupVersionKind{
+		v1alpha1.GroupVersion.WithKind(kindTarget), v1alpha1.GroupVersion.WithKind(kindContext),
+		corev1.SchemeGroupVersion.WithKind(kindSecret),
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		for more := true; more; more = list.Continue != "" {
+			list.SetGroupVersionKind(gvk)
+			err := c.List(ctx, list, client.Limit(releasePage), client.Continue(list.Continue))
+			if meta.IsNoMatchError(err) { // the definitions have gone, too
+				break
+			} else if err != nil {
+				errs = append(errs, fmt.Errorf("list objects of kind %s: %w", gvk.Kind, err))
+				break
+			}
+			for i := range list.Items {
+				object := &list.Items[i]
+				if !controllerutil.ContainsFinalizer(object, Finalizer) {
+					continue
+				}
+				object.SetGroupVersionKind(gvk)
+				if err := remove(ctx, c, c, object); err != nil {
+					errs = append(errs, err)
+				} else {
+					released++
+				}
+			}
+		}
+	}
+	return released, errors.Join(errs...)
+}
+
+// remove removes the finalizer from an object.
+func remove(ctx context.Context, c client.Client, live client.Reader, object *metav1.PartialObjectMetadata) error {
+	return edit(ctx, c, live, object, func() bool { return controllerutil.RemoveFinalizer(object, Finalizer) })
+}
+
+// edit writes a change of an object's finalizers, if nobody has changed the object since it was read. After a conflict
+// it is read again. change reports whether it has changed something. An object that is gone is no error.
+func edit(
+	ctx context.Context, c client.Client, live client.Reader, object *metav1.PartialObjectMetadata, change func() bool,
+) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		before := object.DeepCopy()
+		if !change() {
+			return nil
+		}
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		err := c.Patch(ctx, object, patch)
+		if apierrors.IsConflict(err) {
+			err = errors.Join(err, live.Get(ctx, client.ObjectKeyFromObject(before), object))
+		}
+		return err
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the finalizer of %s %q: %w", object.Kind, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+// Package inuse keeps what the deletion of a deploy item reads until the item is gone: its Target, its Context, and the
+// Secrets that these refer to. They have a finalizer as long as an item of their namespace names them, so that items,
+// Targets and Secrets can be deleted in any order, or with their namespace.
+//
+// # When
+//
+// The finalizer is put on an object before anything is deployed with it; see Keeper.Keep. A Keeper also puts it on what
+// existing items use, and removes it when no item names the object any more. Items of all types count, because the
+// deployers of others read the same objects.
+//
+// An object that is being deleted is kept for the items that are older than its deletion. A newer item finds it missing
+// (contract.CameTooLate); otherwise the item would wait for an object that is to be created anew, and that object for
+// the item.
+//
+// # What is not kept
+//
+// What the configuration of an item names itself, such as a Secret with credentials for a registry: the host does not
+// know it. ServiceAccounts that Targets name: the API server accepts no token of one that is being deleted.
+package inuse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Finalizer keeps a Target, a Context or a Secret as long as items use it.
+const Finalizer = "host.pergola.dev/in-use"
+
+// reasonInUse is the reason of the event of an object that is kept although it is to be deleted.
+const reasonInUse = "InUse"
+
+// Items calls a function with the metadata of each deploy item of a namespace in a cache. The function must not change
+// it.
+type Items func(namespace string, f func(*metav1.PartialObjectMetadata)) error
+
+// Keeper puts the finalizer on what items use, and removes it. Setup makes one. Its methods may be used concurrently.
+type Keeper struct {
+	cache, live client.Reader
+	client      client.Client
+	items       Items
+	elected     func() bool
+	recorder    events.EventRecorder
+	wake        chan event.TypedGenericEvent[struct{}]
+
+	mu sync.Mutex
+	// left are the namespaces that another replica is to look after.
+	left sets.Set[string]
+	// reported are the objects that are kept although they are to be deleted, and of which an event says so.
+	reported sets.Set[types.UID]
+}
+
+var _ reconcile.Reconciler = (*Keeper)(nil)
+
+// Keep puts the finalizer on what the deletion of an item reads, before anything is deployed for the item. used are its
+// Target and its Context, as they were read for the job; one without a UID does not exist. Keep blocks on API requests
+// until ctx ends, and sends none for objects that have the finalizer. The error is that of the API server, wrapped.
+func (k *Keeper) Keep(ctx context.Context, used ...client.Object) error {
+	for _, object := range used {
+		if object.GetUID() == "" {
+			continue
+		}
+		if err := k.add(ctx, metadataOf(object)); err != nil {
+			return err
+		}
+		for _, name := range secretsOf(object) {
+			secret := newSecret()
+			key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
+			err := k.cache.Get(ctx, key, secret)
+			if apierrors.IsNotFound(err) { // the cache may not have it yet
+				err = k.live.Get(ctx, key, secret)
+			}
+			if err == nil {
+				err = k.add(ctx, secret)
+			}
+			if client.IgnoreNotFound(err) != nil { // the deployer says what is missing
+				return fmt.Errorf("keep Secret %q: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// add puts the finalizer on an object that is as it was read.
+func (k *Keeper) add(ctx context.Context, object *metav1.PartialObjectMetadata) error {
+	return edit(ctx, k.client, k.live, object, func() bool {
+		return object.DeletionTimestamp == nil && controllerutil.AddFinalizer(object, Finalizer)
+	})
+}
+
+// Reconcile puts the finalizer on what the items of a namespace use, and removes it from all else there.
+func (k *Keeper) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	namespace := request.Namespace
+	if !k.elected() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.left.Insert(namespace)
+		return reconcile.Result{}, nil
+	}
+	used, objects, err := k.read(ctx, namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var errs []error
+	for _, object := range objects {
+		switch meta := metadataOf(object); used.next(object) {
+		case stepAdd:
+			errs = append(errs, k.add(ctx, meta))
+		case stepRemove:
+			errs = append(errs, remove(ctx, k.client, k.live, meta))
+			k.forget(meta.UID)
+		case stepReport:
+			k.report(object)
+		case stepNone:
+		}
+	}
+	return reconcile.Result{}, errors.Join(errs...)
+}
+
+// read returns what the items of a namespace use, and the objects there that are used or have the finalizer.
+func (k *Keeper) read(ctx context.Context, namespace string) (uses, []client.Object, error) {
+	used := uses{}
+	if err := k.items(namespace, used.addItem); err != nil {
+		return nil, nil, err
+	}
+	targets, contexts := &v1alpha1.TargetList{}, &v1alpha1.ContextList{}
+	kept := &metav1.PartialObjectMetadataList{}
+	kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	here := client.InNamespace(namespace)
+	err := errors.Join(k.cache.List(ctx, targets, here), k.cache.List(ctx, contexts, here),
+		k.cache.List(ctx, kept, here, client.MatchingFields{keptField: "true"}))
+	if err != nil {
+		return nil, nil, fmt.Errorf("list in the cache what items use: %w", err)
+	}
+	var objects []client.Object
+	for i := range targets.Items {
+		used.addSecrets(&targets.Items[i])
+		objects = append(objects, &targets.Items[i])
+	}
+	for i := range contexts.Items {
+		used.addSecrets(&contexts.Items[i])
+		objects = append(objects, &contexts.Items[i])
+	}
+	secrets := sets.New[string]()
+	for i := range kept.Items {
+		secrets.Insert(kept.Items[i].Name)
+		objects = append(objects, &kept.Items[i])
+	}
+	for r := range used {
+		if r.kind != kindSecret || secrets.Has(r.name) {
+			continue
+		}
+		secret := newSecret()
+		err := k.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.name}, secret)
+		if err == nil {
+			objects = append(objects, secret)
+		} else if !apierrors.IsNotFound(err) {
+			return nil, nil, fmt.Errorf("read Secret in the cache: %w", err)
+		}
+	}
+	return used, objects, nil
+}
+
+// report records once that an object is kept.
+func (k *Keeper) report(object client.Object) {
+	k.mu.Lock()
+	first := !k.reported.Has(object.GetUID())
+	k.reported.Insert(object.GetUID())
+	k.mu.Unlock()
+	if first {
+		k.recorder.Eventf(object, nil, corev1.EventTypeNormal, reasonInUse, "Keep",
+			"the %s stays until the DeployItems that use it are gone, because their deletion needs it", kindOf(object))
+	}
+}
+
+func (k *Keeper) forget(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reported.Delete(uid)
+}
+
+// newSecret returns an empty object for metadata-only access to Secrets.
+func newSecret() *metav1.PartialObjectMetadata {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
+	return secret
+}
+
+// metadataOf returns a copy of the metadata that a write of finalizers needs.
+func metadataOf(object client.Object) *metav1.PartialObjectMetadata {
+	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(), DeletionTimestamp: object.GetDeletionTimestamp(),
+		Finalizers: append([]string(nil), object.GetFinalizers()...),
+	}}
+	gvk := corev1.SchemeGroupVersion.WithKind(kindSecret)
+	if kind := kindOf(object); kind != kindSecret {
+		gvk = v1alpha1.GroupVersion.WithKind(kind)
+	}
+	meta.SetGroupVersionKind(gvk)
+	return meta
+}

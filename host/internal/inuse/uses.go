@@ -1,0 +1,101 @@
+package inuse
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// reference names an object in the namespace of an item.
+type reference struct{ kind, name string }
+
+// The kinds of references.
+const (
+	kindTarget  = "Target"
+	kindContext = "Context"
+	kindSecret  = "Secret"
+)
+
+// uses are the objects of one namespace that items refer to, each with the creation of the oldest of these items.
+type uses map[reference]metav1.Time
+
+func (u uses) add(kind, name string, since metav1.Time) {
+	r := reference{kind, name}
+	if known, ok := u[r]; !ok || since.Before(&known) {
+		u[r] = since
+	}
+}
+
+// addItem adds what the metadata of an item in the cache names.
+func (u uses) addItem(item *metav1.PartialObjectMetadata) {
+	if name, hasTarget, _ := contract.TargetOf(item); hasTarget {
+		u.add(kindTarget, name, item.CreationTimestamp)
+	}
+	u.add(kindContext, contract.ContextOf(item), item.CreationTimestamp)
+}
+
+// addSecrets adds the Secrets that an object names, if the object itself is used.
+func (u uses) addSecrets(object client.Object) {
+	if since, used := u[reference{kindOf(object), object.GetName()}]; used {
+		for _, name := range secretsOf(object) {
+			u.add(kindSecret, name, since)
+		}
+	}
+}
+
+// secretsOf returns the names of the Secrets that a Target or a Context refers to.
+func secretsOf(object client.Object) []string {
+	switch object := object.(type) {
+	case *v1alpha1.Target:
+		if object.Spec.SecretRef != nil {
+			return []string{object.Spec.SecretRef.Name}
+		}
+	case *v1alpha1.Context:
+		return target.SecretsOf(object)
+	}
+	return nil
+}
+
+func kindOf(object client.Object) string {
+	switch object.(type) {
+	case *v1alpha1.Target:
+		return kindTarget
+	case *v1alpha1.Context:
+		return kindContext
+	default:
+		return kindSecret
+	}
+}
+
+// step is what has to be done with the finalizer of an object.
+type step string
+
+const (
+	stepNone   step = "none"
+	stepAdd    step = "add"
+	stepRemove step = "remove"
+	// stepReport: the object is to be deleted, and stays until the items are gone.
+	stepReport step = "report"
+)
+
+// next returns what has to be done with an object. One that is being deleted takes no new finalizer.
+func (u uses) next(object client.Object) step {
+	since, used := u[reference{kindOf(object), object.GetName()}]
+	deleted := object.GetDeletionTimestamp()
+	used = used && !contract.CameTooLate(since, object)
+	has := controllerutil.ContainsFinalizer(object, Finalizer)
+	switch {
+	case has && !used:
+		return stepRemove
+	case has && deleted != nil:
+		return stepReport
+	case used && !has && deleted == nil:
+		return stepAdd
+	default:
+		return stepNone
+	}
+}

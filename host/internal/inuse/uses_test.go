@@ -1,0 +1,99 @@
+package inuse
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// TestNext: an object has the finalizer as long as an item names it, directly or through its Target or Context, that is
+// no newer than the deletion of the object.
+func TestNext(t *testing.T) {
+	noon := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	before, after := metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(time.Hour))
+	targetOf := func(name, secret string) *v1alpha1.Target {
+		o := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		o.Spec.SecretRef = &v1alpha1.LocalSecretReference{Name: secret}
+		return o
+	}
+	contextOf := func(name, pullSecret, chartSecret string) *v1alpha1.Context {
+		o := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		o.RegistryPullSecrets = []v1alpha1.LocalObjectReference{{Name: pullSecret}}
+		o.Configurations = map[string]runtime.RawExtension{target.ChartRepositoriesKey: {
+			Raw: []byte(`{"auths":[{"url":"https://charts.example.org","secretRef":{"name":"` + chartSecret + `"}}]}`),
+		}}
+		return o
+	}
+	secret := func(name string) client.Object {
+		o := newSecret()
+		o.Name = name
+		return o
+	}
+	itemAt := func(created metav1.Time, target, lsContext string) *metav1.PartialObjectMetadata {
+		item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
+		item.Spec.Target, item.Spec.Context = &v1alpha1.ObjectReference{Name: target}, lsContext
+		meta := &metav1.PartialObjectMetadata{ObjectMeta: item.ObjectMeta}
+		meta.Annotations = contract.DeployerAnnotations(item)
+		contract.SetContext(meta, item)
+		return meta
+	}
+	used, unused := targetOf("used", "used-secret"), targetOf("unused", "unused-secret")
+	named, other := contextOf("named", "pull", "chart"), contextOf("other", "other-pull", "other-chart")
+	implied := contextOf("default", "default-pull", "default-chart")
+	both := []*metav1.PartialObjectMetadata{itemAt(after, "used", "named"), itemAt(before, "used", "")}
+	late := []*metav1.PartialObjectMetadata{itemAt(after, "used", "named")}
+	for name, tc := range map[string]struct {
+		items         []*metav1.PartialObjectMetadata
+		object        client.Object
+		kept, deleted bool
+		want          step
+	}{
+		"Target of an item":                    {both, used, false, false, stepAdd},
+		"Target of an item, kept":              {both, used, true, false, stepNone},
+		"Target of an item, to be deleted":     {both, used, true, true, stepReport},
+		"Target to be deleted, not kept":       {both, used, false, true, stepNone},
+		"Target deleted before its item came":  {late, used, true, true, stepRemove},
+		"Target of no item":                    {both, unused, false, false, stepNone},
+		"Target of no item any more":           {both, unused, true, false, stepRemove},
+		"Target of no item, to be deleted":     {both, unused, true, true, stepRemove},
+		"Target without any item":              {nil, used, true, true, stepRemove},
+		"Secret of a Target":                   {both, secret("used-secret"), false, false, stepAdd},
+		"Secret of a Target of no item":        {both, secret("unused-secret"), true, false, stepRemove},
+		"Secret of a Target, to be deleted":    {both, secret("used-secret"), true, true, stepReport},
+		"Secret with the name of a Target":     {both, secret("used"), false, false, stepNone},
+		"Context":                              {both, named, false, false, stepAdd},
+		"Context that an item does not name":   {both, implied, false, false, stepAdd},
+		"Context of no item":                   {both, other, true, true, stepRemove},
+		"Secret for registries":                {both, secret("pull"), false, false, stepAdd},
+		"Secret for charts":                    {both, secret("chart"), false, false, stepAdd},
+		"Secret for charts, implied Context":   {both, secret("default-chart"), false, false, stepAdd},
+		"Secret for charts, Context of nobody": {both, secret("other-chart"), true, false, stepRemove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := uses{}
+			for _, item := range tc.items {
+				u.addItem(item)
+			}
+			for _, object := range []client.Object{used, unused, named, other, implied} {
+				u.addSecrets(object)
+			}
+			object, _ := tc.object.DeepCopyObject().(client.Object)
+			if tc.kept {
+				object.SetFinalizers([]string{"other", Finalizer})
+			}
+			if tc.deleted {
+				object.SetDeletionTimestamp(&noon)
+			}
+			if got := u.next(object); got != tc.want {
+				t.Errorf("expected %q, but found %q", tc.want, got)
+			}
+		})
+	}
+}
