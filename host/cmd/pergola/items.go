@@ -31,7 +31,8 @@ func newItemsCommand() *cobra.Command {
 The commands work with your own kubeconfig and your own rights, as kubectl does, and need no host.`,
 	}
 	cmd.AddCommand(newItemsListCommand(), newItemsShowCommand(), newItemsTreeCommand(), newItemsWaitCommand(),
-		newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand())
+		newItemsTriggerCommand(), newItemsAbortCommand(), newItemsForceCommand(), newItemsDiffCommand(),
+		newItemsOrphansCommand())
 	for _, below := range cmd.Commands() {
 		run := below.RunE
 		below.RunE = func(cmd *cobra.Command, args []string) error { return asItems(run(cmd, args)) }
@@ -56,10 +57,15 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) addTo(flags *pflag.FlagSet) {
+	f.addClusterTo(flags)
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the DeployItems; without it that of the context")
+}
+
+// addClusterTo adds what a command needs that looks at all namespaces.
+func (f *clusterFlags) addClusterTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster with the DeployItems; without it $KUBECONFIG, or ~/.kube/config")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig to use; without it the current one")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the DeployItems; without it that of the context")
 }
 
 // addTargetsTo adds what a command needs that looks at Targets.

@@ -6,24 +6,21 @@
 package owner
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
 const (
-	// Label is on each object that a deploy item has applied. Its value is "<namespace>.<name>" of the item, or the
-	// beginning of that with a hash if it is too long for a label.
-	Label = "pergola.dev/deployitem"
+	// Label is on each object that a deploy item has applied.
+	Label = mark.DeployItem
 	// InstallationAnnotation is beside it, and says of which installation the deploy item is, see sdk.Request.
-	InstallationAnnotation = "pergola.dev/installation"
+	InstallationAnnotation = mark.Installation
 	// TakeOverAnnotation on a deploy item names another installation whose objects the deploy item takes over.
 	TakeOverAnnotation = "pergola.dev/take-over-from"
 	// FieldManager is the name under which the objects of deploy items are written.
@@ -98,9 +95,9 @@ func (o Owner) IsZero() bool { return o.Name == "" }
 
 // Labels returns the labels of all objects of the deploy item.
 func (o Owner) Labels() map[string]string {
-	labels := map[string]string{Label: LabelValue(o.Namespace + "." + o.Name)}
+	labels := map[string]string{Label: mark.ValueOf(o.Namespace, o.Name)}
 	if o.UpstreamLabel != "" {
-		labels[o.UpstreamLabel] = LabelValue(o.Name)
+		labels[o.UpstreamLabel] = mark.LabelValue(o.Name)
 	}
 	return labels
 }
@@ -179,13 +176,3 @@ func (o Owner) Describe(object metav1.Object) string {
 
 // Selector implements Claim.
 func (o Owner) Selector() labels.Set { return labels.Set{Label: o.Labels()[Label]} }
-
-// LabelValue returns the text, or its beginning with a hash if it is too long for a label.
-func LabelValue(text string) string {
-	if len(text) <= validation.LabelValueMaxLength {
-		return text
-	}
-	sum := sha256.Sum256([]byte(text))
-	suffix := "-" + hex.EncodeToString(sum[:6])
-	return text[:validation.LabelValueMaxLength-len(suffix)] + suffix
-}

@@ -15,14 +15,15 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
 // Labels of all objects, besides those of package owner.
 const (
 	// InstallationLabel tells the deploy items of one cluster from those of others that use the same host cluster.
-	InstallationLabel = "container.pergola.dev/installation"
+	InstallationLabel = mark.ContainerInstallation
 	// ItemLabel has the UID of the deploy item.
-	ItemLabel = "container.pergola.dev/item"
+	ItemLabel = mark.ContainerItem
 	// RunLabel has the name of the run.
 	RunLabel = "container.pergola.dev/run"
 	// PartLabel says what an object is good for: one of the parts below.
@@ -69,7 +70,7 @@ const (
 	maxReadable             = maxName - hashLength - 1
 	readableNamespacePart   = maxReadable / 2
 	unreadable              = "item"
-	installationPlaceholder = "unknown"
+	installationPlaceholder = mark.NoInstallation
 )
 
 // Identity tells one run from all others.
@@ -137,8 +138,8 @@ func (i Identity) Labels(part string) map[string]string {
 	default:
 		return all
 	}
-	all[UpstreamNameLabel] = owner.LabelValue(i.Name)
-	all[UpstreamItemName], all[UpstreamItemNamespace] = owner.LabelValue(i.Name), owner.LabelValue(i.Namespace)
+	all[UpstreamNameLabel] = mark.LabelValue(i.Name)
+	all[UpstreamItemName], all[UpstreamItemNamespace] = mark.LabelValue(i.Name), mark.LabelValue(i.Namespace)
 	return all
 }
 
@@ -211,8 +212,8 @@ func KeptPods(uid types.UID, lastRun string) Selector {
 // labels.
 func (i Identity) LeftByUpstream() Selector {
 	return Selector(UpstreamTypeLabel + "=" + UpstreamTypeState).
-		and(UpstreamItemName + "=" + owner.LabelValue(i.Name)).
-		and(UpstreamItemNamespace + "=" + owner.LabelValue(i.Namespace)).and("!" + ItemLabel)
+		and(UpstreamItemName + "=" + mark.LabelValue(i.Name)).
+		and(UpstreamItemNamespace + "=" + mark.LabelValue(i.Namespace)).and("!" + ItemLabel)
 }
 
 // SecretsOf selects the Secrets of a state of the deploy item. Names alone do not tell whose a Secret is: who may write
