@@ -253,7 +253,8 @@ func (m *memory) entryOf(item *v1alpha1.DeployItem) *entry {
 	return e
 }
 
-// subscribe returns a channel that gets a signal when the item may have changed, and a function that ends that.
+// subscribe returns a channel that gets a signal when the item may have changed, and a function that ends that, but not
+// the subscription of a later call: that of another plugin, for an item of the name that was created anew.
 func (m *memory) subscribe(key types.NamespacedName) (signals <-chan struct{}, end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,7 +263,9 @@ func (m *memory) subscribe(key types.NamespacedName) (signals <-chan struct{}, e
 	return channel, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.subscribed, key)
+		if m.subscribed[key] == channel {
+			delete(m.subscribed, key)
+		}
 	}
 }
 

@@ -52,6 +52,22 @@ func TestRecall(t *testing.T) {
 	}
 }
 
+// TestSubscriptionOfALaterCall: a call that ends leaves the subscription of another one for an item of the name.
+func TestSubscriptionOfALaterCall(t *testing.T) {
+	m := newMemory()
+	_, end := m.subscribe(itemKey)
+	signals, endLater := m.subscribe(itemKey)
+	end()
+	m.changed(itemKey)
+	if len(signals) != 1 {
+		t.Error("expected the later call to learn of the change")
+	}
+	endLater()
+	if len(m.subscribed) != 0 {
+		t.Errorf("expected no subscription, but found %d", len(m.subscribed))
+	}
+}
+
 // TestWakeUpsAreNotLost: a job is due earlier than it says if it is woken, while it is being worked on or afterwards.
 func TestWakeUpsAreNotLost(t *testing.T) {
 	hour := noon.Add(time.Hour)
