@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,7 +50,7 @@ func SetContext(meta metav1.Object, item *v1alpha1.DeployItem) {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[contextAnnotation] = item.Spec.Context
+		annotations[contextAnnotation] = unique.Make(item.Spec.Context).Value()
 		meta.SetAnnotations(annotations)
 	}
 }

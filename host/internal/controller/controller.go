@@ -193,11 +193,7 @@ func (c *Controller) Unserved() int {
 	if !c.ready.Load() || !c.plugins.Started() {
 		return 0
 	}
-	unserved, err := c.router.countUnserved()
-	if err != nil {
-		c.options.Log.Warn("the deploy items that no plugin serves were not counted", "error", err.Error())
-	}
-	return unserved
+	return c.router.countUnserved()
 }
 
 // Ready says why the Controller has not begun to work; nil once it has listed the deploy items.
@@ -278,24 +274,19 @@ func (c *Controller) followPlugins(asked map[string]string, started *bool) error
 		}
 		before, served := asked[name]
 		asked[name] = strings.Join(hooks, ";")
-		var err error
 		switch {
 		case !served:
-			if err = c.addPlugin(p); err == nil {
-				c.served(p.Info().Types)
+			if err := c.addPlugin(p); err != nil {
+				return err
 			}
+			c.served(p.Info().Types)
 		case asked[name] != before:
-			err = c.router.refill(name)
-		}
-		if err != nil {
-			return err
+			c.router.refill(name)
 		}
 	}
 	if !*started && c.plugins.Started() {
 		*started = true
-		if _, err := c.router.countUnserved(); err != nil {
-			return err
-		}
+		c.router.countUnserved() // logs them
 		c.served(nil)
 	}
 	c.router.locks.Serve(atWork)
@@ -332,7 +323,8 @@ func (c *Controller) addPlugin(p deployer) error {
 		log: c.options.Log.With("plugin", name),
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q queue) error {
-		return c.router.attach(name, q)
+		c.router.attach(name, q)
+		return nil
 	})
 }
 

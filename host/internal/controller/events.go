@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -80,16 +79,14 @@ func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) er
 
 // reconcileUsers has the items reconciled that refer to an object.
 func (r *references) reconcileUsers(kind string, object client.ObjectKey) error {
-	using := map[types.NamespacedName]bool{}
-	err := r.router.source.Each(object.Namespace, func(item *metav1.PartialObjectMetadata) {
-		if name, _, known := contract.TargetOf(item); kind == kindTarget && known && name != object.Name {
-			return
-		}
-		if using[client.ObjectKeyFromObject(item)] = true; r.all || item.DeletionTimestamp != nil {
+	var using []types.NamespacedName
+	err := r.router.source.users(kind, object, func(item *metav1.PartialObjectMetadata) {
+		using = append(using, client.ObjectKeyFromObject(item))
+		if r.all || item.DeletionTimestamp != nil {
 			r.router.route(item, priorityChange)
 		}
 	})
-	r.router.wakeWhere(func(key types.NamespacedName, e *entry) bool { return using[key] && e.retries > 0 })
+	r.router.wakeFailing(using)
 	return err
 }
 

@@ -204,19 +204,36 @@ func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 }
 
 // wakeWhere makes the jobs due that which selects, and returns their plugins by item.
-func (m *memory) wakeWhere(
-	now time.Time, which func(types.NamespacedName, *entry) bool,
-) map[types.NamespacedName]string {
+func (m *memory) wakeWhere(now time.Time, which func(*entry) bool) map[types.NamespacedName]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	woken := map[types.NamespacedName]string{}
 	for key, e := range m.entries {
-		if which(key, e) {
-			e.woken, e.due, e.waitsFor = true, now, ""
-			woken[key] = e.plugin
+		if which(e) {
+			woken[key] = e.wake(now)
 		}
 	}
 	return woken
+}
+
+// wakeFailing makes the jobs of items due that have met an error, and returns their plugins by item. No other item is
+// looked at: there may be many.
+func (m *memory) wakeFailing(now time.Time, keys []types.NamespacedName) map[types.NamespacedName]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	woken := map[types.NamespacedName]string{}
+	for _, key := range keys {
+		if e, ok := m.entries[key]; ok && e.retries > 0 {
+			woken[key] = e.wake(now)
+		}
+	}
+	return woken
+}
+
+// wake makes the job due, and returns its plugin. memory.mu must be held.
+func (e *entry) wake(now time.Time) (plugin string) {
+	e.woken, e.due, e.waitsFor = true, now, ""
+	return e.plugin
 }
 
 // hookMissed remembers that a reconcile could not go on because a plugin with hooks, waitsFor, was not running. It

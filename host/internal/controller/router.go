@@ -152,9 +152,9 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 }
 
 // countUnserved counts the items of types that no plugin serves, and logs the types; see plugin.Set.Unserved.
-func (r *router) countUnserved() (int, error) {
+func (r *router) countUnserved() int {
 	items := map[v1alpha1.DeployItemType]int{}
-	err := r.source.Each("", func(meta *metav1.PartialObjectMetadata) {
+	r.source.each(func(meta *metav1.PartialObjectMetadata) {
 		items[r.typeOf(meta)]++
 	})
 	unserved := 0
@@ -164,7 +164,7 @@ func (r *router) countUnserved() (int, error) {
 			unserved += n
 		}
 	}
-	return unserved, err
+	return unserved
 }
 
 // typeOf is the type of an item.
@@ -214,16 +214,16 @@ func (r *router) enqueue(plugin string, key types.NamespacedName, priority int, 
 }
 
 // attach registers the queue of a plugin, and fills it with the items that exist.
-func (r *router) attach(name string, q queue) error {
+func (r *router) attach(name string, q queue) {
 	r.mu.Lock()
 	r.queues[name] = q
 	r.mu.Unlock()
-	return r.refill(name)
+	r.refill(name)
 }
 
 // refill puts its items into a queue, without those that are known to be idle until they change.
-func (r *router) refill(name string) error {
-	return r.source.Each("", func(meta *metav1.PartialObjectMetadata) {
+func (r *router) refill(name string) {
+	r.source.each(func(meta *metav1.PartialObjectMetadata) {
 		if queue, ok := r.queueFor(meta); ok && queue == name && !r.isIdle(meta) {
 			r.route(meta, priorityInitial)
 		}
@@ -240,15 +240,25 @@ func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
 }
 
 // wakeWhere has the jobs reconciled that which selects.
-func (r *router) wakeWhere(which func(types.NamespacedName, *entry) bool) {
-	for key, plugin := range r.memory.wakeWhere(r.now(), which) {
+func (r *router) wakeWhere(which func(*entry) bool) {
+	r.enqueueWoken(r.memory.wakeWhere(r.now(), which))
+}
+
+// wakeFailing has the jobs of items reconciled that have met an error.
+func (r *router) wakeFailing(keys []types.NamespacedName) {
+	r.enqueueWoken(r.memory.wakeFailing(r.now(), keys))
+}
+
+// enqueueWoken puts items into the queues of their plugins.
+func (r *router) enqueueWoken(plugins map[types.NamespacedName]string) {
+	for key, plugin := range plugins {
 		r.enqueue(plugin, key, priorityChange, 0)
 	}
 }
 
 // pluginsRun has the jobs reconciled that wait for one of the running plugins.
 func (r *router) pluginsRun(running map[string]bool) {
-	r.wakeWhere(func(_ types.NamespacedName, e *entry) bool { return running[e.waitsFor] })
+	r.wakeWhere(func(e *entry) bool { return running[e.waitsFor] })
 }
 
 // hooksChanged has the jobs with an error reconciled of the plugins that serve these types.
@@ -259,5 +269,5 @@ func (r *router) hooksChanged(itemTypes []v1alpha1.DeployItemType) {
 			plugins[p.Name()] = true
 		}
 	}
-	r.wakeWhere(func(_ types.NamespacedName, e *entry) bool { return plugins[e.plugin] && e.retries > 0 })
+	r.wakeWhere(func(e *entry) bool { return plugins[e.plugin] && e.retries > 0 })
 }

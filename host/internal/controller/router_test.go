@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -25,7 +26,7 @@ import (
 
 // cached has the source of a router know some items.
 func (r *routed) cached(items ...*metav1.PartialObjectMetadata) {
-	known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{usersIndex: usedBy})
 	for _, item := range items {
 		_ = known.Add(item) // which cannot fail for an item that has a name
 	}
@@ -153,13 +154,13 @@ func TestUnservedTypes(t *testing.T) {
 		for _, item := range items {
 			r.OnAdd(item, false)
 		}
-		count, err := r.countUnserved()
+		count := r.countUnserved()
 		want := 0
 		if started {
 			want = 2
 		}
-		if lines := strings.Count(logged.String(), "nobody's"); err != nil || count != want || lines != want/2 {
-			t.Errorf("plugins started: %t; counted %d, logged %d times: %v", started, count, lines, err)
+		if lines := strings.Count(logged.String(), "nobody's"); count != want || lines != want/2 {
+			t.Errorf("plugins started: %t; counted %d, logged %d times", started, count, lines)
 		}
 	}
 }
@@ -178,14 +179,54 @@ func TestRouteForgets(t *testing.T) {
 	expect(t, "a worker that is busy with it may remember it again, and so reconciles it once more", r.two, "c")
 }
 
+// TestChangeReachesItsUsers: when a Target or a Context changes, the items are looked at that refer to it, or may do so.
+func TestChangeReachesItsUsers(t *testing.T) {
+	item := func(name, target, context string) *v1alpha1.DeployItem {
+		return newDeployItem("ns", name, withTargetNamed(target), func(i *v1alpha1.DeployItem) {
+			i.Spec.Type, i.Spec.Context = "one", context
+			i.Annotations = contract.DeployerAnnotations(i)
+		})
+	}
+	silent, elsewhere := item("silent", "a", ""), item("elsewhere", "a", "")
+	silent.Annotations, elsewhere.Namespace = nil, "elsewhere"
+	none := item("none", "", "own")
+	lying := item("lying", "b", "")
+	lying.Annotations["host.pergola.dev/context"] = "own" // which is the user's, and nobody reads it
+	items := []*v1alpha1.DeployItem{
+		item("a", "a", ""), item("b", "b", "own"), none, lying, item("named", "b", v1alpha1.DefaultContextName), silent,
+		elsewhere,
+	}
+	for name, tc := range map[string]struct {
+		kind, object string
+		want         []string
+	}{
+		"Target":          {kindTarget, "a", []string{"a", "silent"}},
+		"another Target":  {kindTarget, "b", []string{"b", "lying", "named", "silent"}},
+		"Context":         {kindContext, "own", []string{"b", "none"}},
+		"default Context": {kindContext, v1alpha1.DefaultContextName, []string{"a", "lying", "named", "silent"}},
+		"used by nobody":  {kindContext, "nobodys", nil},
+	} {
+		r := newRouted(t, true)
+		var cached []*metav1.PartialObjectMetadata
+		for _, i := range items {
+			r.see(i)
+			cached = append(cached, slim(i))
+			r.memory.requeue(entry{item: i, plugin: "two", retries: 1}, noon)
+		}
+		r.cached(cached...)
+		changed := &references{router: r.router, all: true, log: slog.New(slog.DiscardHandler)}
+		changed.changed(t.Context(), tc.kind, client.ObjectKey{Namespace: "ns", Name: tc.object})
+		expectSorted(t, name, r.one, tc.want...)
+		expectSorted(t, name+": jobs with an error", r.two, tc.want...)
+	}
+}
+
 func TestPriorities(t *testing.T) {
 	r := newRouted(t, true)
 	there := typedItem("there-before", "one")
 	r.OnAdd(there, true) // it is in the cache when the queue is filled
 	r.cached(there)
-	if err := r.refill("one"); err != nil {
-		t.Fatal(err)
-	}
+	r.refill("one")
 	r.OnAdd(typedItem("new", "one"), false)
 	r.OnUpdate(typedItem("changed", "one"), typedItem("changed", "one"))
 	r.WakeUp("one", "ns", "woken")
@@ -204,9 +245,7 @@ func TestAttachReplays(t *testing.T) {
 	r.OnAdd(typedItem("a", "one"), false) // nobody listens yet
 	r.types[types.NamespacedName{Namespace: "ns", Name: "b"}] = itemType{uid: "uid of b", name: "one"}
 	r.cached(typedItem("a", "one"), typedItem("b", ""), typedItem("d", "two"))
-	if err := r.attach("one", r.one); err != nil {
-		t.Fatal(err)
-	}
+	r.attach("one", r.one)
 	expectSorted(t, "the items that were there before the queue", r.one, "a", "b")
 	r.OnAdd(typedItem("e", "one"), false)
 	expect(t, "those that come later", r.one, "e")
@@ -233,9 +272,7 @@ func TestAttachLeavesIdleItems(t *testing.T) {
 		remember("scheduled", "5", hookMemory{asked: asked, again: noon.Add(time.Hour)}),
 		remember("others-asked", "5", hookMemory{asked: "x"}),
 	)
-	if err := r.attach("one", r.one); err != nil {
-		t.Fatal(err)
-	}
+	r.attach("one", r.one)
 	expectSorted(
 		t, "those for which there may be something to do", r.one, "changed", "nobody-asked", "others-asked", "scheduled",
 		"unknown",

@@ -13,12 +13,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -72,26 +72,81 @@ func (s *Source) NewInformer(
 	if !ok || meta.GroupVersionKind() != v1alpha1.DeployItemGVK {
 		return cache.NewSharedIndexInformer(lw, example, resync, indexers)
 	}
-	informer := cache.NewSharedIndexInformer(s, example, resync, indexers)
+	all := cache.Indexers{usersIndex: usedBy}
+	maps.Copy(all, indexers)
+	informer := cache.NewSharedIndexInformer(s, example, resync, all)
 	s.known.Store(&itemIndex{informer.GetIndexer()})
 	return informer
 }
 
-// Each calls a function with the metadata of each item in the cache, of a namespace or, if that is empty, of all. The
-// metadata must not be changed. The error is that of the cache.
+// each calls a function with the metadata of each item in the cache, which must not be changed.
+func (s *Source) each(f func(*metav1.PartialObjectMetadata)) {
+	if known := s.known.Load(); known != nil {
+		eachOf(known.List(), f)
+	}
+}
+
+// Each calls a function with the metadata of each item of a namespace in the cache, which must not be changed. The error
+// is that of the cache.
 func (s *Source) Each(namespace string, f func(*metav1.PartialObjectMetadata)) error {
 	known := s.known.Load()
 	if known == nil {
 		return nil
 	}
-	err := cache.ListAllByNamespace(known, namespace, labels.Everything(), func(obj any) {
-		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			f(meta)
-		}
-	})
+	found, err := known.ByIndex(cache.NamespaceIndex, namespace)
 	if err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
+	eachOf(found, f)
+	return nil
+}
+
+func eachOf(items []any, f func(*metav1.PartialObjectMetadata)) {
+	for _, obj := range items {
+		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			f(meta)
+		}
+	}
+}
+
+// usersIndex is the index of the items by what they refer to, as usedBy has it.
+const usersIndex = "users"
+
+// used is an object that items refer to, for the index.
+func used(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// usedBy returns what an item refers to, by its metadata as slim has it: a Context, and the Target, without a name if the
+// metadata does not say which one.
+func usedBy(obj any) ([]string, error) {
+	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return nil, nil
+	}
+	contextName := contract.ContextOf(meta)
+	all := []string{used(kindContext, meta.Namespace, contextName)}
+	if name, hasTarget, known := contract.TargetOf(meta); hasTarget || !known {
+		all = append(all, used(kindTarget, meta.Namespace, name))
+	}
+	return all, nil
+}
+
+// users calls a function with the metadata of each item in the cache that refers to an object, or may do so. The
+// metadata must not be changed.
+func (s *Source) users(kind string, object client.ObjectKey, f func(*metav1.PartialObjectMetadata)) error {
+	known := s.known.Load()
+	if known == nil {
+		return nil
+	}
+	found, err := known.ByIndex(usersIndex, used(kind, object.Namespace, object.Name))
+	if err == nil && kind == kindTarget {
+		var unsure []any
+		unsure, err = known.ByIndex(usersIndex, used(kind, object.Namespace, ""))
+		found = append(found, unsure...)
+	}
+	if err != nil {
+		return fmt.Errorf("list deploy items in the cache: %w", err)
+	}
+	eachOf(found, f)
 	return nil
 }
 
