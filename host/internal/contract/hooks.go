@@ -10,7 +10,7 @@ import (
 // The conditions about HTTP hooks, besides those that hooks report themselves.
 const (
 	// ConditionHookAnswered: whether the last call of the item's HTTP hook had a good answer; the message says what was
-	// wrong. Absent as long as nothing was wrong.
+	// wrong. Absent as long as nothing was wrong, and again when a job succeeds all the same.
 	ConditionHookAnswered v1alpha1.ConditionType = "HookAnswered"
 	// ConditionFinalized: the item's HTTP hook has agreed to its deletion, so that it is not asked again.
 	ConditionFinalized v1alpha1.ConditionType = "Finalized"

@@ -121,6 +121,14 @@ func TestHookConditions(t *testing.T) {
 	if c := conditionOf(item, contract.ConditionHookAnswered); c.Status != v1alpha1.ConditionTrue {
 		t.Errorf("unexpected condition: %v", c)
 	}
+	if contract.Succeed(item, now); conditionOf(item, contract.ConditionHookAnswered) == nil {
+		t.Error("a good answer is not told any more")
+	}
+	contract.HookFailed(item, contract.Error{Reason: "HookTimeout", Message: "no answer"}, now)
+	if contract.Succeed(item, now); conditionOf(item, contract.ConditionHookAnswered) != nil {
+		t.Error("a failure is told beside a success")
+	}
+	item.Status.Conditions = nil
 	if contract.IsFinalized(item, "a") {
 		t.Error("nobody was asked")
 	}

@@ -98,6 +98,9 @@ func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
 	removeConditions(&item.Status, ConditionStalled, ConditionPluginCrashes)
+	if c := condition(&item.Status, ConditionHookAnswered); c != nil && c.Status != v1alpha1.ConditionTrue {
+		removeConditions(&item.Status, ConditionHookAnswered) // what failed before did not matter in the end
+	}
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 }
 

@@ -39,10 +39,11 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Hook is one HTTP hook. It is immutable and may be used concurrently.
+// Hook is one HTTP hook. It may be used concurrently.
 type Hook struct {
 	options Options
 	client  *http.Client
+	calls   calls
 }
 
 // New returns a Hook. It makes no request. Its idle connections end by themselves after idleTimeout.
@@ -130,11 +131,15 @@ func (h *Hook) ask(
 	}
 	switch {
 	case failed == nil:
+		h.calls.note(nil)
 		return nil
 	case ctx.Err() != nil: // which says nothing about the hook
 		return fmt.Errorf("ask hook of DeployerRegistration %q (%s): %w", h.Registration(), phase, context.Cause(ctx))
 	}
 	failed.Registration, failed.Phase, failed.URL = h.options.Registration, phase, h.URL()
+	if failed.Reason != ReasonRequestTooLarge { // the hook was not asked
+		h.calls.note(failed)
+	}
 	return failed
 }
 

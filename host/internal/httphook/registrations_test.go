@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -287,6 +288,49 @@ func TestStatusWrites(t *testing.T) {
 	}
 	if event := w.event(); event != "" {
 		t.Errorf("there is the event %s of what is well", event)
+	}
+}
+
+// A registration whose calls all fail says so until one has an answer; a refusal that the hook means is an answer.
+func TestReadySaysThatCallsFail(t *testing.T) {
+	t.Parallel()
+	answers := http.StatusOK
+	body := "no room"
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		out.WriteHeader(answers)
+		_, _ = out.Write([]byte(body))
+	}))
+	defer server.Close()
+	w := newWorld(t)
+	w.register("failing", uriHook(server.URL), itemType)
+	w.ready("failing")
+	call := func() { _ = w.hook(itemType).Finalize(t.Context(), "one", item()) } // what it returns is tested elsewhere
+	for _, step := range []struct {
+		what   string
+		calls  []int // the statuses of the answers
+		body   string
+		reason string
+	}{
+		{"nobody has called", nil, "", reasonReady},
+		{"one call has failed", []int{500}, "no room", string(ReasonFailed)},
+		{"nobody has called since", nil, "", string(ReasonFailed)},
+		{"one of two calls has failed", []int{500, 200, 500}, "{}", reasonReady},
+		{"only the failure is newer", []int{500}, "no room", string(ReasonFailed)},
+		{"the hook has refused an item", []int{500}, `{"message": "no", "permanent": true}`, reasonReady},
+		{"the answer is none", []int{302}, "", string(ReasonContractViolation)},
+		{"it has answered", []int{200}, "{}", reasonReady},
+	} {
+		for _, answers = range step.calls {
+			body = step.body
+			call()
+		}
+		status, err := w.reconcile("failing")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ready := conditionOf(&status, conditionReady); ready.Reason != step.reason {
+			t.Errorf("%s: expected %s, but found %+v", step.what, step.reason, ready)
+		}
 	}
 }
 

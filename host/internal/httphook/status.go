@@ -20,7 +20,7 @@ import (
 
 // The conditions of a registration.
 const (
-	// conditionReady: everything is as it should be. Otherwise its reason is that of the first problem, and its message
+	// conditionReady: everything is as it should be, and the last calls did not all fail. Otherwise its reason is that of the first problem, and its message
 	// has all.
 	conditionReady v1alpha1.ConditionType = "Ready"
 	// conditionHookResolved: the hook can be called. A registration without a hook does not have it.
@@ -94,7 +94,14 @@ func (r *Registrations) status(
 		}
 	}
 	status.Deployers, missing = r.deployers(types)
-	set(conditionReady, reasonReady, "everything is as it should be", slices.Concat(taken, own.faults, missing))
+	var failing faults
+	if own.hook != nil {
+		if failed := own.hook.calls.verdict(); failed != nil {
+			failing.add(string(failed.Reason), "", errors.New("its calls fail, and the jobs wait for it: "+failed.Error()))
+		}
+	}
+	set(conditionReady, reasonReady, "everything is as it should be",
+		slices.Concat(taken, own.faults, failing, missing))
 	set(conditionDeployersFound, reasonDeployersFound, "each type is served by a plugin", missing)
 	switch {
 	case own.hook != nil:
