@@ -1,6 +1,7 @@
 package deployer_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,4 +117,34 @@ func TestDeletionWithoutRecord(t *testing.T) {
 	w.MustDelete(item)
 	w.mustHave()
 	w.mustGreet(nil)
+}
+
+// TestJobWithoutRecord: an item of which nothing is saved any more goes on with the release of its name, which bears its
+// label; one that it had under another name stays.
+func TestJobWithoutRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), object{"greeting": "a"}))
+	w.MustSucceed(item)
+	item.Status.ProviderStatus = nil
+	plugintest.NewJob(item)
+	w.MustSucceed(item)
+	if got := w.revisions("shop"); !slices.Equal(got, []string{"1 deployed"}) {
+		t.Errorf("expected no other revision, but found %v", got)
+	}
+	w.mustGreet("a")
+	item.Status.ProviderStatus = nil
+	w.setConfig(item, w.config(chart("plain"), object{"greeting": "b"}))
+	w.MustSucceed(item)
+	w.mustGreet("b")
+	if got := w.revisions("shop"); !slices.Equal(got, []string{"1 superseded", "2 deployed"}) {
+		t.Errorf("expected an upgrade, but found %v", got)
+	}
+	item.Status.ProviderStatus = nil
+	other := charts.File("templates/greeting.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n")
+	w.setConfig(item, w.config(chart("plain", other), nil, object{"name": "renamed"}))
+	w.MustSucceed(item)
+	if got := w.revisions("shop"); len(got) != 2 {
+		t.Errorf("expected that the release of before stays, but found %v", got)
+	}
 }
