@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // TestReferenceComesAfterTheItem: without a Landscaper a job that has failed for lack of what its item uses begins anew
@@ -102,4 +104,49 @@ func TestJobThatLacksSomething(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReferenceIsBeingDeleted: an item that is newer than the deletion of its Target fails at once, and gets a job when the
+// Target is created again.
+func TestReferenceIsBeingDeleted(t *testing.T) {
+	a, itemType := newServerAPI(t), newType()
+	namespace := a.newNamespace()
+	newTarget := func() *v1alpha1.Target {
+		return &v1alpha1.Target{
+			ObjectMeta: metav1.ObjectMeta{Name: "used", Namespace: namespace, Finalizers: []string{"test.pergola.dev/kept"}},
+			Spec:       v1alpha1.TargetSpec{Type: "other"},
+		}
+	}
+	leaving := newTarget()
+	a.create(leaving)
+	a.remove(leaving)
+	if err := a.admin.Get(t.Context(), client.ObjectKeyFromObject(leaving), leaving); err != nil {
+		t.Fatal(err)
+	}
+	await.That(t, patience, "the next second", func() bool { // which is what a time has in the API
+		return time.Now().Truncate(time.Second).After(leaving.DeletionTimestamp.Time)
+	})
+	item := newDeployItem(namespace, "item", withTargetNamed("used"), func(i *v1alpha1.DeployItem) {
+		i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
+	})
+	a.create(item)
+	a.setJob(item, time.Now())
+	one := &fakeDeployer{name: "one", itemType: itemType}
+	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+		return succeeds(ctx, op, o)
+	}
+	a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) {
+		o.Standalone, o.Keeper = true, keeperFunc(func(...client.Object) error { return nil })
+	})
+	a.waitFor(item, "that has failed", func(i *v1alpha1.DeployItem) bool {
+		return i.Status.Phase == v1alpha1.DeployItemPhaseFailed && strings.Contains(i.Status.LastError.Message, "being deleted")
+	})
+	leaving.Finalizers = nil
+	if err := a.admin.Update(t.Context(), leaving); err != nil {
+		t.Fatal(err)
+	}
+	a.create(newTarget())
+	a.waitFor(item, "that has succeeded", func(i *v1alpha1.DeployItem) bool {
+		return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+	})
 }
