@@ -22,18 +22,6 @@ const forceCleanup = pod.ForceCleanupAnnotation
 // maxListed bounds how many objects are named in a message.
 const maxListed = 5
 
-// keepState takes what the run has left as the state for the next one, if it has come to that.
-func (j *podJob) keepState(result *pod.Result) {
-	report := result.Report
-	switch {
-	case report == nil, report.StateFailed:
-	case report.StateChunks == 0:
-		j.status.State = nil
-	default:
-		j.status.State = &v1alpha1.State{Place: j.status.Run.Place, ID: j.status.Run.Name, Chunks: report.StateChunks}
-	}
-}
-
 // clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the
 // state for the next one. It is by the names of this run, so that whoever comes late does no harm to another one.
 func (j *podJob) clear(ctx context.Context) error {

@@ -154,9 +154,9 @@ func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *core
 	j.status.PodStatus, r.PodUID = podStatus(j.status.PodStatus, p, hidden), p.UID
 	progress := j.progress(p, result)
 	if progress.Over {
-		j.keepState(result)
+		j.keepState(p, result, hidden.Hide)
 		j.result = result
-		if failure := reported(progress.Failure, result, hidden); failure != nil {
+		if failure := reported(j.withLoss(progress.Failure), result, hidden); failure != nil {
 			return nil, j.note(ctx, v1alpha1.OutcomeFailed, failure)
 		}
 		return nil, j.note(ctx, v1alpha1.OutcomeSucceeded, &pod.Failure{})
@@ -252,12 +252,12 @@ func (j *podJob) noteGone(ctx context.Context, at *pod.Cluster) error {
 	if err != nil {
 		return j.explain(r.Place, stepRun, err)
 	}
-	j.keepState(result)
+	j.keepState(nil, result, withheld)
 	failure := givenUp(r)
 	if failure == nil {
 		failure = pod.Gone(r.Namespace, r.Name)
 	}
-	return j.note(ctx, v1alpha1.OutcomeFailed, failure)
+	return j.note(ctx, v1alpha1.OutcomeFailed, j.withLoss(failure))
 }
 
 // wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for
@@ -330,7 +330,7 @@ func (j *podJob) stopLast(ctx context.Context) (*sdk.Response, error) {
 			what := fmt.Sprintf("Pod %s/%s of job %s to stop", p.Namespace, p.Name, r.JobID)
 			return j.wait(at, p, result, what, pod.LostAt(p)), nil
 		}
-		j.keepState(result)
+		j.keepState(p, result, withheld)
 		why := &pod.Failure{
 			Reason: reasonAborted, Message: "the Pod was stopped, because its job was ended",
 			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},

@@ -24,7 +24,8 @@ import (
 //   - "fail": does the same and ends with exit code 3,
 //   - "hang": does the same when it is asked to end, and ends with exit code 143,
 //   - "say": says the next argument and ends with exit code 1,
-//   - "lose": ends well, but its wait container uploads nothing.
+//   - "lose": ends well, but its wait container uploads nothing,
+//   - "overflow": says what comes next, ends with exit code 1, and leaves a state that is too large.
 type node struct {
 	client    *kubernetes.Clientset
 	namespace string
@@ -133,7 +134,7 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 		return n.end(ctx, pod, &code)
 	case "fail":
 		code = 3
-	case "say":
+	case "say", "overflow":
 		code = 1
 	}
 	if err := n.upload(ctx, pod); err != nil {
@@ -171,7 +172,7 @@ func (n *node) end(ctx context.Context, pod *corev1.Pod, code *int32) error {
 
 // saysOf is what main says.
 func saysOf(pod *corev1.Pod) string {
-	if args := pod.Spec.Containers[0].Args; args[0] == "say" {
+	if args := pod.Spec.Containers[0].Args; len(args) > 1 {
 		return args[1]
 	}
 	return ""
@@ -201,6 +202,13 @@ func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
 				state += string(chunk)
 			}
 		}
+	}
+	if pod.Spec.Containers[0].Args[0] == "overflow" {
+		report, err := json.Marshal(layout.Report{StateFailed: true, Errors: []string{"the state is not kept: it is too large"}})
+		if err != nil {
+			return err
+		}
+		return n.apply(ctx, upload.Result, upload.ResultLabels, nil, map[string][]byte{layout.ReportKey: report})
 	}
 	number := 0
 	if state != "" {

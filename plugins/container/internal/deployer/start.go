@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +18,6 @@ import (
 const (
 	// reasonNoHelper is given to the error about a plugin whose configuration has no image for its own containers.
 	reasonNoHelper = "HelperImageMissing"
-	// reasonStateLost is given to the error about a state of which something is missing.
-	reasonStateLost = "StateLost"
 	// reasonOutliving: containers of a Pod go on although its main has ended.
 	reasonOutliving = "ContainersGoOn"
 	// reasonTemplate is given to the error about a podTemplate that does not fit.
@@ -179,62 +176,6 @@ func (j *podJob) podDeadline(ctx context.Context) time.Duration {
 	}
 	left := deadline.Sub(j.now())
 	return max(left-min(left/slackShare, maxSlack), time.Second)
-}
-
-// restored returns the state that the run begins with; nil for none. The first run of all begins with one that
-// Landscaper has left.
-func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
-	switch {
-	case j.begun():
-		return j.status.Run.Restored, nil
-	case j.status.Run != nil:
-		return j.status.State, nil
-	}
-	state, err := at.UpstreamState(ctx, j.identity)
-	if errors.Is(err, pod.ErrStateIncomplete) {
-		return nil, stateLost("what Landscaper has left of the deploy item in namespace %s: %w; "+
-			"restore it, or delete it to begin without, and start another job", j.place.Namespace, err)
-	}
-	if state != nil {
-		state.Place = j.place
-	}
-	return state, j.explain(j.place, stepStart, err)
-}
-
-// oldState returns the names of the Secrets with a state; none for nil. If they are somewhere else than the Pod will
-// be, copied are copies of them, and the names those of the copies.
-func (j *podJob) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
-	if state == nil {
-		return nil, nil, nil
-	}
-	names = pod.StateNames(state)
-	at, err := j.at(ctx, state.Place)
-	if err != nil {
-		return nil, nil, err
-	}
-	missing, err := at.MissingSecrets(ctx, names, j.identity.SecretsOf(state))
-	if err == nil && len(missing) > 0 {
-		return nil, nil, stateLost("the state of the last run is not complete: in namespace %s there is no Secret %s "+
-			"with the labels of the state; restore it and start another job, or create the deploy item anew",
-			state.Namespace, strings.Join(missing, ", "))
-	}
-	if err != nil || state.Place == j.place {
-		return names, nil, j.explain(state.Place, stepStart, err)
-	}
-	chunks, err := at.Chunks(ctx, names)
-	if err != nil {
-		return nil, nil, j.explain(state.Place, stepStart, err)
-	}
-	copied, names = j.identity.OldState(chunks), nil
-	for _, secret := range copied {
-		names = append(names, secret.GetName())
-	}
-	return names, copied, nil
-}
-
-// stateLost ends the job: an image that finds no state may do everything once more that it has done before.
-func stateLost(format string, args ...any) error {
-	return noRetry(stepStart, reasonStateLost, fmt.Errorf(format, args...))
 }
 
 // upload is what the wait container of the run is to upload.

@@ -192,15 +192,35 @@ func hasMemoryLimit(p *corev1.Pod) bool {
 
 // resultLost is the failure of a run whose wait container has not reported. What main has said is not about that.
 func resultLost(p *corev1.Pod) *Failure {
+	failure := final(p, ReasonResultLost, "container %s of %s has succeeded, but %s",
+		layout.MainContainer, nameOf(p), notUploaded(p))
+	failure.LastWords = ""
+	return failure
+}
+
+// notUploaded says why there is no report of the wait container.
+func notUploaded(p *corev1.Pod) string {
 	why := "it was ended before it could"
 	if wait := statusOf(p, layout.WaitContainer).State.Terminated; wait != nil && wait.ExitCode != 0 {
 		why = endOf(wait)
 	}
-	failure := final(p, ReasonResultLost,
-		"container %s of %s has succeeded, but container %s has not uploaded exports and state: %s",
-		layout.MainContainer, nameOf(p), layout.WaitContainer, why)
-	failure.LastWords = ""
-	return failure
+	return fmt.Sprintf("container %s has not uploaded exports and state: %s", layout.WaitContainer, why)
+}
+
+// StateLost says why the state that a run has left cannot be kept; empty if nothing is lost. The run is over, and p is
+// nil if its Pod is gone. A main that was asked to end, or has never started, has left nothing to rely on.
+func StateLost(p *corev1.Pod, report *layout.Report) string {
+	switch {
+	case report != nil && report.StateFailed:
+		return strings.Join(report.Errors, "; ")
+	case report != nil || p == nil:
+		return ""
+	}
+	main := statusOf(p, layout.MainContainer).State.Terminated
+	if main == nil || main.Reason == startError || !endedByItself(p, main) {
+		return ""
+	}
+	return notUploaded(p)
 }
 
 // endOf is what a container of Pergola's own says at its end.

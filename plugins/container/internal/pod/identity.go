@@ -52,6 +52,9 @@ const (
 	OperationAnnotation = "container.pergola.dev/operation"
 )
 
+// AcceptLossAnnotation of a deploy item names a run whose state may be lost: the next run begins with the older one.
+const AcceptLossAnnotation = "container.pergola.dev/accept-lost-state"
+
 // Landscaper's labels and annotations, for people and programs that look for them, and for states that it has left.
 const (
 	upstream                = "container.deployer.landscaper.gardener.cloud/"

@@ -141,6 +141,16 @@ type ProviderStatus struct {
 	Run *Run `json:"run,omitempty"`
 	// State is what the last run has left for the next one; nil if there is nothing. Pergola's own.
 	State *State `json:"state,omitempty"`
+	// StateLost is the last run that has left a state which could not be kept; nil as soon as a later run has reported
+	// its own. Pergola's own.
+	StateLost *StateLoss `json:"stateLost,omitempty"`
+}
+
+// StateLoss is a run that has left a state which could not be kept.
+type StateLoss struct {
+	// Run is the name of the run, and Why says why its state could not be kept.
+	Run string `json:"run"`
+	Why string `json:"why"`
 }
 
 // Place is where the objects of a run are.

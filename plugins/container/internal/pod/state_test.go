@@ -1,0 +1,58 @@
+package pod
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+)
+
+func TestStateLost(t *testing.T) {
+	t.Parallel()
+	done := ended(layout.MainContainer, 0, "Completed", "")
+	for name, c := range map[string]struct {
+		reason string
+		pod    *corev1.Pod
+		report *layout.Report
+		want   string
+	}{
+		"reported": {"there is another one", podThat(done), &layout.Report{Errors: []string{"exports are too long"}}, ""},
+		"refused": {
+			"main has changed what is kept", podThat(ended(layout.MainContainer, 1, "Error", "")),
+			&layout.Report{StateFailed: true, Errors: []string{"the state is too large"}}, "the state is too large",
+		},
+		"refused, and the Pod is gone": {
+			"the report says so", nil, &layout.Report{StateFailed: true, Errors: []string{"the state is too large"}}, "the state is too large",
+		},
+		"out of memory": {
+			"nobody has uploaded it", podThat(done, ended(layout.WaitContainer, 137, "OOMKilled", "")), nil, "exit code 137 (OOMKilled)",
+		},
+		"failed": {
+			"it may have done much before", podThat(ended(layout.MainContainer, 1, "Error", ""), ended(layout.WaitContainer, 1, "Error", "forbidden")),
+			nil, "has not uploaded exports and state: forbidden",
+		},
+		"ended before the Pod was deleted": {
+			"it had done its work", podThat(deletedAt(began.Add(306*time.Second)), done, finishedAt(began)), nil, "it was ended before it could",
+		},
+		"deleted before its end": {
+			"it has not come to its end", podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""), finishedAt(began)),
+			nil, "",
+		},
+		"evicted":       {"so has this one", podThat(reason("Evicted", "low on memory"), ended(layout.MainContainer, 137, "Error", "")), nil, ""},
+		"not started":   {"it has done nothing", podThat(ended(layout.MainContainer, 128, "StartError", "")), nil, ""},
+		"init failed":   {"neither has this", podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "")), nil, ""},
+		"removed":       {"nobody knows", nil, nil, ""},
+		"node was lost": {"nor here", podThat(deletedAt(began), running(layout.MainContainer)), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := StateLost(c.pod, c.report)
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
+			}
+		})
+	}
+}
