@@ -5,10 +5,12 @@
 // # helper init
 //
 // The init container. It makes the directories that the image expects in /data/ls/shared, unpacks the archive in
-// /data/ls/internal/input into shared, and that in /data/ls/internal/state into shared/state, if there is one. It needs
-// no network and no token.
+// /data/ls/internal/input into shared, and that in /data/ls/internal/state into shared/state, if there is one. Then it
+// connects to the API server, without a request and without a token: what main leaves could not be uploaded if the Pod
+// cannot reach it. It tries for less than a minute, and ends with the exit code 3 then.
 //
 //	reads   /data/ls/internal/input, /data/ls/internal/state: chunks of an archive, 0000, 0001, ...
+//	        /data/ls/internal/access/ca.crt, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT
 //	writes  /data/ls/shared
 //
 // # helper wait
@@ -62,7 +64,9 @@ func run(args []string) int {
 	}
 	switch command {
 	case "init":
-		return do(args, "the directories of the image cannot be prepared", prepare)
+		return do(args, "main cannot be prepared", func(base string) error {
+			return initialize(base, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		})
 	case "wait":
 		// First of all, since the signal may come at any time. There is room for one; what comes after it changes
 		// nothing.
@@ -99,14 +103,17 @@ func do(args []string, failed string, work func(base string) error) int {
 	if flags.NArg() > 0 {
 		return misused(fmt.Sprintf("%q was not expected", flags.Arg(0)))
 	}
-	err := work(*base)
-	if err == nil {
+	failure := work(*base)
+	if failure == nil {
 		return 0
 	}
-	sentence := fmt.Sprintf("%s: %v\n", failed, err)
+	sentence := fmt.Sprintf("%s: %v\n", failed, failure)
 	fmt.Fprint(os.Stderr, sentence)
 	if err := leave(*message, sentence); err != nil {
 		fmt.Fprintf(os.Stderr, "write termination message: %v\n", err)
+	}
+	if errors.Is(failure, errUnreachable) {
+		return layout.UnreachableExitCode
 	}
 	return 1
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +14,18 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
+
+// initialize makes what the image finds when it starts, and finds out whether there is a way for what it will leave.
+func initialize(base string, log *slog.Logger) error {
+	if err := prepare(base); err != nil {
+		return err
+	}
+	server, err := connect(filepath.Join(base, layout.Access), log)
+	if err != nil {
+		return err
+	}
+	return server.reach()
+}
 
 // prepare makes what the image finds when it starts.
 func prepare(base string) error {

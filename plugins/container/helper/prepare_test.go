@@ -37,9 +37,11 @@ func (p *place) mustHave(files map[string]string) {
 
 func TestInit(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	s, p := newAPIServer(t, "127.0.0.1", nil)
+	must(t, os.Remove(p.base+"/"+layout.Access+"/"+layout.TokenFile))
 	p.mount(layout.Input, packed(t, input))
 	p.prepare().mustEnd()
+	s.mustHave()
 	p.mustHave(input)
 	if found, err := os.ReadDir(filepath.Join(p.base, layout.State)); err != nil || len(found) > 0 {
 		t.Errorf("found %v (%v)", found, err)
@@ -55,7 +57,7 @@ func TestInit(t *testing.T) {
 // The state is in chunks, the last of which Landscaper has filled up.
 func TestInitWithState(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	_, p := newAPIServer(t, "127.0.0.1", nil)
 	large := noise(3 * layout.ChunkBytes / 2)
 	state := archive.Split(packed(t, map[string]string{"terraform.tfstate": "{}", "dir/large": large}))
 	full := bytes.Clone(state[0])
@@ -102,7 +104,7 @@ func TestInitFails(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			c.make(p)
-			p.prepare().mustFail(append(c.want, "the directories of the image cannot be prepared: ")...)
+			p.prepare().mustFail(append(c.want, "main cannot be prepared: ")...)
 		})
 	}
 }

@@ -33,7 +33,15 @@ const (
 	// maxForbidden is for how long what is forbidden is tried again. The Pod has less than five minutes left when main
 	// has ended.
 	maxForbidden = time.Minute
+
+	// reachTime is how long one attempt to reach the API server may take, and maxUnreachable for how long the pauses
+	// between them may add up: a Pod has less than a minute if its job has one.
+	reachTime      = 5 * time.Second
+	maxUnreachable = 15 * time.Second
 )
+
+// errUnreachable says that the Pod cannot reach the API server.
+var errUnreachable = errors.New("the API server cannot be reached")
 
 // server is the API server, as far as it is written to.
 type server struct {
@@ -41,6 +49,7 @@ type server struct {
 	address string
 	// tokenFile may be replaced at any time.
 	tokenFile string
+	tls       *tls.Config
 	client    *http.Client
 	log       *slog.Logger
 
@@ -65,20 +74,50 @@ func connect(access string, log *slog.Logger) (*server, error) {
 	if !authorities.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("read certificates of the API server's authorities: there is none in %s", file)
 	}
+	config := &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
 	return &server{
 		address:   "https://" + net.JoinHostPort(host, port),
-		tokenFile: filepath.Join(access, layout.TokenFile), log: log,
+		tokenFile: filepath.Join(access, layout.TokenFile), tls: config, log: log,
 		client: &http.Client{
 			Timeout: attemptTime,
 			// No proxy: the API server is in the cluster.
-			Transport: &http.Transport{
-				TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-			},
+			Transport: &http.Transport{TLSClientConfig: config},
 			// What is uploaded is for nobody else.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		sleep: time.Sleep, random: rand.Float64,
 	}, nil
+}
+
+// reach finds out whether the API server can be reached. It makes no request.
+func (s *server) reach() error {
+	rested := time.Duration(0)
+	for attempt := 0; ; attempt++ {
+		err := s.shakeHands()
+		if err == nil {
+			return nil
+		}
+		if rested >= maxUnreachable {
+			return fmt.Errorf("%w at %s: %w", errUnreachable, s.address, err)
+		}
+		rest := pause(attempt, s.random(), 0)
+		s.log.Warn("cannot reach the API server yet", "reason", err, "nextAttemptIn", rest.Round(time.Millisecond))
+		s.sleep(rest)
+		rested += rest
+	}
+}
+
+// shakeHands makes a connection and closes it.
+func (s *server) shakeHands() error {
+	ctx, cancel := context.WithTimeout(context.Background(), reachTime)
+	defer cancel()
+	dialer := tls.Dialer{Config: s.tls}
+	connection, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(s.address, "https://"))
+	if err != nil {
+		return err
+	}
+	_ = connection.Close() // it was not used
+	return nil
 }
 
 // temporaryError is why an attempt has failed, when another one may succeed.

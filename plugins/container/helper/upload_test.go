@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -107,6 +110,45 @@ func TestForbiddenForAWhile(t *testing.T) {
 			const says = "Secret ns/a: the API server answers 403 (Forbidden): told by the server s; see to it that the run's ServiceAccount may create and patch"
 			if c.fails && !strings.Contains(err.Error(), says) {
 				t.Errorf("expected %q in %q", says, err)
+			}
+		})
+	}
+}
+
+// An API server that cannot be reached is found before main begins, with a few attempts, since the network of a Pod may
+// need some seconds.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	trust := server.Client().Transport.(*http.Transport).TLSClientConfig
+	nobody, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, nobody.Close())
+	for _, c := range []struct {
+		reason, address string
+		trust           *tls.Config
+		comesLate       bool
+		pauses          int
+		want            string
+	}{
+		{"it is there", server.URL, trust, false, 0, ""},
+		{"it comes late", "https://" + nobody.Addr().String(), trust, true, 1, ""},
+		{"nobody answers", "https://" + nobody.Addr().String(), trust, false, 5, "connection refused"},
+		{"it might be anybody", server.URL, &tls.Config{MinVersion: tls.VersionTLS12}, false, 5, "certificate"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			s, pauses := restless(t, c.address, "", nil)
+			s.tls = c.trust
+			if sleep := s.sleep; c.comesLate {
+				s.sleep = func(d time.Duration) { sleep(d); s.address = server.URL }
+			}
+			err := s.reach()
+			if len(*pauses) != c.pauses || (err == nil) != (c.want == "") {
+				t.Fatalf("found the error %v after the pauses %v", err, *pauses)
+			}
+			if err != nil && (!errors.Is(err, errUnreachable) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("expected %q in %q", c.want, err)
 			}
 		})
 	}

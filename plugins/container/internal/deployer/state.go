@@ -8,12 +8,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
-// reasonStateLost is given to the error about a state of which something is missing.
-const reasonStateLost = "StateLost"
+const (
+	// reasonStateLost is given to the error about a state of which something is missing.
+	reasonStateLost = "StateLost"
+	// reasonStateTooLarge is given to the error about a state for which the limit has become too low.
+	reasonStateTooLarge = "StateTooLarge"
+)
 
 // keepState takes what the run has left as the state for the next one, or notes that it is lost. p is nil if the Pod is
 // gone, and hide hides in the reason what the container was given.
@@ -64,14 +70,32 @@ func (j *podJob) checkLoss() error {
 		lost.Run, lost.Why, begins, pod.AcceptLossAnnotation, lost.Run)
 }
 
-// restored returns the state that the run begins with; nil for none. The first run of all begins with one that
-// Landscaper has left.
+// restored returns the state that the run begins with; nil for none.
 func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
-	switch {
-	case j.begun():
+	if j.begun() {
 		return j.status.Run.Restored, nil
-	case j.status.Run != nil:
-		return j.status.State, j.checkLoss()
+	}
+	if err := j.checkLoss(); err != nil {
+		return nil, err
+	}
+	state, err := j.lastState(ctx, at)
+	if err != nil || state == nil {
+		return nil, err
+	}
+	// Main would add to what cannot be kept as it is.
+	if found, limit := len(pod.StateNames(state)), len(j.upload().State); found > limit {
+		return nil, &sdk.Error{Operation: stepStart, Reason: reasonStateTooLarge, Err: fmt.Errorf(
+			"the state of the last run is in %d Secrets of %d bytes, but limits.state allows %d; "+
+				"the operator raises limits.state in the plugin's configuration", found, layout.ChunkBytes, limit)}
+	}
+	return state, nil
+}
+
+// lastState returns the state of the last run; nil for none. The first run of all begins with one that Landscaper has
+// left.
+func (j *podJob) lastState(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
+	if j.status.Run != nil {
+		return j.status.State, nil
 	}
 	state, err := at.UpstreamState(ctx, j.identity)
 	if errors.Is(err, pod.ErrStateIncomplete) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -91,5 +92,27 @@ func TestNoStateIsLost(t *testing.T) {
 	}
 	w.SetConfig(item, w.config("count"))
 	w.succeed(item)
+	w.discard(item, false)
+}
+
+// TestStateAboveTheLimit: an image does not run when its state could not be kept even as it is, until the operator has
+// raised the limit again.
+func TestStateAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item("count")
+	w.succeed(item)
+	w.change(item, func(s *v1alpha1.ProviderStatus) { s.State.Chunks = 2 })
+	w.Configure(object{"limits": object{"state": "1Mi"}})
+	plugintest.NewJob(item)
+	result := w.Do(plugintest.Reconcile, item)
+	if result.Failed == nil || result.Failed.Errors[0].Reason != "StateTooLarge" || len(result.Failed.Codes()) > 0 ||
+		!strings.Contains(result.Failed.Error(), "in 2 Secrets of 1048576 bytes, but limits.state allows 1") {
+		t.Errorf("found %s", result)
+	}
+	w.change(item, func(s *v1alpha1.ProviderStatus) { s.State.Chunks = 1 })
+	if result := w.Finish(plugintest.Reconcile, item); fmt.Sprint(w.exportsOf(result)["count"]) != "2" {
+		t.Errorf("found %s", result)
+	}
 	w.discard(item, false)
 }

@@ -34,7 +34,7 @@ const (
 	Input    = "internal/input"
 	OldState = "internal/state"
 	// Access is what the wait container needs for its uploads: a directory with TokenFile, AuthoritiesFile and
-	// UploadFile.
+	// UploadFile. The init container has AuthoritiesFile alone there.
 	Access = "internal/access"
 )
 
@@ -47,6 +47,9 @@ const (
 	// UploadFile is an Upload as JSON.
 	UploadFile = "upload.json"
 )
+
+// UnreachableExitCode is that of an init container which cannot reach the API server.
+const UnreachableExitCode = 3
 
 // Variables in the environment of all containers, which name paths.
 const (

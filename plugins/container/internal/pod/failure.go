@@ -26,6 +26,8 @@ const (
 	ReasonCannotStart = "ContainerCannotStart"
 	// ReasonInitFailed: the input could not be brought to main.
 	ReasonInitFailed = "InitFailed"
+	// ReasonUnreachable: the API server cannot be reached from the Pod, so that main was not started.
+	ReasonUnreachable = "APIServerUnreachable"
 	// ReasonRefused: what main has left behind cannot be kept.
 	ReasonRefused = "OutputRefused"
 	// ReasonResultLost: main has ended well, but nobody knows with which exports.
@@ -91,6 +93,10 @@ func (f *Facts) failure() *Failure {
 		return containerFailed(p, main)
 	case initial != nil && initial.Reason == startError:
 		return notStarted(p, layout.InitContainer, initial)
+	case initial != nil && initial.ExitCode == layout.UnreachableExitCode:
+		return final(p, ReasonUnreachable, "container %s was not started, because what it leaves could not be uploaded: %s has found "+
+			"that %s cannot reach the API server of its cluster; allow that in the network policies of the namespace, "+
+			"and start another job: %s", layout.MainContainer, layout.InitContainer, name, endOf(initial))
 	case initial != nil && initial.ExitCode != 0:
 		return final(p, ReasonInitFailed, "container %s of %s has failed: %s", layout.InitContainer, name,
 			endOf(initial))

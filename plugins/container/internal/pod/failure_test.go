@@ -142,6 +142,13 @@ func TestOver(t *testing.T) {
 			reason: "main has never run", pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "the archive is damaged"), waits(layout.MainContainer, "PodInitializing", "")),
 			want: ReasonInitFailed, says: []string{"container init", "the archive is damaged"}, codes: []landscaper.ErrorCode{noRetry},
 		},
+		"API server unreachable": {
+			reason: "main would have worked for nothing",
+			pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 3, "Error", "dial tcp 10.0.0.1:443: i/o timeout"),
+				waits(layout.MainContainer, "PodInitializing", "")),
+			want: ReasonUnreachable, says: []string{"main was not started", "Pod runs/shop cannot reach the API server", "network policies", "i/o timeout"},
+			codes: []landscaper.ErrorCode{noRetry},
+		},
 		"init failed without a message": {
 			reason: "the exit code is all that is known",
 			pod:    podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "", " \n")),

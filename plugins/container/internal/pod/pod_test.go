@@ -168,6 +168,7 @@ func TestMounts(t *testing.T) {
 	const (
 		shared, input, old = "shared at /data/ls/shared", "input at /data/ls/internal/input, read-only", "old-state at /data/ls/internal/state, read-only"
 		access             = "access at /data/ls/internal/access, read-only"
+		trust              = "authorities at /data/ls/internal/access, read-only"
 		token              = "service-account at /var/run/secrets/kubernetes.io/serviceaccount, read-only"
 	)
 	for name, c := range map[string]struct {
@@ -177,15 +178,15 @@ func TestMounts(t *testing.T) {
 	}{
 		"plain": {
 			reason: "main needs no access to a cluster", template: template(),
-			want: map[string][]string{"init": {shared, input}, "wait": {shared, access}, "main": {shared}},
+			want: map[string][]string{"init": {shared, input, trust}, "wait": {shared, access}, "main": {shared}},
 		},
 		"account": {
 			reason: "whoever has chosen an account has chosen it for main", template: template(withAccount),
-			want: map[string][]string{"init": {shared, input}, "wait": {shared, access}, "main": {shared, token}},
+			want: map[string][]string{"init": {shared, input, trust}, "wait": {shared, access}, "main": {shared, token}},
 		},
 		"state": {
 			reason: "the state is unpacked by init", template: template(withState),
-			want: map[string][]string{"init": {shared, input, old}, "wait": {shared, access}, "main": {shared}},
+			want: map[string][]string{"init": {shared, input, trust, old}, "wait": {shared, access}, "main": {shared}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,10 +223,11 @@ func TestVolumes(t *testing.T) {
 	t.Parallel()
 	name := shop().RunName()
 	want := map[string][]string{
-		"shared":    {"empty"},
-		"input":     {"Secret " + name + "-input-0: chunk as 0000", "Secret " + name + "-input-1: chunk as 0001"},
-		"old-state": {"Secret old-0: config as 0000", "Secret old-1: config as 0001"},
-		"access":    {"Secret " + name + "-access: token as token", "Secret " + name + "-access: upload.json as upload.json", "ConfigMap kube-root-ca.crt: ca.crt as ca.crt"},
+		"shared":      {"empty"},
+		"input":       {"Secret " + name + "-input-0: chunk as 0000", "Secret " + name + "-input-1: chunk as 0001"},
+		"old-state":   {"Secret old-0: config as 0000", "Secret old-1: config as 0001"},
+		"access":      {"Secret " + name + "-access: token as token", "Secret " + name + "-access: upload.json as upload.json", "ConfigMap kube-root-ca.crt: ca.crt as ca.crt"},
+		"authorities": {"ConfigMap kube-root-ca.crt: ca.crt as ca.crt"},
 		"service-account": {
 			"token of the ServiceAccount for 3607s as token", "ConfigMap kube-root-ca.crt: ca.crt as ca.crt", "metadata.namespace as namespace",
 		},

@@ -26,6 +26,7 @@ const (
 	inputVolume    = "input"
 	oldStateVolume = "old-state"
 	accessVolume   = "access"
+	trustVolume    = "authorities"
 	tokenVolume    = "service-account"
 	tokenPath      = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // no credentials
 	// tokenSeconds is how long a token of a ServiceAccount lives before the kubelet has replaced it; it is Kubernetes'
@@ -151,7 +152,7 @@ func (i Identity) mainContainer(t *Template) corev1.Container {
 
 func (i Identity) initContainer(t *Template) corev1.Container {
 	c := i.helper(layout.InitContainer, &t.Init)
-	c.VolumeMounts = append(c.VolumeMounts, readOnly(inputVolume, layout.Input))
+	c.VolumeMounts = append(c.VolumeMounts, readOnly(inputVolume, layout.Input), readOnly(trustVolume, layout.Access))
 	if len(t.OldState) > 0 {
 		c.VolumeMounts = append(c.VolumeMounts, readOnly(oldStateVolume, layout.OldState))
 	}
@@ -221,6 +222,7 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 			secretFile(accessName(run), layout.UploadFile, layout.UploadFile),
 			authoritiesFile(),
 		}),
+		projected(trustVolume, []corev1.VolumeProjection{authoritiesFile()}),
 	}
 	if len(t.OldState) > 0 {
 		state := make([]corev1.VolumeProjection, 0, len(t.OldState))
