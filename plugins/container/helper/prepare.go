@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -59,22 +61,53 @@ func prepare(base string) error {
 }
 
 // unpack unpacks the archive whose chunks are in a directory into a directory of the root, if there are any.
-func unpack(chunks string, root *os.Root, dir string) (found bool, err error) {
-	var all [][]byte
-	for {
-		chunk, err := os.ReadFile(filepath.Join(chunks, layout.ChunkFile(len(all)))) //nolint:gosec // a flag says where
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return false, fmt.Errorf("read chunk: %w", err)
-		}
-		all = append(all, chunk)
+func unpack(dir string, root *os.Root, into string) (found bool, err error) {
+	all := &chunks{dir: dir}
+	if found, err := all.open(); err != nil || !found {
+		return false, err
 	}
-	if len(all) == 0 {
+	defer func() { _ = all.file.Close() }() // it was only read
+	return true, archive.Unpack(all, root, into)
+}
+
+// chunks reads the chunks in a directory one after the other, after the first was opened.
+type chunks struct {
+	dir string
+	// file is the chunk that is read, and opened how many were opened.
+	file   *os.File
+	opened int
+}
+
+// open opens the next chunk, and reports whether there is one.
+func (c *chunks) open() (found bool, err error) {
+	file, err := os.Open(filepath.Join(c.dir, layout.ChunkFile(c.opened)))
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return true, archive.Unpack(archive.Join(all), root, dir)
+	if err != nil {
+		return false, fmt.Errorf("read chunk: %w", err)
+	}
+	if c.file != nil {
+		_ = c.file.Close() // it was only read
+	}
+	c.file, c.opened = file, c.opened+1
+	return true, nil
+}
+
+// Read implements io.Reader.
+func (c *chunks) Read(p []byte) (int, error) {
+	for {
+		n, err := c.file.Read(p)
+		switch {
+		case n > 0 || err == nil:
+			return n, nil
+		case !errors.Is(err, io.EOF):
+			return 0, fmt.Errorf("read chunk: %w", err)
+		}
+		if found, err := c.open(); err != nil || !found {
+			return 0, cmp.Or(err, io.EOF)
+		}
+	}
 }
 
 // inShared is where a path of layout is in what the containers share.

@@ -34,18 +34,18 @@ func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 		return fmt.Errorf("open directory: %w", err)
 	}
 	defer func() { _ = shared.Close() }() // it was only read
-	documents, report, err := collect(shared, upload)
+	report, err := collect(shared, upload, func(document *secret) error {
+		if err := server.apply(upload.Namespace, document); err != nil {
+			return err
+		}
+		log.Info("uploaded", "secret", document.Metadata.Name)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
 	for _, problem := range report.Errors {
 		log.Warn("not everything is uploaded", "reason", problem)
-	}
-	for _, document := range documents {
-		if err := server.apply(upload.Namespace, document); err != nil {
-			return err
-		}
-		log.Info("uploaded", "secret", document.Metadata.Name)
 	}
 	return nil
 }
@@ -88,22 +88,28 @@ func newSecret(name string, labels, annotations map[string]string, data map[stri
 	}
 }
 
-// collect returns the Secrets with what main has left, in the order in which they are to be written, and the report,
-// which is in the last one. The report tells what cannot be taken.
-func collect(shared *os.Root, u *layout.Upload) ([]*secret, *layout.Report, error) {
+// collect gives the Secrets with what main has left to store, one after the other, so that it never holds more than
+// one, and returns the report, which is in the last one. The report tells what cannot be taken.
+func collect(shared *os.Root, u *layout.Upload, store func(*secret) error) (*layout.Report, error) {
 	report := &layout.Report{}
-	packed, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes)
-	if err != nil {
+	var failed error
+	chunks, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes,
+		func(number int, chunk []byte) error {
+			annotations := map[string]string{layout.NumberAnnotation: strconv.Itoa(number)}
+			maps.Copy(annotations, u.StateAnnotations)
+			data := map[string][]byte{layout.ChunkKey: chunk}
+			failed = store(newSecret(u.State[number], u.StateLabels, annotations, data))
+			return failed
+		})
+	switch {
+	case failed != nil:
+		return nil, failed
+	case err != nil:
 		report.StateFailed = true
 		report.Errors = append(report.Errors, fmt.Sprintf("the state is not kept: %v", advised(err)))
+	default:
+		report.StateChunks = chunks
 	}
-	var all []*secret
-	for i, chunk := range archive.Split(packed) {
-		annotations := map[string]string{layout.NumberAnnotation: strconv.Itoa(i)}
-		maps.Copy(annotations, u.StateAnnotations)
-		all = append(all, newSecret(u.State[i], u.StateLabels, annotations, map[string][]byte{layout.ChunkKey: chunk}))
-	}
-	report.StateChunks = len(all)
 	data := map[string][]byte{}
 	exports, err := readExports(shared, u.MaxExportBytes)
 	switch {
@@ -113,9 +119,9 @@ func collect(shared *os.Root, u *layout.Upload) ([]*secret, *layout.Report, erro
 		report.Errors = append(report.Errors, fmt.Sprintf("the exports are not taken: %v", advised(err)))
 	}
 	if data[layout.ReportKey], err = json.Marshal(report); err != nil {
-		return nil, nil, fmt.Errorf("write report: %w", err)
+		return nil, fmt.Errorf("write report: %w", err)
 	}
-	return append(all, newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data)), report, nil
+	return report, store(newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data))
 }
 
 // readExports reads the file with exports. The error is fs.ErrNotExist if there is none.

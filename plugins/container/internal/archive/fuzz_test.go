@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
@@ -48,7 +47,7 @@ func checkUnpack(t *testing.T, raw []byte) {
 	if err != nil {
 		return
 	}
-	packed, err := archive.Pack(root, "state", generous)
+	packed, err := archiveOf(root, "state", generous)
 	if err != nil {
 		t.Fatalf("what was unpacked cannot be packed: %v", err)
 	}

@@ -18,27 +18,40 @@ import (
 )
 
 // Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and
-// the right to execute are kept, and nothing else, so that the same files make the same archive. The archive is nil if
-// there is nothing in the directory, or no such directory. It is an error if there is something that is not taken, or
-// more of it than is allowed; maxBytes bounds the archive.
-func Pack(root *os.Root, dir string, maxBytes int64) ([]byte, error) {
-	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// the right to execute are kept, and nothing else, so that the same files make the same archive. It gives the archive to
+// store in chunks of layout.ChunkBytes, the last of which may be shorter, one after the other; a chunk is store's during
+// the call only. It returns how many there are: none if there is nothing in the directory, or no such directory. It is
+// an error if there is something that is not taken, or more of it than is allowed; maxBytes bounds the archive.
+func Pack(root *os.Root, dir string, maxBytes int64, store func(number int, chunk []byte) error) (chunks int, err error) {
+	// It is packed twice, so that nothing of what is refused is stored, and never more than a chunk is in memory.
+	size := &counter{}
+	if found, err := pack(root, dir, size); err != nil || found == 0 {
+		return 0, err
 	}
-	out := &bounded{max: maxBytes}
-	p := &packing{root: root, dir: dir, writer: newWriter(out)}
-	if err := p.directory("."); err != nil || p.found == 0 {
-		return nil, err
+	if size.written > maxBytes {
+		return 0, refuse(dir, "has %d bytes when it is packed, but %d are allowed; keep less in it",
+			size.written, maxBytes)
+	}
+	out := &chunker{left: maxBytes, chunk: make([]byte, 0, min(size.written, layout.ChunkBytes)), store: store}
+	if _, err := pack(root, dir, out); err != nil {
+		return 0, err
+	}
+	return out.number + 1, out.flush()
+}
+
+// pack writes the archive of a directory to its end, and returns how many files and directories there are.
+func pack(root *os.Root, dir string, to io.Writer) (found int, err error) {
+	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	p := &packing{root: root, dir: dir, writer: newWriter(to)}
+	if err := p.directory("."); err != nil {
+		return 0, err
 	}
 	if err := p.writer.close(); err != nil {
-		return nil, fmt.Errorf("pack %q: %w", dir, err)
+		return 0, fmt.Errorf("pack %q: %w", dir, err)
 	}
-	// It was made to its end to tell how large it is.
-	if out.written > maxBytes {
-		return nil, refuse(dir, "has %d bytes when it is packed, but %d are allowed; keep less in it",
-			out.written, maxBytes)
-	}
-	return out.kept.Bytes(), nil
+	return p.found, nil
 }
 
 // packing is the state of packing one directory. Names in it are relative to that.
@@ -244,15 +257,40 @@ func (w *writer) file(name string, executable bool, size int64, content io.Reade
 
 func (w *writer) close() error { return errors.Join(w.tar.Close(), w.zip.Close()) }
 
-// bounded keeps what is written up to a size, and counts on.
-type bounded struct {
-	max, written int64
-	kept         bytes.Buffer
-}
+// counter counts what is written.
+type counter struct{ written int64 }
 
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.written += int64(len(p)); b.written <= b.max {
-		b.kept.Write(p)
-	}
+func (c *counter) Write(p []byte) (int, error) {
+	c.written += int64(len(p))
 	return len(p), nil
 }
+
+// chunker stores what is written in chunks. The last one is stored by flush.
+type chunker struct {
+	// left is how much may be written.
+	left   int64
+	chunk  []byte
+	number int
+	store  func(number int, chunk []byte) error
+}
+
+// Write implements io.Writer. The error is errChanged if there is more than before.
+func (c *chunker) Write(p []byte) (int, error) {
+	if c.left -= int64(len(p)); c.left < 0 {
+		return 0, errChanged
+	}
+	written := len(p)
+	for len(p) > 0 {
+		if len(c.chunk) == layout.ChunkBytes {
+			if err := c.flush(); err != nil {
+				return 0, err
+			}
+			c.chunk, c.number = c.chunk[:0], c.number+1
+		}
+		n := min(len(p), layout.ChunkBytes-len(c.chunk))
+		c.chunk, p = append(c.chunk, p[:n]...), p[n:]
+	}
+	return written, nil
+}
+
+func (c *chunker) flush() error { return c.store(c.number, c.chunk) }

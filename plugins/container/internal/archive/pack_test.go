@@ -32,7 +32,7 @@ func TestPackMakesTheSameOfTheSame(t *testing.T) {
 		must(t, os.Chtimes(dir+"/state/b", time.Unix(int64(i), 0), time.Unix(int64(i), 0)))
 		must(t, os.Chmod(dir+"/state/a/z", []fs.FileMode{0o600, 0o644, 0o666}[i]))
 		must(t, os.Chmod(dir+"/state/empty", []fs.FileMode{0o700, 0o750, 0o777}[i]))
-		packed, err := archive.Pack(root, "state", generous)
+		packed, err := archiveOf(root, "state", generous)
 		must(t, err)
 		if first == nil {
 			first = packed
@@ -55,7 +55,7 @@ func TestNothingToPack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root, _ := newRoot(t)
-			packed, err := archive.Pack(root, c.dir, 0)
+			packed, err := archiveOf(root, c.dir, 0)
 			if packed != nil || err != nil {
 				t.Errorf("%s: expected neither an archive nor an error, but found %d bytes and %v", c.reason, len(packed), err)
 			}
@@ -127,7 +127,7 @@ func TestPackRefusesWhatIsNoFile(t *testing.T) {
 			t.Parallel()
 			root, dir := newRoot(t)
 			c.make(t, dir)
-			packed, err := archive.Pack(root, "state", generous)
+			packed, err := archiveOf(root, "state", generous)
 			if packed != nil {
 				t.Errorf("%s: it was packed", c.reason)
 			}
@@ -145,26 +145,26 @@ func TestPackLimits(t *testing.T) {
 	noise := make([]byte, 100_000)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	content{"a": string(noise), "b/c": "1"}.write(t, dir+"/state")
-	packed, err := archive.Pack(root, "state", generous)
+	packed, err := archiveOf(root, "state", generous)
 	must(t, err)
-	if again, err := archive.Pack(root, "state", int64(len(packed))); err != nil || !bytes.Equal(again, packed) {
+	if again, err := archiveOf(root, "state", int64(len(packed))); err != nil || !bytes.Equal(again, packed) {
 		t.Errorf("what is as large as is allowed is refused: %v", err)
 	}
-	_, err = archive.Pack(root, "state", int64(len(packed)-1))
+	_, err = archiveOf(root, "state", int64(len(packed)-1))
 	refused(t, err, "state",
 		fmt.Sprintf("has %d bytes when it is packed, but %d are allowed; keep less in it", len(packed), len(packed)-1))
 
 	for i := range layout.MaxFiles - 3 { // besides a, b and b/c
 		must(t, os.WriteFile(fmt.Sprintf("%s/state/b/%d", dir, i), nil, 0o644))
 	}
-	packed, err = archive.Pack(root, "state", generous)
+	packed, err = archiveOf(root, "state", generous)
 	must(t, err)
 	other, _ := newRoot(t)
 	if err := unpack(packed, other); err != nil {
 		t.Errorf("what is packed is not unpacked: %v", err)
 	}
 	content{"d": ""}.write(t, dir+"/state")
-	_, err = archive.Pack(root, "state", generous)
+	_, err = archiveOf(root, "state", generous)
 	refused(t, err, "state", "more than 10000 files and directories")
 }
 
@@ -199,7 +199,7 @@ func TestPackWhileOthersWrite(t *testing.T) {
 		}
 	}()
 	for range 500 {
-		packed, err := archive.Pack(root, "state", generous)
+		packed, err := archiveOf(root, "state", generous)
 		if err != nil || packed == nil {
 			continue
 		}

@@ -65,7 +65,7 @@ func TestWhatIsPackedIsUnpacked(t *testing.T) {
 		want := trees().Draw(t, "tree")
 		root, dir := newRoot(t)
 		want.write(t, dir+"/state")
-		packed, err := archive.Pack(root, "state", generous)
+		packed, err := archiveOf(root, "state", generous)
 		must(t, err)
 		if len(want) == 0 {
 			return
@@ -86,7 +86,7 @@ func TestWhatIsPackedIsUnpacked(t *testing.T) {
 		if diff := cmp.Diff(want, read(t, otherDir+"/state")); diff != "" {
 			t.Errorf("files, -packed +unpacked:\n%s", diff)
 		}
-		again, err := archive.Pack(other, "state", int64(len(packed)))
+		again, err := archiveOf(other, "state", int64(len(packed)))
 		if err != nil || !bytes.Equal(again, packed) {
 			t.Errorf("it packs to another archive (%v)", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
 // TestMain has the tests find the modes that are asked for.
@@ -156,6 +158,25 @@ func zip(t helper, members ...[]byte) []byte {
 func pack(t helper, entries ...entry) []byte {
 	t.Helper()
 	return zip(t, tarOf(t, entries...))
+}
+
+// archiveOf packs a directory and joins the chunks; nil for none.
+func archiveOf(root *os.Root, dir string, maxBytes int64) ([]byte, error) {
+	var all []byte
+	chunks, err := archive.Pack(root, dir, maxBytes, func(number int, chunk []byte) error {
+		if len(all) != number*layout.ChunkBytes || len(chunk) > layout.ChunkBytes {
+			return fmt.Errorf("chunk %d of %d bytes comes after %d bytes", number, len(chunk), len(all))
+		}
+		all = append(all, chunk...)
+		return nil
+	})
+	if want := (len(all) + layout.ChunkBytes - 1) / layout.ChunkBytes; err == nil && chunks != want {
+		err = fmt.Errorf("expected %d chunks, but found %d", want, chunks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 func unpack(raw []byte, root *os.Root) error {
