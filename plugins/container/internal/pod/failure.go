@@ -213,9 +213,10 @@ func notUploaded(p *corev1.Pod) string {
 	return fmt.Sprintf("container %s has not uploaded exports and state: %s", layout.WaitContainer, why)
 }
 
-// StateLost says why the state that a run has left cannot be kept; empty if nothing is lost. The run is over, and p is
-// nil if its Pod is gone. A main that was asked to end, or has never started, has left nothing to rely on.
-func StateLost(p *corev1.Pod, report *layout.Report) string {
+// StateLost says why the state that a run has left cannot be kept; empty if nothing is lost. The run is over, p is nil
+// if its Pod is gone, and timedOut reports whether the deployer has stopped it because of the time. A main that others
+// have ended, or that has never started, has left nothing to rely on.
+func StateLost(p *corev1.Pod, report *layout.Report, timedOut bool) string {
 	switch {
 	case report != nil && report.StateFailed:
 		return strings.Join(report.Errors, "; ")
@@ -223,10 +224,15 @@ func StateLost(p *corev1.Pod, report *layout.Report) string {
 		return ""
 	}
 	main := statusOf(p, layout.MainContainer).State.Terminated
-	if main == nil || main.Reason == startError || !endedByItself(p, main) {
+	if main == nil || main.Reason == startError {
 		return ""
 	}
-	return notUploaded(p)
+	// Of a container that it does not find the kubelet does not know whether it has run.
+	stopped := (timedOut || p.Status.Reason == ReasonDeadline) && main.Reason != statusUnknown
+	if stopped || endedByItself(p, main) {
+		return notUploaded(p)
+	}
+	return ""
 }
 
 // endOf is what a container of Pergola's own says at its end.

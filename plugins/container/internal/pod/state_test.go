@@ -19,6 +19,13 @@ func TestStateLost(t *testing.T) {
 		report *layout.Report
 		want   string
 	}{
+		"out of time": {
+			"it has worked for as long as it may", podThat(reason("DeadlineExceeded", ""), ended(layout.MainContainer, 143, "Error", "")), nil,
+			"it was ended before it could",
+		},
+		"out of time, and not started": {
+			"the kubelet has not found it", podThat(reason("DeadlineExceeded", ""), ended(layout.MainContainer, 137, "ContainerStatusUnknown", "")), nil, "",
+		},
 		"reported": {"there is another one", podThat(done), &layout.Report{Errors: []string{"exports are too long"}}, ""},
 		"refused": {
 			"main has changed what is kept", podThat(ended(layout.MainContainer, 1, "Error", "")),
@@ -49,10 +56,19 @@ func TestStateLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := StateLost(c.pod, c.report)
+			got := StateLost(c.pod, c.report, false)
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
 			}
 		})
+	}
+}
+
+// TestStateLostInTime: the deployer stops a Pod whose time is up as others do who delete it.
+func TestStateLostInTime(t *testing.T) {
+	t.Parallel()
+	p := podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""), finishedAt(began.Add(10*time.Second)))
+	if StateLost(p, nil, true) == "" || StateLost(p, nil, false) != "" {
+		t.Error("expected that it counts who has stopped the Pod")
 	}
 }
