@@ -31,7 +31,8 @@ func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // as above
 	upload := &layout.Upload{State: slices.Repeat([]string{"chunk"}, size+1), MaxExportBytes: 1000}
 	var peak uint64
 	before := liveBytes()
-	report, err := collect(root, upload, func(document *secret) error {
+	report := &layout.Report{}
+	err = collectState(root, upload, report, func(document *secret) error {
 		if chunk, ok := document.Data[layout.ChunkKey]; ok {
 			p.write(filepath.Join(layout.OldState, document.Metadata.Annotations[layout.NumberAnnotation]), string(chunk))
 		}

@@ -34,14 +34,26 @@ func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 		return fmt.Errorf("open directory: %w", err)
 	}
 	defer func() { _ = shared.Close() }() // it was only read
-	report, err := collect(shared, upload, func(document *secret) error {
+	store := func(document *secret) error {
 		if err := server.apply(upload.Namespace, document); err != nil {
 			return err
 		}
-		log.Info("uploaded", "secret", document.Metadata.Name)
+		server.log.Info("uploaded", "secret", document.Metadata.Name)
 		return nil
-	})
-	if err != nil {
+	}
+	report := &layout.Report{}
+	if err := collectState(shared, upload, report, store); err != nil {
+		return err
+	}
+	stateless := report.StateChunks == 0 && !report.StateFailed
+	if stateless {
+		// Whatever is said last has it.
+		server.log = log.With("note", layout.NoState)
+		server.log.Info("there is nothing to keep")
+	}
+	if err := collectResult(shared, upload, report, store); stateless && err != nil {
+		return fmt.Errorf("%w; %s", err, layout.NoState)
+	} else if err != nil {
 		return err
 	}
 	for _, problem := range report.Errors {
@@ -88,10 +100,9 @@ func newSecret(name string, labels, annotations map[string]string, data map[stri
 	}
 }
 
-// collect gives the Secrets with what main has left to store, one after the other, so that it never holds more than
-// one, and returns the report, which is in the last one. The report tells what cannot be taken.
-func collect(shared *os.Root, u *layout.Upload, store func(*secret) error) (*layout.Report, error) {
-	report := &layout.Report{}
+// collectState gives the Secrets with the state that main has left to store, one after the other, so that it never holds
+// more than one. What cannot be taken is told in the report.
+func collectState(shared *os.Root, u *layout.Upload, report *layout.Report, store func(*secret) error) error {
 	var failed error
 	chunks, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes,
 		func(number int, chunk []byte) error {
@@ -103,13 +114,18 @@ func collect(shared *os.Root, u *layout.Upload, store func(*secret) error) (*lay
 		})
 	switch {
 	case failed != nil:
-		return nil, failed
+		return failed
 	case err != nil:
 		report.StateFailed = true
 		report.Errors = append(report.Errors, fmt.Sprintf("the state is not kept: %v", advised(err)))
 	default:
 		report.StateChunks = chunks
 	}
+	return nil
+}
+
+// collectResult gives the Secret with the exports that main has left and the report, which is complete then, to store.
+func collectResult(shared *os.Root, u *layout.Upload, report *layout.Report, store func(*secret) error) error {
 	data := map[string][]byte{}
 	exports, err := readExports(shared, u.MaxExportBytes)
 	switch {
@@ -119,9 +135,9 @@ func collect(shared *os.Root, u *layout.Upload, store func(*secret) error) (*lay
 		report.Errors = append(report.Errors, fmt.Sprintf("the exports are not taken: %v", advised(err)))
 	}
 	if data[layout.ReportKey], err = json.Marshal(report); err != nil {
-		return nil, fmt.Errorf("write report: %w", err)
+		return fmt.Errorf("write report: %w", err)
 	}
-	return report, store(newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data))
+	return store(newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data))
 }
 
 // readExports reads the file with exports. The error is fs.ErrNotExist if there is none.

@@ -235,6 +235,9 @@ func TestWaitIgnoresFurtherSignals(t *testing.T) {
 	if strings.Count(w.stderr.String(), "main has ended") != 1 {
 		t.Errorf("found:\n%s", &w.stderr)
 	}
+	if last := `msg="cannot upload yet" note="` + layout.NoState; !strings.Contains(w.stderr.String(), last) {
+		t.Errorf("expected %q, since it may be killed then, but found:\n%s", last, &w.stderr)
+	}
 }
 
 func TestWaitGivesUp(t *testing.T) {
@@ -258,7 +261,7 @@ func TestWaitGivesUp(t *testing.T) {
 			p.write(layout.Exports, "s3cr3t")
 			w := p.wait()
 			w.signal(syscall.SIGTERM)
-			withoutSecrets(t, w.mustFail(append(c.want, "the results of the image cannot be uploaded: ", "Secret some-ns/run-result")...))
+			withoutSecrets(t, w.mustFail(append(c.want, "the results of the image cannot be uploaded: ", "Secret some-ns/run-result", layout.NoState)...))
 			s.mustHave()
 			if s.requests != 1 {
 				t.Errorf("found %d requests", s.requests)
@@ -276,7 +279,9 @@ func TestWaitWritesTheResultLast(t *testing.T) {
 	p.write(layout.State+"/a", noise(2*layout.ChunkBytes))
 	w := p.wait()
 	w.signal(syscall.SIGTERM)
-	w.mustFail("Secret some-ns/run-state-1")
+	if said := w.mustFail("Secret some-ns/run-state-1"); strings.Contains(said, layout.NoState) {
+		t.Errorf("found:\n%s", said)
+	}
 	s.mustHave("run-state-0")
 }
 

@@ -25,7 +25,7 @@ const (
 // gone, and hide hides in the reason what the container was given.
 func (j *podJob) keepState(p *corev1.Pod, result *pod.Result, hide func(string) string) {
 	report, r := result.Report, j.status.Run
-	if why := pod.StateLost(p, report, r.TimedOut); why != "" {
+	if why := pod.StateLost(p, report, r); why != "" {
 		j.status.StateLost = &v1alpha1.StateLoss{Run: r.Name, Why: hide(why)}
 	}
 	if report == nil || report.StateFailed {

@@ -51,6 +51,9 @@ const (
 // UnreachableExitCode is that of an init container which cannot reach the API server.
 const UnreachableExitCode = 3
 
+// NoState is in the last lines of a wait container that has found no state, so that none is lost if it uploads nothing.
+const NoState = "main has left no state"
+
 // Variables in the environment of all containers, which name paths.
 const (
 	ImportsVariable             = "IMPORTS_PATH"

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -213,10 +214,9 @@ func notUploaded(p *corev1.Pod) string {
 	return fmt.Sprintf("container %s has not uploaded exports and state: %s", layout.WaitContainer, why)
 }
 
-// StateLost says why the state that a run has left cannot be kept; empty if nothing is lost. The run is over, p is nil
-// if its Pod is gone, and timedOut reports whether the deployer has stopped it because of the time. A main that others
-// have ended, or that has never started, has left nothing to rely on.
-func StateLost(p *corev1.Pod, report *layout.Report, timedOut bool) string {
+// StateLost says why the state that a run has left cannot be kept; empty if nothing is lost. The run is over, and p is
+// nil if its Pod is gone. A main that others have ended, or that has never started, has left nothing to rely on.
+func StateLost(p *corev1.Pod, report *layout.Report, r *v1alpha1.Run) string {
 	switch {
 	case report != nil && report.StateFailed:
 		return strings.Join(report.Errors, "; ")
@@ -227,8 +227,12 @@ func StateLost(p *corev1.Pod, report *layout.Report, timedOut bool) string {
 	if main == nil || main.Reason == startError {
 		return ""
 	}
+	wait := statusOf(p, layout.WaitContainer).State.Terminated
+	if r.Restored == nil && wait != nil && strings.Contains(wait.Message, layout.NoState) {
+		return ""
+	}
 	// Of a container that it does not find the kubelet does not know whether it has run.
-	stopped := (timedOut || p.Status.Reason == ReasonDeadline) && main.Reason != statusUnknown
+	stopped := (r.TimedOut || p.Status.Reason == ReasonDeadline) && main.Reason != statusUnknown
 	if stopped || endedByItself(p, main) {
 		return notUploaded(p)
 	}
@@ -239,7 +243,7 @@ func StateLost(p *corev1.Pod, report *layout.Report, timedOut bool) string {
 func endOf(t *corev1.ContainerStateTerminated) string {
 	code := fmt.Sprintf("exit code %d (%s)", t.ExitCode, cmp.Or(t.Reason, "no reason"))
 	message := strings.TrimSpace(t.Message)
-	if message != "" && t.Reason == oomKilled { // the message is no more than its last lines
+	if message != "" && t.ExitCode == killed { // the message is no more than its last lines
 		return code + ": " + message
 	}
 	return cmp.Or(message, code)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
 func TestStateLost(t *testing.T) {
@@ -56,7 +57,7 @@ func TestStateLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := StateLost(c.pod, c.report, false)
+			got := StateLost(c.pod, c.report, &v1alpha1.Run{})
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%s: expected %q, but found %q", c.reason, c.want, got)
 			}
@@ -68,7 +69,20 @@ func TestStateLost(t *testing.T) {
 func TestStateLostInTime(t *testing.T) {
 	t.Parallel()
 	p := podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""), finishedAt(began.Add(10*time.Second)))
-	if StateLost(p, nil, true) == "" || StateLost(p, nil, false) != "" {
+	if StateLost(p, nil, &v1alpha1.Run{TimedOut: true}) == "" || StateLost(p, nil, &v1alpha1.Run{}) != "" {
 		t.Error("expected that it counts who has stopped the Pod")
+	}
+}
+
+// TestNoStateToLose: an image that keeps no state loses none, unless it has removed what it began with.
+func TestNoStateToLose(t *testing.T) {
+	t.Parallel()
+	p := podThat(ended(layout.MainContainer, 0, "Completed", ""),
+		ended(layout.WaitContainer, 137, "Error", `msg="cannot upload yet" note="main has left no state" reason=EOF`))
+	if why := StateLost(p, nil, &v1alpha1.Run{}); why != "" {
+		t.Errorf("found %q", why)
+	}
+	if why := StateLost(p, nil, &v1alpha1.Run{Restored: &v1alpha1.State{}}); !strings.Contains(why, "exit code 137 (Error): msg=") {
+		t.Errorf("found %q", why)
 	}
 }
