@@ -81,13 +81,10 @@ func (k *Keeper) Keep(ctx context.Context, used ...client.Object) error {
 			secret := newSecret()
 			key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
 			err := k.cache.Get(ctx, key, secret)
-			if apierrors.IsNotFound(err) { // the cache may not have it yet
-				err = k.live.Get(ctx, key, secret)
-			}
 			if err == nil {
 				err = k.add(ctx, secret)
 			}
-			if client.IgnoreNotFound(err) != nil { // the deployer says what is missing
+			if client.IgnoreNotFound(err) != nil { // the event of one that comes has it kept
 				return fmt.Errorf("keep Secret %q: %w", key, err)
 			}
 		}
