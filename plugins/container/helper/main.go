@@ -15,14 +15,15 @@
 //
 // # helper wait
 //
-// The wait container, a native sidecar: SIGTERM tells it that main has ended. Until then it reads nothing. Then it
-// packs shared/state, takes the exports, and uploads both, the report about it last. A second signal changes nothing.
-// What the image has done wrong is told in the report; everything else is uploaded all the same. It tries until it
-// succeeds or is killed, unless the API server refuses: what is forbidden, it tries for about a minute.
+// The wait container, a native sidecar: SIGTERM tells it that main has ended, or a file if Kubernetes does not since
+// others go on; it waits for SIGTERM at last then. Until then it reads nothing. Then it packs shared/state, takes the
+// exports, and uploads both, the report about it last. A second signal changes nothing. What the image has done wrong is
+// told in the report; everything else is uploaded all the same. It tries until it succeeds or is killed, unless the API
+// server refuses: what is forbidden, it tries for about a minute.
 //
 //	reads   /data/ls/shared/state, /data/ls/shared/exports/values: regular files only,
 //	        since the image may put links there
-//	        /data/ls/internal/access: token, ca.crt and upload.json. The token is read for
+//	        /data/ls/internal/access: token, ca.crt, upload.json and ended. The token is read for
 //	        each attempt, since it may be replaced.
 //	        KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT
 //	needs   create and patch for the Secrets that upload.json names; it reads nothing from the API server and

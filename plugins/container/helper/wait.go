@@ -11,16 +11,25 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
+// lookAgain is how often the wait container looks whether it is told that main has ended.
+const lookAgain = time.Second
+
 // wait waits until main has ended, and uploads what it has left.
 func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
-	log.Info("waiting for main to end")
-	log.Info("main has ended, uploading its results", "signal", (<-ended).String())
 	access := filepath.Join(base, layout.Access)
+	log.Info("waiting for main to end")
+	signal := mainEnded(filepath.Join(access, layout.EndedFile), ended)
+	if signal == nil {
+		// Whoever ends before it is asked to is started again, as long as others go on.
+		defer func() { <-ended }()
+	}
+	log.Info("main has ended, uploading its results", "signal", signal)
 	upload, err := readUpload(filepath.Join(access, layout.UploadFile))
 	if err != nil {
 		return err
@@ -62,6 +71,20 @@ func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 	return nil
 }
 
+// mainEnded waits until main has ended, and returns the signal that says so; nil if it is a file.
+func mainEnded(file string, ended <-chan os.Signal) os.Signal {
+	for {
+		select {
+		case signal := <-ended:
+			return signal
+		case <-time.After(lookAgain):
+			if _, err := os.Stat(file); err == nil {
+				return nil
+			}
+		}
+	}
+}
+
 func readUpload(path string) (*layout.Upload, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -100,8 +123,8 @@ func newSecret(name string, labels, annotations map[string]string, data map[stri
 	}
 }
 
-// collectState gives the Secrets with the state that main has left to store, one after the other, so that it never holds
-// more than one. What cannot be taken is told in the report.
+// collectState gives the Secrets with the state that main has left to store, one after the other, so that it never
+// holds more than one. What cannot be taken is told in the report.
 func collectState(shared *os.Root, u *layout.Upload, report *layout.Report, store func(*secret) error) error {
 	var failed error
 	chunks, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes,

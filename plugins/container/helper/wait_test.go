@@ -240,6 +240,20 @@ func TestWaitIgnoresFurtherSignals(t *testing.T) {
 	}
 }
 
+// Kubernetes does not ask it to end as long as others go on beside main, and would start it again if it ended.
+func TestWaitIsToldByAFile(t *testing.T) {
+	t.Parallel()
+	s, p := newAPIServer(t, "127.0.0.1", nil)
+	p.write(layout.State+"/a", "1")
+	w := p.wait()
+	p.write(layout.Access+"/"+layout.EndedFile, "true")
+	w.until("secret=run-result")
+	must(t, w.cmd.Process.Signal(syscall.Signal(0))) // it is there
+	w.signal(syscall.SIGTERM)
+	w.mustEnd()
+	s.mustHave("run-state-0", "run-result")
+}
+
 func TestWaitGivesUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

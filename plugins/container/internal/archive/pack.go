@@ -18,11 +18,13 @@ import (
 )
 
 // Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and
-// the right to execute are kept, and nothing else, so that the same files make the same archive. It gives the archive to
-// store in chunks of layout.ChunkBytes, the last of which may be shorter, one after the other; a chunk is store's during
-// the call only. It returns how many there are: none if there is nothing in the directory, or no such directory. It is
-// an error if there is something that is not taken, or more of it than is allowed; maxBytes bounds the archive.
-func Pack(root *os.Root, dir string, maxBytes int64, store func(number int, chunk []byte) error) (chunks int, err error) {
+// the right to execute are kept, and nothing else, so that the same files make the same archive. It gives the archive
+// to store in chunks of layout.ChunkBytes, the last of which may be shorter, one after the other; a chunk is store's
+// during the call only. It returns how many there are: none if there is nothing in the directory, or no such directory.
+// It is an error if there is something that is not taken, or more of it than is allowed; maxBytes bounds the archive.
+func Pack(
+	root *os.Root, dir string, maxBytes int64, store func(number int, chunk []byte) error,
+) (chunks int, err error) {
 	// It is packed twice, so that nothing of what is refused is stored, and never more than a chunk is in memory.
 	size := &counter{}
 	if found, err := pack(root, dir, size); err != nil || found == 0 {

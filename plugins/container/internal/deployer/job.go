@@ -33,6 +33,8 @@ const (
 	giveUpGrace = 2 * time.Second
 	// uploadGrace is how long a Pod has to stop whose main has ended: exports and state are uploaded.
 	uploadGrace = 30 * time.Second
+	// uploadPatience is for how long exports and state may be uploaded while others than main go on.
+	uploadPatience = 2 * time.Minute
 )
 
 // podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
@@ -208,10 +210,11 @@ func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, out
 		return nil
 	case r.Reason != "":
 		return j.stop(ctx, at, p, min(giveUpGrace, j.timeToStop(ctx)))
-	case len(outliving) > 0:
-		j.request.Warning(reasonOutliving, fmt.Sprintf("the Pod %s/%s is stopped: its container main has ended, but these go on: "+
-			"%s; make them native sidecars (initContainers with restartPolicy Always)", p.Namespace, p.Name,
-			strings.Join(outliving, ", ")))
+	case len(outliving) > 0 && r.UploadAsked == nil:
+		if err := j.askForUpload(ctx, at, p, outliving); err != nil {
+			return err
+		}
+	case len(outliving) > 0 && !j.now().Before(j.uploadDue(p)):
 		return j.stop(ctx, at, p, min(uploadGrace, j.timeToStop(ctx)))
 	case !due.IsZero() && !j.now().Before(due):
 		// Kubernetes does not stop a Pod that has no node yet.
@@ -225,6 +228,27 @@ func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, out
 		}
 	}
 	return j.explain(r.Place, stepRun, j.renewAccess(ctx, at))
+}
+
+// askForUpload has the wait container upload what main has left although others go on. They would use up the time of a
+// Pod that is stopped if they do not end when they are asked to.
+func (j *podJob) askForUpload(ctx context.Context, at *pod.Cluster, p *corev1.Pod, outliving []string) error {
+	j.request.Warning(reasonOutliving, fmt.Sprintf("the Pod %s/%s is stopped as soon as exports and state are uploaded: "+
+		"its container main has ended, but these go on: %s; make them native sidecars "+
+		"(initContainers with restartPolicy Always)", p.Namespace, p.Name, strings.Join(outliving, ", ")))
+	if err := at.AskForUpload(ctx, p); err != nil {
+		return j.explain(j.status.Run.Place, stepStop, err)
+	}
+	j.status.Run.UploadAsked = new(metav1.NewTime(j.now()))
+	return nil
+}
+
+// uploadDue is when a Pod is stopped whose wait container was asked to upload; zero if it was not, or is being stopped.
+func (j *podJob) uploadDue(p *corev1.Pod) time.Time {
+	if asked := j.status.Run.UploadAsked; asked != nil && p.DeletionTimestamp == nil {
+		return asked.Add(uploadPatience)
+	}
+	return time.Time{}
 }
 
 // stop stops a Pod. Why is saved before.
@@ -267,7 +291,7 @@ func (j *podJob) wait(
 ) *sdk.Response {
 	j.deployer.watches.Follow(j.name(), at.Follow(p, result))
 	after := pollAfter
-	for _, due := range []time.Time{checkAgain, j.renewAt(), pod.TimeIsUp(p)} {
+	for _, due := range []time.Time{checkAgain, j.renewAt(), pod.TimeIsUp(p), j.uploadDue(p)} {
 		if !due.IsZero() {
 			after = min(after, max(due.Sub(j.now()), time.Second))
 		}

@@ -50,7 +50,8 @@ func (j *podJob) withLoss(failure *pod.Failure) *pod.Failure {
 	if !strings.Contains(out.Message, lost.Why) {
 		why = " (" + lost.Why + ")"
 	}
-	out.Message += fmt.Sprintf("; its state is lost%s: no other job runs the image before the deploy item has the annotation %s: %q",
+	out.Message += fmt.Sprintf("; its state is lost%s: "+
+		"no other job runs the image before the deploy item has the annotation %s: %q",
 		why, pod.AcceptLossAnnotation, lost.Run)
 	return &out
 }

@@ -46,6 +46,9 @@ const (
 	AuthoritiesFile = "ca.crt"
 	// UploadFile is an Upload as JSON.
 	UploadFile = "upload.json"
+	// EndedFile is there when main has ended and other containers go on, for which Kubernetes does not end the wait
+	// container.
+	EndedFile = "ended"
 )
 
 // UnreachableExitCode is that of an init container which cannot reach the API server.

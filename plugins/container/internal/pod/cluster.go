@@ -61,14 +61,37 @@ func (c *Cluster) Apply(ctx context.Context, objects ...Object) error {
 
 // ReplaceToken replaces the token of a run's wait container, and nothing else.
 func (c *Cluster) ReplaceToken(ctx context.Context, runName, token string) error {
+	if err := c.patchAccess(ctx, runName, layout.TokenFile, token); err != nil {
+		return fmt.Errorf("replace the token: %w", err)
+	}
+	return nil
+}
+
+// AskForUpload tells the wait container of a Pod that main has ended. The annotation has the kubelet look at the Pod,
+// and so at the Secret, at once.
+func (c *Cluster) AskForUpload(ctx context.Context, p *corev1.Pod) error {
+	err := c.patchAccess(ctx, p.Name, layout.EndedFile, "true")
+	if err == nil {
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, p.UID, EndedAnnotation)
+		options := metav1.PatchOptions{FieldManager: fieldManager}
+		_, err = c.Client.Core().Pods(c.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, options)
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // it is gone
+		return fmt.Errorf("tell Pod %s/%s that main has ended: %w", c.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// patchAccess sets one file of what a run's wait container needs for its uploads.
+func (c *Cluster) patchAccess(ctx context.Context, runName, file, content string) error {
 	secret := accessName(runName)
-	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{layout.TokenFile: []byte(token)}})
+	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{file: []byte(content)}})
 	if err == nil {
 		options := metav1.PatchOptions{FieldManager: fieldManager}
 		_, err = c.Client.Core().Secrets(c.Namespace).Patch(ctx, secret, types.MergePatchType, patch, options)
 	}
 	if err != nil {
-		return fmt.Errorf("replace the token in Secret %s/%s: %w", c.Namespace, secret, err)
+		return fmt.Errorf("patch Secret %s/%s: %w", c.Namespace, secret, err)
 	}
 	return nil
 }

@@ -95,9 +95,10 @@ func (f *Facts) failure() *Failure {
 	case initial != nil && initial.Reason == startError:
 		return notStarted(p, layout.InitContainer, initial)
 	case initial != nil && initial.ExitCode == layout.UnreachableExitCode:
-		return final(p, ReasonUnreachable, "container %s was not started, because what it leaves could not be uploaded: %s has found "+
-			"that %s cannot reach the API server of its cluster; allow that in the network policies of the namespace, "+
-			"and start another job: %s", layout.MainContainer, layout.InitContainer, name, endOf(initial))
+		return final(p, ReasonUnreachable,
+			"container %s was not started, because what it leaves could not be uploaded: %s has found that %s cannot "+
+				"reach the API server of its cluster; allow that in the network policies of the namespace, "+
+				"and start another job: %s", layout.MainContainer, layout.InitContainer, name, endOf(initial))
 	case initial != nil && initial.ExitCode != 0:
 		return final(p, ReasonInitFailed, "container %s of %s has failed: %s", layout.InitContainer, name,
 			endOf(initial))

@@ -50,6 +50,8 @@ const (
 	JobAnnotation       = "container.pergola.dev/job"
 	// OperationAnnotation of a Pod says what it is run for.
 	OperationAnnotation = "container.pergola.dev/operation"
+	// EndedAnnotation of a Pod says that main has ended while other containers go on.
+	EndedAnnotation = "container.pergola.dev/main-ended"
 )
 
 // AcceptLossAnnotation of a deploy item names a run whose state may be lost: the next run begins with the older one.

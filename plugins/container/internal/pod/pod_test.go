@@ -226,7 +226,7 @@ func TestVolumes(t *testing.T) {
 		"shared":      {"empty"},
 		"input":       {"Secret " + name + "-input-0: chunk as 0000", "Secret " + name + "-input-1: chunk as 0001"},
 		"old-state":   {"Secret old-0: config as 0000", "Secret old-1: config as 0001"},
-		"access":      {"Secret " + name + "-access: token as token", "Secret " + name + "-access: upload.json as upload.json", "ConfigMap kube-root-ca.crt: ca.crt as ca.crt"},
+		"access":      {"Secret " + name + "-access: token as token", "Secret " + name + "-access: upload.json as upload.json", "ConfigMap kube-root-ca.crt: ca.crt as ca.crt", "Secret " + name + "-access, if it has it: ended as ended"},
 		"authorities": {"ConfigMap kube-root-ca.crt: ca.crt as ca.crt"},
 		"service-account": {
 			"token of the ServiceAccount for 3607s as token", "ConfigMap kube-root-ca.crt: ca.crt as ca.crt", "metadata.namespace as namespace",
@@ -261,6 +261,8 @@ func describe(t *testing.T, v corev1.Volume) (files []string) {
 	}
 	for _, s := range v.Projected.Sources {
 		switch {
+		case s.Secret != nil && s.Secret.Optional != nil && *s.Secret.Optional:
+			add("Secret "+s.Secret.Name+", if it has it", s.Secret.Items)
 		case s.Secret != nil:
 			add("Secret "+s.Secret.Name, s.Secret.Items)
 		case s.ConfigMap != nil:

@@ -55,8 +55,8 @@ type Progress struct {
 	CheckAgain time.Time
 	// Hindered: a container cannot be started, which may pass.
 	Hindered bool
-	// Outliving are the containers that go on although main has ended, and for which the Pod is to be stopped: its wait
-	// container is not asked to upload anything before they end.
+	// Outliving are the containers that go on although main has ended, so that Kubernetes does not end the wait
+	// container, which is to be told.
 	Outliving []string
 	// GiveUp is why the Pod is to be stopped, since its containers will never start; nil if there is no reason to. It
 	// is not over before it has stopped: what hinders it may have gone at this very moment.

@@ -221,6 +221,7 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 			secretFile(accessName(run), layout.TokenFile, layout.TokenFile),
 			secretFile(accessName(run), layout.UploadFile, layout.UploadFile),
 			authoritiesFile(),
+			ifThere(secretFile(accessName(run), layout.EndedFile, layout.EndedFile)),
 		}),
 		projected(trustVolume, []corev1.VolumeProjection{authoritiesFile()}),
 	}
@@ -257,6 +258,12 @@ func secretFile(name, key, file string) corev1.VolumeProjection {
 		LocalObjectReference: corev1.LocalObjectReference{Name: name},
 		Items:                []corev1.KeyToPath{{Key: key, Path: file}},
 	}}
+}
+
+// ifThere makes a file of a Secret one that may come later.
+func ifThere(file corev1.VolumeProjection) corev1.VolumeProjection {
+	file.Secret.Optional = new(true)
+	return file
 }
 
 func authoritiesFile() corev1.VolumeProjection {

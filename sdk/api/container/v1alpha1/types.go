@@ -182,6 +182,8 @@ type Run struct {
 	HinderedSince *metav1.Time `json:"hinderedSince,omitempty"`
 	// TimedOut: it was stopped because the time of its job was over.
 	TimedOut bool `json:"timedOut,omitempty"`
+	// UploadAsked is since when its wait container is to upload although others than main go on; nil if it is not.
+	UploadAsked *metav1.Time `json:"uploadAsked,omitempty"`
 	// RenewAccess is when the wait container gets another token for its uploads.
 	RenewAccess *metav1.Time `json:"renewAccess,omitempty"`
 	// Outcome says how it has ended; empty as long as it has not.
