@@ -24,7 +24,7 @@ const (
 
 // BusyError says that a target asks to be left alone.
 type BusyError struct {
-	// After is for how long.
+	// After is for how long; zero if it does not say.
 	After time.Duration
 	// Code of the HTTP answer.
 	Code int
@@ -32,6 +32,9 @@ type BusyError struct {
 
 // Error returns a text for the user.
 func (e *BusyError) Error() string {
+	if e.After == 0 {
+		return fmt.Sprintf("it asks to wait (HTTP %d)", e.Code)
+	}
 	return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code)
 }
 
@@ -123,7 +126,11 @@ func pauseOf(res *http.Response) time.Duration {
 	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode < http.StatusInternalServerError {
 		return 0
 	}
-	seconds, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32)
+	header := res.Header.Get("Retry-After")
+	if until, err := http.ParseTime(header); err == nil { // proxies send it; client-go does not know it, and does not wait
+		return max(0, time.Until(until).Round(time.Second))
+	}
+	seconds, err := strconv.ParseInt(header, 10, 32)
 	if err != nil || seconds < 0 { // client-go does not wait either
 		return 0
 	}

@@ -50,6 +50,7 @@ func Explain(host string, err error) error {
 	var unanswered *url.Error
 	var busy *BusyError
 	var late lateError
+	var status *apierrors.StatusError
 	switch {
 	case err == nil:
 		return nil
@@ -73,7 +74,10 @@ func Explain(host string, err error) error {
 		return &sdk.Error{
 			Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, busy), TargetSilent: true, RetryAfter: busy.After,
 		}
-	case apierrors.IsTooManyRequests(err):
+	case errors.As(err, &status) && apierrors.IsTooManyRequests(err):
+		if status.ErrStatus.Message == "" { // otherwise the user would read nothing after the host
+			err = &BusyError{Code: int(status.ErrStatus.Code)}
+		}
 		return &sdk.Error{Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, err), TargetSilent: true}
 	case errors.As(err, &late):
 		return &sdk.Error{

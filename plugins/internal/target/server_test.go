@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -184,6 +185,34 @@ func TestTargetThatAsksToWait(t *testing.T) {
 				t.Errorf("expected that nobody asks for anything else, but found %v", err)
 			}
 		})
+	}
+}
+
+// TestTargetThatAsksToWaitUntil: a date says the same as seconds do.
+func TestTargetThatAsksToWaitUntil(t *testing.T) {
+	t.Parallel()
+	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	var explained *sdk.Error
+	err := Explain(client.Host, get(t.Context(), client, "a"))
+	if !errors.As(err, &explained) || explained.Reason != ReasonBusy || explained.RetryAfter < 50*time.Minute {
+		t.Errorf("found %#v", explained)
+	}
+}
+
+// TestTargetThatSaysNothing: the error of a target that refuses without a word says what it answers.
+func TestTargetThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`)
+	})
+	err := Explain(client.Host, get(t.Context(), client, "a"))
+	if err == nil || !strings.Contains(err.Error(), "it asks to wait (HTTP 429)") {
+		t.Errorf("found %v", err)
 	}
 }
 
