@@ -7,8 +7,12 @@ type calls struct {
 	mu sync.Mutex
 	// answered: there was a good answer since the last verdict.
 	answered bool
-	// failed is the first failure since the last good answer; nil for none.
+	// failed is what a verdict tells of the failures since the last good answer; nil for none.
 	failed *Error
+	// other is the first failure of another kind since the last verdict, and again says that there was one of the kind of
+	// failed, too. Verdicts stay the same as long as that goes on, since each other one is a write and an event.
+	other *Error
+	again bool
 }
 
 // note notes what has come of a call. A refusal that the hook means, because it says what becomes of the job, is a good
@@ -19,9 +23,13 @@ func (c *calls) note(failed *Error) {
 	meant := failed != nil && (failed.Continue || failed.Reason == ReasonPermanentError)
 	switch {
 	case failed == nil || meant:
-		c.answered, c.failed = true, nil
+		c.answered, c.failed, c.other = true, nil, nil
 	case c.failed == nil:
-		c.failed = failed
+		c.failed, c.again = failed, true
+	case failed.Reason == c.failed.Reason && failed.Code == c.failed.Code:
+		c.again = true
+	case c.other == nil:
+		c.other = failed
 	}
 }
 
@@ -30,6 +38,10 @@ func (c *calls) note(failed *Error) {
 func (c *calls) verdict() *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.other != nil && !c.again { // the one before is over
+		c.failed = c.other
+	}
+	c.other, c.again = nil, false
 	failed := c.failed
 	if c.answered {
 		failed = nil

@@ -319,6 +319,9 @@ func TestReadySaysThatCallsFail(t *testing.T) {
 		{"the hook has refused an item", []int{500}, `{"message": "no", "permanent": true}`, reasonReady},
 		{"the answer is none", []int{302}, "", string(ReasonContractViolation)},
 		{"it has answered", []int{200}, "{}", reasonReady},
+		{"one call has failed again", []int{500}, "no room", string(ReasonFailed)},
+		{"another failure is beside it", []int{302, 500, 302}, "", string(ReasonFailed)},
+		{"only the other one is left", []int{302}, "", string(ReasonContractViolation)},
 	} {
 		for _, answers = range step.calls {
 			body = step.body
