@@ -1,0 +1,15 @@
+// Package component reads what the component model (OCM) has in registries: keys of resources, places of components,
+// descriptors, manifests, accesses and artifact sets. It asks nobody: who calls it does the fetching, and bounds the size
+// of each document that it hands over.
+//
+// A component version is read in these steps, each with its own function:
+//
+//   - ParsePlaces and Places.For say which registries to ask, and Place.Repository and TagOf for what.
+//   - ParseManifest reads what the tag leads to. An index has Manifest.Main, which is the manifest to go on with.
+//   - Manifest.ComponentConfig is the blob that DescriptorBlob reads, and that says where the descriptor is.
+//   - DescriptorFrom unpacks that blob, and Parse reads the descriptor.
+//   - Descriptor.Resource finds a resource, ParseAccess says where its content is, and Digest.Expected what it must be.
+//
+// Documents come from people and servers that are not trusted. Errors quote of them what has to be corrected, and of
+// that only the beginning.
+package component

@@ -1,0 +1,110 @@
+package component
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+
+	"oras.land/oras-go/v2/registry"
+)
+
+// Place is a registry with components in it.
+type Place struct {
+	// Host is the registry, with its port if it has one.
+	Host string
+	// Prefix is before all repositories, such as "a/b"; empty for none.
+	Prefix string
+	// HashedNames has repositories named by the hash of the component's name.
+	HashedNames bool
+	// WantsPlainHTTP says that the repository context has an address with http://. Whether the registry is reached like
+	// that is up to the operator.
+	WantsPlainHTTP bool
+}
+
+// String returns the place for people.
+func (p Place) String() string { return path.Join(p.Host, p.Prefix) }
+
+// Repository returns the repository of a component in the registry (the section about fields of a registry). The name
+// must be that of a Key, a Descriptor or a Reference.
+func (p Place) Repository(component string) string {
+	if p.HashedNames {
+		sum := sha256.Sum256([]byte(component))
+		return path.Join(p.Prefix, hex.EncodeToString(sum[:]))
+	}
+	return path.Join(p.Prefix, "component-descriptors", component)
+}
+
+// Types of repository contexts, without their versions: those of registries, in the old and the new library, and those
+// of files.
+var (
+	registryTypes = []string{"OCIRegistry", "ociRegistry", "oci", "OCI", "OCIRepository"}
+	fileTypes     = []string{
+		"CommonTransportFormat", "CTF", "ComponentArchive", "DockerDaemon", "Empty", "ArtifactSet", "local", "inline",
+	}
+)
+
+// ParsePlace reads a repository context (the section about types): YAML or JSON. All errors are final.
+func ParsePlace(document []byte) (Place, error) {
+	var found struct {
+		Type    string `json:"type"`
+		BaseURL string `json:"baseUrl"`
+		SubPath string `json:"subPath"`
+		Mapping string `json:"componentNameMapping"`
+	}
+	if _, err := decode(document, &found); err != nil {
+		return Place{}, finalf("the repository context cannot be read: %w", err)
+	}
+	switch kind := strings.TrimSuffix(found.Type, "/v1"); {
+	case slices.Contains(registryTypes, kind):
+	case slices.Contains(fileTypes, kind):
+		return Place{}, finalf("the repository context has the type %s, which reads files of the deployer or of the "+
+			"installation; transfer the component to a registry and use OCIRegistry", kind)
+	default:
+		return Place{}, finalf("the repository context has the type %s, but expected that of a registry: %s",
+			shown(found.Type), strings.Join(registryTypes, ", "))
+	}
+	place, err := parseBaseURL(found.BaseURL, found.SubPath)
+	if err != nil {
+		return Place{}, err
+	}
+	switch found.Mapping {
+	case "", "urlPath":
+	case "sha256-digest":
+		place.HashedNames = true
+	default:
+		return Place{}, finalf("the repository context has the componentNameMapping %s, but expected urlPath or "+
+			"sha256-digest", shown(found.Mapping))
+	}
+	return place, nil
+}
+
+// parseBaseURL reads the address of a registry. What it has beyond the host comes before the path below it.
+func parseBaseURL(baseURL, subPath string) (place Place, err error) {
+	scheme, address, ok := strings.Cut(baseURL, "://")
+	if !ok {
+		scheme, address = "https", baseURL
+	}
+	host, above, _ := strings.Cut(address, "/")
+	place = Place{
+		Host:           strings.ToLower(host),
+		Prefix:         strings.ToLower(strings.Trim(strings.Trim(above, "/")+"/"+strings.Trim(subPath, "/"), "/")),
+		WantsPlainHTTP: scheme == "http",
+	}
+	ref := registry.Reference{Registry: place.Host, Repository: path.Join(place.Prefix, "x")}
+	switch {
+	case baseURL == "":
+		return Place{}, finalf("the repository context has no baseUrl; set it to the registry, such as registry.example.org")
+	case strings.Contains(address, "@"):
+		return Place{}, finalf("the repository context has a baseUrl with a user; put the login into a Secret of the " +
+			"Context's registryPullSecrets")
+	case !slices.Contains([]string{"https", "oci", "http"}, scheme), host == "", ref.ValidateRegistry() != nil:
+		return Place{}, finalf("the repository context has the baseUrl %s, but expected the host of a registry, such as "+
+			"registry.example.org/path, with https:// or without a scheme", shown(baseURL))
+	case ref.ValidateRepository() != nil:
+		return Place{}, finalf("the repository context leads to the path %s in the registry (from baseUrl and subPath), but "+
+			"no repository has such a name; use letters, digits and between them . _ - /", shown(place.Prefix))
+	}
+	return place, nil
+}

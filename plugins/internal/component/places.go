@@ -1,0 +1,230 @@
+package component
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"k8s.io/utils/ptr"
+)
+
+// Places are where components are looked up, in their order.
+type Places struct {
+	resolvers []resolver
+}
+
+// resolver is a place, or the error that it cannot be one, and the components that it is for.
+type resolver struct {
+	place Place
+	err   error
+	// prefix of the components' names in whole segments, and priority, of which the larger come first.
+	prefix   string
+	priority int
+	// name and version say which components of the prefix; nil for all.
+	name    *regexp.Regexp
+	version *semver.Constraints
+}
+
+// defaultPriority is that of a resolver without one.
+const defaultPriority = 10
+
+// Types of the entries of a configuration, without their versions.
+const (
+	typeGeneric     = "generic.config.ocm.software"
+	typeResolvers   = "ocm.config.ocm.software"
+	typeGlobs       = "resolvers.config.ocm.software"
+	typeCredentials = "credentials.config.ocm.software"
+)
+
+// ParsePlaces reads where components are looked up (the section about the effective context): the repositoryContext of a
+// Context, and the content of the ConfigMap that its ocmConfig names, each empty if there is none. The repositoryContext
+// comes first, then resolvers by priority and prefix, then those with patterns as they are listed.
+//
+// ignored has a sentence for each part that was left out, for an event. All errors are final.
+func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []string, err error) {
+	if len(repositoryContext) > 0 {
+		place, err := ParsePlace(repositoryContext)
+		if err != nil {
+			return Places{}, nil, err
+		}
+		places.resolvers = append(places.resolvers, resolver{place: place, priority: math.MaxInt})
+	}
+	entries, err := configEntries(ocmConfig)
+	if err != nil {
+		return Places{}, nil, finalf("the ConfigMap of the Context's ocmConfig: %w", err)
+	}
+	for at, entry := range entries {
+		resolvers, problem, err := readEntry(entry)
+		if err != nil {
+			return Places{}, nil, finalf("the ConfigMap of the Context's ocmConfig: configurations[%d]: %w", at, err)
+		}
+		if problem != "" {
+			ignored = append(ignored, problem)
+		}
+		places.resolvers = append(places.resolvers, resolvers...)
+	}
+	slices.SortStableFunc(places.resolvers, func(a, b resolver) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority),
+			cmp.Compare(segments(b.prefix), segments(a.prefix)), cmp.Compare(b.prefix, a.prefix))
+	})
+	return places, ignored, nil
+}
+
+// segments returns how many segments a prefix has.
+func segments(prefix string) int {
+	if prefix == "" {
+		return 0
+	}
+	return strings.Count(prefix, "/") + 1
+}
+
+// configEntries returns the entries of a configuration, which may be one itself.
+func configEntries(document []byte) ([]json.RawMessage, error) {
+	if len(document) == 0 {
+		return nil, nil
+	}
+	var found struct {
+		Type           string            `json:"type"`
+		Configurations []json.RawMessage `json:"configurations"`
+	}
+	content, err := decode(document, &found)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+	case string(content) == "null":
+		return nil, nil
+	case strings.TrimSuffix(found.Type, "/v1") == typeGeneric:
+		return found.Configurations, nil
+	default:
+		return []json.RawMessage{content}, nil
+	}
+}
+
+// readEntry returns the resolvers of an entry of a configuration, or the sentence that it is ignored.
+func readEntry(entry json.RawMessage) (resolvers []resolver, ignored string, err error) {
+	var found struct {
+		Type      string         `json:"type"`
+		Resolvers []resolverSpec `json:"resolvers"`
+	}
+	if err := unmarshal(entry, &found); err != nil {
+		return nil, "", fmt.Errorf("the entry cannot be read: %w", err)
+	}
+	switch found.Type {
+	case typeCredentials, typeCredentials + "/v1":
+		return nil, "the credentials in the ConfigMap of the Context's ocmConfig are ignored, because secrets do not belong " +
+			"into a ConfigMap; put them into a Secret of the Context's registryPullSecrets", nil
+	case typeResolvers, typeResolvers + "/v1", typeGlobs, typeGlobs + "/v1alpha1":
+	default:
+		return nil, "", fmt.Errorf("the type %s is not supported; keep entries of the types %s and %s only",
+			shown(found.Type), typeResolvers, typeGlobs)
+	}
+	for at, spec := range found.Resolvers {
+		r, err := spec.read(strings.HasPrefix(found.Type, typeGlobs))
+		if err != nil {
+			return nil, "", fmt.Errorf("resolvers[%d]: %w", at, err)
+		}
+		if r.place, r.err = ParsePlace(spec.Repository); r.err != nil {
+			r.err = finalf("the ConfigMap of the Context's ocmConfig: %s: resolvers[%d]: %w", found.Type, at, r.err)
+		}
+		resolvers = append(resolvers, r)
+	}
+	return resolvers, "", nil
+}
+
+// resolverSpec is a resolver as it is written.
+type resolverSpec struct {
+	Repository json.RawMessage `json:"repository"`
+	Prefix     string          `json:"prefix"`
+	Priority   *int            `json:"priority"`
+	Pattern    string          `json:"componentNamePattern"`
+	Version    string          `json:"versionConstraint"`
+}
+
+// read returns a resolver without its place. One with a pattern has the least priority, so that all with one come
+// before it, and the order of the list stays.
+func (s resolverSpec) read(byPattern bool) (r resolver, err error) {
+	if !byPattern {
+		return resolver{prefix: strings.TrimSuffix(s.Prefix, "/"), priority: ptr.Deref(s.Priority, defaultPriority)}, nil
+	}
+	r.priority = math.MinInt
+	if s.Pattern != "" {
+		r.name, err = compileGlob(s.Pattern)
+	}
+	if err == nil && s.Version != "" {
+		r.version, err = semver.NewConstraint(s.Version)
+	}
+	if err != nil {
+		err = fmt.Errorf("the componentNamePattern %s or the versionConstraint %s cannot be read",
+			shown(s.Pattern), shown(s.Version))
+	}
+	return r, err
+}
+
+// fits reports whether a resolver is for a component version.
+func (r *resolver) fits(component, version string) bool {
+	switch rest, ok := strings.CutPrefix(component, r.prefix); {
+	case !ok, r.prefix != "" && rest != "" && rest[0] != '/':
+		return false
+	case r.name != nil && !r.name.MatchString(component):
+		return false
+	case r.version == nil:
+		return true
+	}
+	v, err := semver.NewVersion(versionOf(version))
+	return err == nil && r.version.Check(v)
+}
+
+// For returns the places that may have a component version, each once, in the order in which they are to be asked: the
+// next one only if a place has no such version. An error is final until the Context or its ConfigMap changes.
+func (p Places) For(component, version string) ([]Place, error) {
+	var found []Place
+	for _, r := range p.resolvers {
+		switch {
+		case !r.fits(component, version):
+		case r.err != nil:
+			return nil, r.err
+		case !slices.Contains(found, r.place):
+			found = append(found, r.place)
+		}
+	}
+	if len(found) == 0 {
+		return nil, finalf("nothing says where component %s %s is: set the repositoryContext of the Context, or a resolver for "+
+			"it in the ConfigMap that its ocmConfig names", component, version)
+	}
+	return found, nil
+}
+
+// maxGlob bounds a pattern, and so what it costs.
+const maxGlob = 1024
+
+var (
+	globToken    = regexp.MustCompile(`\*+|\[[^]\\]+\]|.`)
+	globMeanings = map[string]string{"?": ".", "{": "(?:", "}": ")", ",": "|"}
+)
+
+// compileGlob reads a pattern: * and ? stand for any characters, also for slashes, [ab] and [!ab] for one of them, and
+// {a,b} for one of the patterns.
+func compileGlob(pattern string) (*regexp.Regexp, error) {
+	if len(pattern) > maxGlob {
+		return nil, errors.New("the pattern is too long")
+	}
+	expression := globToken.ReplaceAllStringFunc(pattern, func(token string) string {
+		switch {
+		case token[0] == '*':
+			return ".*"
+		case len(token) > 1 && token[0] == '[':
+			return strings.Replace(token, "[!", "[^", 1)
+		}
+		if meaning, ok := globMeanings[token]; ok {
+			return meaning
+		}
+		return regexp.QuoteMeta(token)
+	})
+	return regexp.Compile("^(?:" + expression + ")$")
+}

@@ -1,0 +1,92 @@
+package component_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/component"
+)
+
+const (
+	shop    = "example.com/shop"
+	version = "1.2.3"
+)
+
+// refused fails the test unless the error is final and says something that is fit to be shown.
+func refused(t *testing.T, err error, says string) {
+	t.Helper()
+	var found *component.Error
+	if !errors.As(err, &found) || !found.Final || !strings.Contains(err.Error(), says) {
+		t.Fatalf("expected a final error that says %q, but found %v", says, err)
+	}
+	if text := err.Error(); len(text) > 4000 || strings.ContainsAny(text, "\x1b\n") || strings.Contains(text, "hunter2") {
+		t.Errorf("the message %q is not fit to be shown", text)
+	}
+}
+
+// helper is what can fail a test.
+type helper interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+func must(t helper, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// object is JSON that is written by hand.
+type object map[string]any
+
+func (o object) json(t helper) []byte {
+	t.Helper()
+	document, err := json.Marshal(o)
+	must(t, err)
+	return document
+}
+
+// file is an entry of a tar, a regular file unless the header says otherwise.
+type file struct {
+	name    string
+	content []byte
+	header  tar.Header
+}
+
+func tarOf(t helper, files ...file) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, f := range files {
+		header := f.header
+		header.Name, header.Size = f.name, int64(len(f.content))
+		must(t, w.WriteHeader(&header))
+		_, err := w.Write(f.content)
+		must(t, err)
+	}
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+func zipped(t helper, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(content)
+	must(t, err)
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// blob refers to content of a media type.
+func blob(mediaType string, content []byte) object {
+	return object{"mediaType": mediaType, "digest": digest.FromBytes(content), "size": len(content)}
+}
