@@ -1,0 +1,218 @@
+package component
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/registry"
+)
+
+// Access says where the content of a resource is. It is one of Artifact, Blob, HelmChart and Wget.
+type Access interface{ isAccess() }
+
+// Artifact is an artifact in a registry.
+type Artifact struct {
+	// Reference has a host, a repository and a tag or a digest.
+	Reference registry.Reference
+}
+
+// Blob is a blob in a registry.
+type Blob struct {
+	// Repository has a host and a repository.
+	Repository registry.Reference
+	// Chunks are the digests of the blobs that the content consists of, at least one.
+	Chunks []digest.Digest
+	// MediaType of the content.
+	MediaType string
+	// Kind is KindArtifactSet or KindBlob.
+	Kind Kind
+}
+
+// HelmChart is a chart in a chart repository.
+type HelmChart struct {
+	// Repository is the address.
+	Repository string
+	// Name and Version of the chart; the version is empty for the latest.
+	Name, Version string
+}
+
+// Wget is what a GET of an address answers with.
+type Wget struct {
+	// URL is the address. It may have a secret in it.
+	URL string
+}
+
+func (Artifact) isAccess()  {}
+func (Blob) isAccess()      {}
+func (HelmChart) isAccess() {}
+func (Wget) isAccess()      {}
+
+// UnsupportedAccessError is about an access of another type. It is in the chain of an *Error, which is final.
+type UnsupportedAccessError struct {
+	// Type as the access has it.
+	Type string
+}
+
+func (e *UnsupportedAccessError) Error() string {
+	return fmt.Sprintf("the access has the type %s, which is not supported; transfer the component with its resources as "+
+		"local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(e.Type))
+}
+
+// ParseAccess reads the access of a resource (the section about access types) of a component whose repository is home.
+// A scheme in it does not matter: how a registry is reached is up to the operator. All errors are final, and begin with
+// "the access".
+func ParseAccess(document json.RawMessage, home registry.Reference) (Access, error) {
+	var a accessFields
+	if err := unmarshal(document, &a); err != nil {
+		return nil, finalf("the access cannot be read: %w", err)
+	}
+	switch strings.TrimSuffix(a.Type, "/v1") {
+	case "ociArtifact", "OCIArtifact", "ociRegistry", "ociImage", "OCIImage":
+		return parseArtifact("imageReference", a.ImageReference)
+	case "relativeOciReference":
+		return parseArtifact("reference", home.Registry+"/"+strings.TrimPrefix(a.Reference, "/"))
+	case "localBlob", "LocalBlob":
+		return a.blob(home, "localReference", a.LocalReference)
+	case "localOciBlob":
+		return a.blob(home, "digest", a.Digest)
+	case "ociBlob", "OCIImageLayer":
+		repository, _, _ := strings.Cut(a.Ref, "@")
+		found, err := parseArtifact("ref", repository)
+		if err != nil {
+			return nil, err
+		}
+		return a.blob(found.Reference, "digest", a.Digest)
+	case "helm", "Helm":
+		return a.helm()
+	case "wget", "Wget":
+		return a.wget()
+	default:
+		return nil, &Error{Final: true, Err: &UnsupportedAccessError{Type: a.Type}}
+	}
+}
+
+// accessFields are those of all types.
+type accessFields struct {
+	Type           string `json:"type"`
+	ImageReference string `json:"imageReference"`
+	Reference      string `json:"reference"`
+	LocalReference string `json:"localReference"`
+	MediaType      string `json:"mediaType"`
+	Ref            string `json:"ref"`
+	Digest         string `json:"digest"`
+	HelmRepository string `json:"helmRepository"`
+	HelmChart      string `json:"helmChart"`
+	Version        string `json:"version"`
+	URL            string `json:"url"`
+	Verb           string `json:"verb"`
+
+	// What is only refused.
+	CACert     json.RawMessage `json:"caCert"`
+	Keyring    json.RawMessage `json:"keyring"`
+	Header     json.RawMessage `json:"header"`
+	Body       json.RawMessage `json:"body"`
+	NoRedirect json.RawMessage `json:"noRedirect"`
+}
+
+// parseArtifact reads a reference by the rules of Docker. The digest counts if there is a tag, too.
+func parseArtifact(field, text string) (Artifact, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		scheme, rest = "", text
+	}
+	host, repository, deep := strings.Cut(rest, "/")
+	if strings.Contains(host, "@") && deep {
+		text = "…" // there is a user in it
+	}
+	switch isHost := scheme != "" || strings.ContainsAny(host, ".:") || host == "localhost"; {
+	case !deep:
+		host, repository = dockerHub, "library/"+rest
+	case !isHost:
+		host, repository = dockerHub, rest
+	}
+	ref, err := registry.ParseReference(host + "/" + repository)
+	if err != nil || !slices.Contains([]string{"", "oci", "https", "http"}, scheme) {
+		return Artifact{}, finalf("the access has the %s %s, but expected a reference such as "+
+			"registry.example.org/charts/shop:1.2.3", field, shown(text))
+	}
+	ref.Reference = cmp.Or(ref.Reference, "latest")
+	return Artifact{Reference: ref}, nil
+}
+
+const (
+	// maxChunks bounds the blobs that a local blob consists of.
+	maxChunks = 100
+	// dockerHub is the registry of references without a host.
+	dockerHub = "docker.io"
+)
+
+// Media types of OCI artifacts, without what follows if they are in a tar.
+var artifactTypes = []string{"application/vnd.oci.image.manifest.v1", "application/vnd.oci.image.index.v1"}
+
+// blob reads the digests of a blob, which is an artifact if the media type says so.
+func (a *accessFields) blob(repository registry.Reference, field, digests string) (Access, error) {
+	repository.Reference = ""
+	blob := Blob{Repository: repository, MediaType: a.MediaType, Kind: KindBlob}
+	for part := range strings.SplitSeq(digests, ",") {
+		chunk := digest.Digest(strings.TrimSpace(part))
+		if chunk.Validate() != nil || len(blob.Chunks) == maxChunks {
+			return nil, finalf("the access has the %s %s, but expected the digest of a blob, or at most %d with commas, as the "+
+				"transfer of the component to a registry makes it", field, shown(digests), maxChunks)
+		}
+		blob.Chunks = append(blob.Chunks, chunk)
+	}
+	switch {
+	case !slices.Contains(artifactTypes, baseType(a.MediaType)):
+	case strings.Contains(a.MediaType, "+tar"):
+		blob.Kind = KindArtifactSet
+	case len(blob.Chunks) > 1:
+		return nil, finalf("the access has a %s with several digests, but the mediaType of one manifest", field)
+	default:
+		repository.Reference = blob.Chunks[0].String()
+		return Artifact{Reference: repository}, nil
+	}
+	return blob, nil
+}
+
+// helm reads a chart in a chart repository, which may be a registry. The version of helmChart counts before the other.
+func (a *accessFields) helm() (Access, error) {
+	if isSet(a.CACert) || isSet(a.Keyring) {
+		return nil, finalf("the access has a caCert or a keyring, which is not supported; put the certificates into the " +
+			"Context's helmChartRepoCredentials (customCAData), or have the operator add them to the registry")
+	}
+	chart, version, ok := strings.Cut(a.HelmChart, ":")
+	if !ok {
+		version = a.Version
+	}
+	if chart == "" || a.HelmRepository == "" {
+		return nil, finalf("the access has no helmChart or no helmRepository, but expected both")
+	}
+	if !strings.HasPrefix(a.HelmRepository, "oci://") {
+		return HelmChart{Repository: a.HelmRepository, Name: chart, Version: version}, nil
+	}
+	if version == "" {
+		return nil, finalf("the access has no version of the chart, which it needs in a registry")
+	}
+	tag := strings.ReplaceAll(version, "+", "_") // as Helm does
+	return parseArtifact("helmRepository", strings.TrimSuffix(a.HelmRepository, "/")+"/"+chart+":"+tag)
+}
+
+func (a *accessFields) wget() (Access, error) {
+	switch {
+	case isSet(a.Header), isSet(a.Body), isSet(a.NoRedirect), a.Verb != "" && !strings.EqualFold(a.Verb, "GET"):
+		return nil, finalf("the access has a header, a body, a verb or noRedirect, but only a plain GET is supported")
+	case a.URL == "":
+		return nil, finalf("the access has no url")
+	default:
+		return Wget{URL: a.URL}, nil
+	}
+}
+
+// isSet reports whether a field has a value other than the one that it has if it is left out.
+func isSet(value json.RawMessage) bool {
+	return !slices.Contains([]string{"", "null", `""`, "false", "{}", "[]"}, string(value))
+}

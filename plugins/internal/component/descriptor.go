@@ -1,0 +1,192 @@
+package component
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Descriptor is what a component version consists of.
+type Descriptor struct {
+	// Name and Version of the component.
+	Name, Version string
+	// RepositoryContexts are where it has been, the last one where it was read or transferred to.
+	RepositoryContexts []json.RawMessage
+	// Resources and References to other components. No two of one list have the same identity.
+	Resources  []Resource
+	References []Reference
+	// V2 is the descriptor as JSON in the form of schema v2, which it may have had before.
+	V2 json.RawMessage
+}
+
+// Element is what resources, references and sources have in common.
+type Element struct {
+	Name          string   `json:"name"`
+	Version       string   `json:"version"`
+	ExtraIdentity Identity `json:"extraIdentity"`
+}
+
+// Resource is something that a component version brings along.
+type Resource struct {
+	Element
+
+	// Type says what it is, such as "helmChart".
+	Type string `json:"type"`
+	// Access is for ParseAccess.
+	Access json.RawMessage `json:"access"`
+	// Digest is nil if there is none.
+	Digest *Digest `json:"digest"`
+}
+
+// Reference names another component version. Name and version of that are fit for a Place.
+type Reference struct {
+	Element
+
+	// Component is the name of the component, of which Version is the version.
+	Component string `json:"componentName"`
+	// Labels may hold the descriptor; see Inline.
+	Labels []Label `json:"labels"`
+}
+
+// Label is a named value.
+type Label struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
+// labelDescriptor is the label of a reference that has the descriptor of the component.
+const labelDescriptor = "landscaper.gardener.cloud/component-descriptor"
+
+// Inline returns the descriptor that a reference brings along, for Parse; nil if it brings none.
+func (r Reference) Inline() []byte {
+	for _, label := range r.Labels {
+		if label.Name == labelDescriptor {
+			return label.Value
+		}
+	}
+	return nil
+}
+
+// Parse reads a descriptor of schema v2 or v3alpha1, YAML or JSON. It must be that of the component and version that
+// were asked for; name is empty if none was. All errors are final.
+func Parse(document []byte, name, version string) (*Descriptor, error) {
+	what := "the component descriptor"
+	if name != "" {
+		what = fmt.Sprintf("the component descriptor of %s %s", name, version)
+	}
+	content, err := toV2(document)
+	if err != nil {
+		return nil, finalf("%s cannot be read: %w", what, err)
+	}
+	var found struct {
+		Component struct {
+			Name               string            `json:"name"`
+			Version            string            `json:"version"`
+			RepositoryContexts []json.RawMessage `json:"repositoryContexts"`
+			Resources          []Resource        `json:"resources"`
+			Sources            []Element         `json:"sources"`
+			References         []Reference       `json:"componentReferences"`
+		} `json:"component"`
+	}
+	if err := unmarshal(content, &found); err != nil {
+		return nil, finalf("%s cannot be read: %w", what, err)
+	}
+	c := found.Component
+	switch {
+	case name == "":
+		if err := checkComponent(what, c.Name, c.Version); err != nil {
+			return nil, err
+		}
+	case c.Name != name, versionOf(c.Version) != versionOf(version):
+		return nil, finalf("%s is that of %s %s: the registry has something else under this name and tag; push the "+
+			"component version again", what, shown(c.Name), shown(c.Version))
+	}
+	for _, r := range c.References {
+		if err := checkComponent(fmt.Sprintf("%s: reference %s", what, shown(r.Name)), r.Component, r.Version); err != nil {
+			return nil, err
+		}
+	}
+	lists := map[string][]Identity{
+		"resources": identities(c.Resources), "sources": identities(c.Sources), "componentReferences": identities(c.References),
+	}
+	for list, of := range lists {
+		if twice := duplicate(of); twice != nil {
+			return nil, finalf("%s has %s twice in %s; give one of them another name, version or extraIdentity", what, twice, list)
+		}
+	}
+	return &Descriptor{
+		Name: c.Name, Version: c.Version, RepositoryContexts: c.RepositoryContexts,
+		Resources: c.Resources, References: c.References, V2: content,
+	}, nil
+}
+
+func (e Element) element() Element { return e }
+
+// identities returns the identities of all elements (the section about identities): the version is a part of it only
+// where others have the same name and extraIdentity, in which a version does not count.
+func identities[T interface{ element() Element }](all []T) []Identity {
+	found, groups, alike := make([]Identity, len(all)), make([]string, len(all)), map[string]int{}
+	for at, one := range all {
+		found[at] = Identity{}
+		maps.Copy(found[at], one.element().ExtraIdentity)
+		found[at][attributeName] = one.element().Name
+		group := maps.Clone(found[at])
+		delete(group, attributeVersion)
+		groups[at] = group.key()
+		alike[groups[at]]++
+	}
+	for at, one := range all {
+		if _, own := found[at][attributeVersion]; !own && alike[groups[at]] > 1 {
+			found[at][attributeVersion] = one.element().Version
+		}
+	}
+	return found
+}
+
+// duplicate returns an identity that is there twice; nil if there is none.
+func duplicate(all []Identity) Identity {
+	seen := map[string]bool{}
+	for _, i := range all {
+		if seen[i.key()] {
+			return i
+		}
+		seen[i.key()] = true
+	}
+	return nil
+}
+
+// Resource returns the resource that has exactly this identity. The error lists what there is, and is final.
+func (d *Descriptor) Resource(identity Identity) (Resource, error) {
+	all := identities(d.Resources)
+	at := slices.IndexFunc(all, func(i Identity) bool { return maps.Equal(i, identity) })
+	if at >= 0 {
+		return d.Resources[at], nil
+	}
+	has := "it has none"
+	if len(all) > 0 {
+		texts := make([]string, len(all))
+		for at, i := range all {
+			texts[at] = i.String()
+		}
+		has = "it has " + listed(texts)
+	}
+	return Resource{}, finalf("component %s %s has no resource %s (%s); name a resource with all of its extraIdentity, and "+
+		"with its version only if several are alike otherwise", d.Name, d.Version, identity, has)
+}
+
+// blueprintTypes are the types of a resource that is a blueprint.
+var blueprintTypes = []string{"landscaper.gardener.cloud/blueprint", "blueprint"}
+
+// Blueprint returns the resource of a name that is a blueprint. An error is final.
+func (d *Descriptor) Blueprint(name string) (Resource, error) {
+	found, err := d.Resource(Identity{attributeName: name})
+	if err != nil {
+		return Resource{}, err
+	}
+	if !slices.Contains(blueprintTypes, found.Type) {
+		return Resource{}, finalf("resource %s of component %s %s has the type %s, but a blueprint has one of %s",
+			shown(name), d.Name, d.Version, shown(found.Type), listed(blueprintTypes))
+	}
+	return found, nil
+}

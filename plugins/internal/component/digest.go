@@ -1,0 +1,83 @@
+package component
+
+import (
+	_ "crypto/sha512" // for digests of this kind
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// Digest is that of a resource or a reference, as the descriptor has it.
+type Digest struct {
+	HashAlgorithm          string `json:"hashAlgorithm"`
+	NormalisationAlgorithm string `json:"normalisationAlgorithm"`
+	Value                  string `json:"value"`
+}
+
+// Kind is what the content of a resource is.
+type Kind string
+
+// The kinds of content.
+const (
+	// KindBlob is a blob of any content.
+	KindBlob Kind = "a blob"
+	// KindArtifactSet is a blob with an artifact set.
+	KindArtifactSet Kind = "an artifact set"
+	// KindArtifact is an artifact in a registry, which its manifest or index stands for.
+	KindArtifact Kind = "an OCI artifact"
+)
+
+// Expected are the digests that the content of a resource must have; empty for what need not be compared.
+type Expected struct {
+	// Blob is that of the bytes.
+	Blob digest.Digest
+	// Manifest is that of the manifest or index; for an artifact set that of the main one in it.
+	Manifest digest.Digest
+}
+
+var (
+	hashAlgorithms = map[string]digest.Algorithm{
+		"SHA-256": digest.SHA256, "sha256": digest.SHA256, "SHA-512": digest.SHA512, "sha512": digest.SHA512,
+	}
+	ofBlob     = "genericBlobDigest/v1"
+	ofManifest = map[string]bool{"ociArtifactDigest/v1": true, "ociArtefactDigest/v1": true}
+)
+
+// Expected says what the content of a resource must be, by its kind (the section about digests). Nothing is expected
+// without a digest, of a resource that signatures exclude, and by algorithms that are not known. An error is final.
+func (d *Digest) Expected(kind Kind) (Expected, error) {
+	if d == nil {
+		return Expected{}, nil
+	}
+	algorithm, known := hashAlgorithms[d.HashAlgorithm]
+	artifact := ofManifest[d.NormalisationAlgorithm]
+	if !known || !artifact && d.NormalisationAlgorithm != ofBlob {
+		return Expected{}, nil
+	}
+	want := digest.NewDigestFromEncoded(algorithm, strings.ToLower(d.Value))
+	switch {
+	case want.Validate() != nil:
+		return Expected{}, finalf("the digest of the resource has the value %s, which is none of %s",
+			shown(d.Value), shown(d.HashAlgorithm))
+	case kind == KindArtifact: // some writers say genericBlobDigest of manifests, too
+		return Expected{Manifest: want}, nil
+	case !artifact:
+		return Expected{Blob: want}, nil
+	case kind == KindArtifactSet:
+		return Expected{Manifest: want}, nil
+	default:
+		return Expected{}, finalf("the digest of the resource is one of an OCI artifact (%s), but its content is %s",
+			d.NormalisationAlgorithm, kind)
+	}
+}
+
+// Verify compares content with the digest that it must have; empty if it need not have one. An error is final.
+func Verify(what string, want digest.Digest, content []byte) error {
+	if want == "" {
+		return nil
+	}
+	if found := want.Algorithm().FromBytes(content); found != want {
+		return finalf("%s has the digest %s, but expected %s; push it again, or correct the digest", what, found, want)
+	}
+	return nil
+}
