@@ -31,9 +31,9 @@ func unmarshal(content []byte, into any) error {
 	case !ok || wrong.Field == "":
 		return errForm
 	case wrong.Type.Kind() == reflect.String:
-		return fmt.Errorf("its field %s is a %s, but expected a text, which may have to be put in quotes",
+		return fmt.Errorf("its field %s is of the type %s, but expected a text, which may have to be put in quotes",
 			wrong.Field, wrong.Value)
 	default:
-		return fmt.Errorf("its field %s is of the wrong type, %s", wrong.Field, wrong.Value)
+		return fmt.Errorf("its field %s is of the wrong type (%s)", wrong.Field, wrong.Value)
 	}
 }

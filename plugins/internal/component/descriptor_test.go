@@ -129,7 +129,7 @@ func TestParseRefuses(t *testing.T) {
 		"legacy v3":          {"{apiVersion: ocm.gardener.cloud/v3alpha1, kind: ComponentVersion}", `it has the schema "ocm.gardener.cloud/v3alpha1"`},
 		"other kind":         {"{apiVersion: ocm.software/v3alpha1, kind: Component}", "and kind ComponentVersion"},
 		"both schemas":       {"apiVersion: ocm.software/v3alpha1\n" + v2(""), "it has an apiVersion and a meta.schemaVersion"},
-		"version, no text":   {"meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}", "its field component.version is a number, but expected a text"},
+		"version, no text":   {"meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}", "its field component.version is of the type number, but expected a text"},
 		"no list":            {head + ", resources: {}}", "its field component.resources is of the wrong type"},
 		"provider":           {v3Head + "metadata: {name: example.com/shop, version: 1.2.3, provider: []}", "metadata.provider is no object"},
 		"attribute, no text": {v2("{name: chart, extraIdentity: {cpus: 2}}"), "expected a text"},

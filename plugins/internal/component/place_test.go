@@ -64,7 +64,7 @@ func TestParsePlaceRefuses(t *testing.T) {
 		"user":            {object{"type": "oci", "baseUrl": "https://me:hunter2@reg.example"}, "has a baseUrl with a user"},
 		"path":            {object{"type": "oci", "baseUrl": "reg.example", "subPath": "../a"}, `leads to the path "../a"`},
 		"mapping":         {object{"type": "oci", "baseUrl": "reg.example", "componentNameMapping": "flat"}, `has the componentNameMapping "flat"`},
-		"wrong type":      {object{"type": "oci", "baseUrl": 7}, "its field baseUrl is a number, but expected a text"},
+		"wrong type":      {object{"type": "oci", "baseUrl": 7}, "its field baseUrl is of the type number, but expected a text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

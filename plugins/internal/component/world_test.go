@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -89,4 +90,20 @@ func zipped(t helper, content []byte) []byte {
 // blob refers to content of a media type.
 func blob(mediaType string, content []byte) object {
 	return object{"mediaType": mediaType, "digest": digest.FromBytes(content), "size": len(content)}
+}
+
+// sparse is a tar with a file of a terabyte, of which nothing is in it.
+func sparse(t helper, name string) []byte {
+	t.Helper()
+	const typeAt, sumAt = 156, 148
+	stream := tarOf(t, file{name: "records", content: []byte("22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n" +
+		"33 GNU.sparse.size=1099511627776\n26 GNU.sparse.numblocks=1\n22 GNU.sparse.map=0,0\n")}, file{name: name})
+	stream[typeAt] = tar.TypeXHeader
+	copy(stream[sumAt:], "        ") // as it counts towards the sum
+	sum := 0
+	for _, c := range stream[:512] {
+		sum += int(c)
+	}
+	copy(stream[sumAt:], fmt.Sprintf("%06o\x00 ", sum))
+	return stream
 }
