@@ -62,7 +62,7 @@ func (e *UnsupportedAccessError) Error() string {
 		"local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(e.Type))
 }
 
-// ParseAccess reads the access of a resource (the section about access types) of a component whose repository is home.
+// ParseAccess reads the access of a resource of a component whose repository is home.
 // A scheme in it does not matter: how a registry is reached is up to the operator. All errors are final, and begin with
 // "the access".
 func ParseAccess(document json.RawMessage, home registry.Reference) (Access, error) {
@@ -212,7 +212,7 @@ func (a *accessFields) wget() (Access, error) {
 	}
 }
 
-// isSet reports whether a field has a value other than the one that it has if it is left out.
+// isSet reports whether a field has another value than it has if it is left out.
 func isSet(value json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", `""`, "false", "{}", "[]"}, string(value))
 }

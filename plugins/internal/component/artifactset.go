@@ -14,11 +14,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Unpacked is what an artifact set is about.
+// Unpacked is the artifact of an artifact set.
 type Unpacked struct {
 	// Manifest is the document of the main manifest, such as for Verify.
 	Manifest []byte
-	// Layer is the one that was chosen, and Content what is in it, which has the digest of the layer.
+	// Layer is the chosen layer, and Content its bytes, whose digest was verified.
 	Layer   ocispec.Descriptor
 	Content []byte
 }
@@ -37,7 +37,7 @@ var (
 	annotationsMain = []string{"software.ocm/main", "cloud.gardener.ocm/main"}
 )
 
-// ReadArtifactSet reads an artifact set (the section about artifact sets), a tar that may be compressed, and returns one
+// ReadArtifactSet reads an artifact set, a tar that may be compressed, and returns one
 // layer of its main manifest: that which choose returns, such as (*Manifest).ChartLayer. The blobs of the set may have
 // limit bytes together, which are in memory until it returns. It does not need to read set to its end.
 //
@@ -76,7 +76,7 @@ func ReadArtifactSet(
 	return artifact, err
 }
 
-// source keeps an error of a reader, for which what is read cannot be blamed.
+// source keeps an error of a reader, which says nothing about the content.
 type source struct {
 	from io.Reader
 	err  error
@@ -90,7 +90,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// artifactSet is what is in an artifact set.
+// artifactSet are the index and the blobs of an artifact set.
 type artifactSet struct {
 	// left are the bytes that blobs may have yet.
 	left  int64
@@ -185,7 +185,7 @@ func (s *artifactSet) main() (digest.Digest, error) {
 		}
 	}
 	if len(index.Manifests) != 1 || index.Manifests[0].Digest.Validate() != nil {
-		return "", finalf("the artifact set has %d manifests, but expected one, or that the annotation %s says which is meant",
+		return "", finalf("the artifact set has %d manifests, but expected one, or the annotation %s that says which",
 			len(index.Manifests), annotationsMain[0])
 	}
 	return index.Manifests[0].Digest, nil

@@ -112,7 +112,7 @@ func TestReadArtifactSetRefuses(t *testing.T) {
 		"no manifest": {
 			changed(func(files map[string][]byte) {
 				files["index.json"] = object{"manifests": []object{blob("a/b", chart)}}.json(t)
-			}), "cannot be read as a manifest",
+			}), "expected a manifest of a registry, but found something else",
 		},
 		"an index in it": {
 			changed(func(files map[string][]byte) {

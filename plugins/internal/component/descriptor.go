@@ -108,11 +108,13 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 		}
 	}
 	lists := map[string][]Identity{
-		"resources": identities(c.Resources), "sources": identities(c.Sources), "componentReferences": identities(c.References),
+		"resources": identities(c.Resources), "sources": identities(c.Sources),
+		"componentReferences": identities(c.References),
 	}
 	for list, of := range lists {
 		if twice := duplicate(of); twice != nil {
-			return nil, finalf("%s has %s twice in %s; give one of them another name, version or extraIdentity", what, twice, list)
+			return nil, finalf("%s has %s twice in %s; give one of them another name, version or extraIdentity",
+				what, twice, list)
 		}
 	}
 	return &Descriptor{
@@ -123,7 +125,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 
 func (e Element) element() Element { return e }
 
-// identities returns the identities of all elements (the section about identities): the version is a part of it only
+// identities returns the identities of all elements: the version is a part of it only
 // where others have the same name and extraIdentity, in which a version does not count.
 func identities[T interface{ element() Element }](all []T) []Identity {
 	found, groups, alike := make([]Identity, len(all)), make([]string, len(all)), map[string]int{}
@@ -171,8 +173,8 @@ func (d *Descriptor) Resource(identity Identity) (Resource, error) {
 		}
 		has = "it has " + listed(texts)
 	}
-	return Resource{}, finalf("component %s %s has no resource %s (%s); name a resource with all of its extraIdentity, and "+
-		"with its version only if several are alike otherwise", d.Name, d.Version, identity, has)
+	return Resource{}, finalf("component %s %s has no resource %s (%s); name a resource with all of its extraIdentity, "+
+		"and with its version only if several are alike otherwise", d.Name, d.Version, identity, has)
 }
 
 // blueprintTypes are the types of a resource that is a blueprint.

@@ -43,7 +43,7 @@ var (
 	ofManifest = map[string]bool{"ociArtifactDigest/v1": true, "ociArtefactDigest/v1": true}
 )
 
-// Expected says what the content of a resource must be, by its kind (the section about digests). Nothing is expected
+// Expected says what the content of a resource must be, by its kind. Nothing is expected
 // without a digest, of a resource that signatures exclude, and by algorithms that are not known. An error is final.
 func (d *Digest) Expected(kind Kind) (Expected, error) {
 	if d == nil {

@@ -1,6 +1,5 @@
-// Package component reads what the component model (OCM) has in registries: keys of resources, places of components,
-// descriptors, manifests, accesses and artifact sets. It asks nobody: who calls it does the fetching, and bounds the size
-// of each document that it hands over.
+// Package component reads documents of the component model (OCM): keys of resources, places of components, manifests,
+// descriptors, accesses and artifact sets. It sends no requests: its caller fetches them and bounds their size.
 //
 // A component version is read in these steps, each with its own function:
 //

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Error is what is wrong with something of the component model. Its text is for users: it has no secrets.
+// Error is a problem with a document of the component model. Its text is for users and has no secrets.
 type Error struct {
-	// Final says that no retry heals it: somebody has to change what the error names.
+	// Final says that no retry heals it: the document that the error names has to be changed.
 	Final bool
-	// Err says what is wrong.
+	// Err names the object, the field, what was found, and what to do.
 	Err error
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Key names a resource of a component version, as Landscaper's templates do (the section about keys).
+// Key names a resource of a component version, as Landscaper's templates do.
 type Key struct {
 	// Component and Version are those of the component.
 	Component, Version string
@@ -52,7 +52,7 @@ func ParseKey(text string) (Key, error) {
 		Resource  map[string]any `json:"resource"`
 	}
 	if _, err := decode(document, &found); err != nil {
-		return Key{}, finalf("%s, but what is in the base64 cannot be read: %w", what, err)
+		return Key{}, finalf("%s, but the document in the base64 cannot be read: %w", what, err)
 	}
 	key := Key{Resource: Identity{}}
 	if key.Component, err = textOf(found.Component, "component", attributeName); err != nil {

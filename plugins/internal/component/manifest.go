@@ -46,12 +46,11 @@ var (
 	}
 )
 
-// ParseManifest reads a manifest or an index. What could be taken for the one and for the other is refused. All errors
-// are final.
+// ParseManifest reads a manifest or an index. A document that could be taken for both is refused. All errors are final.
 func ParseManifest(document []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if json.Unmarshal(document, m) != nil || m.Manifests != nil && (m.Layers != nil || m.Config != nil) {
-		return nil, finalf("what is there cannot be read as a manifest")
+		return nil, finalf("expected a manifest of a registry, but found something else")
 	}
 	return m, nil
 }
@@ -59,34 +58,34 @@ func ParseManifest(document []byte) (*Manifest, error) {
 // IsIndex reports whether it is an index.
 func (m *Manifest) IsIndex() bool { return m.Manifests != nil }
 
-// Main returns the manifest of an index that is the one of the component version: the one that says so, else the first.
-// An error is final.
+// Main returns the manifest of the component version in an index: the marked one, else the first. An error is final.
 func (m *Manifest) Main() (ocispec.Descriptor, error) {
 	marked := slices.DeleteFunc(slices.Clone(m.Manifests), func(d ocispec.Descriptor) bool {
 		return d.Annotations[annotationMain] != "true"
 	})
 	switch {
 	case len(marked) > 1:
-		return ocispec.Descriptor{}, finalf("what is there is an index with %d manifests of components; push the component "+
+		return ocispec.Descriptor{}, finalf("the tag leads to an index with %d manifests of components; push the component "+
 			"version again", len(marked))
 	case len(marked) == 1:
 		return checkDescriptor("the manifest of the component in the index", marked[0])
 	case len(m.Manifests) > 0:
 		return checkDescriptor("the first manifest of the index", m.Manifests[0])
 	default:
-		return ocispec.Descriptor{}, finalf("what is there is no component but an index without manifests")
+		return ocispec.Descriptor{}, finalf("the tag leads to no component but to an index without manifests")
 	}
 }
 
-// ComponentConfig returns the blob for DescriptorBlob. The error, for what is no component version, is final.
+// ComponentConfig returns the blob for DescriptorBlob. The error, for other artifacts than components, is final.
 func (m *Manifest) ComponentConfig() (ocispec.Descriptor, error) {
 	switch {
 	case m.IsIndex():
-		return ocispec.Descriptor{}, finalf("what is there is no component but an index of indexes")
+		return ocispec.Descriptor{}, finalf("the tag leads to no component but to an index of indexes")
 	case m.Config == nil || m.Config.MediaType == "":
-		return ocispec.Descriptor{}, finalf("what is there is no component but a manifest without a config")
+		return ocispec.Descriptor{}, finalf("the tag leads to no component but to a manifest without a config")
 	case !slices.Contains(configTypes, m.Config.MediaType):
-		return ocispec.Descriptor{}, finalf("what is there is no component but of the type %s", shown(m.Config.MediaType))
+		return ocispec.Descriptor{}, finalf("the tag leads to no component but to an artifact of the type %s",
+			shown(m.Config.MediaType))
 	default:
 		return checkDescriptor("the config of the component's manifest", *m.Config)
 	}
@@ -102,8 +101,8 @@ func DescriptorBlob(config []byte) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, finalf("the config of the component's manifest cannot be read as JSON")
 	}
 	if !slices.Contains(tarTypes, found.Layer.MediaType) && !slices.Contains(plainTypes, found.Layer.MediaType) {
-		return ocispec.Descriptor{}, finalf("the config of the component's manifest names a component descriptor of the type "+
-			"%s, which is not known", shown(found.Layer.MediaType))
+		return ocispec.Descriptor{}, finalf("the config of the component's manifest names a component descriptor of the "+
+			"type %s, which is not known", shown(found.Layer.MediaType))
 	}
 	return checkDescriptor("the component descriptor in the config", found.Layer)
 }
@@ -198,6 +197,6 @@ func (m *Manifest) BlueprintLayer() (ocispec.Descriptor, error) {
 	if first := m.Layers[0]; isConfig || IsBlueprint(first.MediaType) {
 		return checkDescriptor("the layer with the blueprint", first)
 	}
-	return ocispec.Descriptor{}, finalf("the artifact is no blueprint: its first layer has the type %s, but expected one of %s",
-		shown(m.Layers[0].MediaType), listed(blueprintTars))
+	return ocispec.Descriptor{}, finalf("the artifact is no blueprint: its first layer has the type %s, but expected one "+
+		"of %s", shown(m.Layers[0].MediaType), listed(blueprintTars))
 }

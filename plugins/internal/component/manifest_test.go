@@ -95,7 +95,7 @@ func TestNoComponent(t *testing.T) {
 		manifest object
 		says     string
 	}{
-		"another type": {object{"config": blob("application/vnd.cncf.helm.config.v1+json", nil)}, `no component but of the type "application/vnd.cncf.helm.config.v1+json"`},
+		"another type": {object{"config": blob("application/vnd.cncf.helm.config.v1+json", nil)}, `no component but to an artifact of the type "application/vnd.cncf.helm.config.v1+json"`},
 		"no config":    {object{"layers": []object{}}, "a manifest without a config"},
 		"an index":     {object{"manifests": []object{}}, "an index of indexes"},
 		"size":         {object{"config": object{"mediaType": configType, "digest": blob("", nil)["digest"], "size": -1}}, "the config of the component's manifest has a digest or size"},
@@ -108,7 +108,7 @@ func TestNoComponent(t *testing.T) {
 	}
 	for _, document := range []string{"hunter2", `{"manifests": [], "layers": []}`, `{"manifests": [], "config": {}}`, "[]"} {
 		_, err := component.ParseManifest([]byte(document))
-		refused(t, err, "cannot be read as a manifest")
+		refused(t, err, "expected a manifest of a registry, but found something else")
 	}
 	for document, says := range map[string]string{
 		"hunter2": "cannot be read as JSON", "{}": `of the type "", which is not known`,

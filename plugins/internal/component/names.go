@@ -36,7 +36,7 @@ func checkComponent(field, name, version string) error {
 // buildMark stands in a tag for the "+" of a version, which no tag has.
 const buildMark = ".build-"
 
-// TagOf returns the tag of a component version (the section about tags): "1.0.0+abc" has "1.0.0.build-abc".
+// TagOf returns the tag of a component version: "1.0.0+abc" has "1.0.0.build-abc".
 func TagOf(version string) string { return strings.ReplaceAll(version, "+", buildMark) }
 
 // versionOf returns the version of a tag. A version is that of itself.

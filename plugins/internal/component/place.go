@@ -26,7 +26,7 @@ type Place struct {
 // String returns the place for people.
 func (p Place) String() string { return path.Join(p.Host, p.Prefix) }
 
-// Repository returns the repository of a component in the registry (the section about fields of a registry). The name
+// Repository returns the repository of a component in the registry. The name
 // must be that of a Key, a Descriptor or a Reference.
 func (p Place) Repository(component string) string {
 	if p.HashedNames {
@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// ParsePlace reads a repository context (the section about types): YAML or JSON. All errors are final.
+// ParsePlace reads a repository context: YAML or JSON. All errors are final.
 func ParsePlace(document []byte) (Place, error) {
 	var found struct {
 		Type    string `json:"type"`

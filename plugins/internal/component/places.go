@@ -42,9 +42,9 @@ const (
 	typeCredentials = "credentials.config.ocm.software"
 )
 
-// ParsePlaces reads where components are looked up (the section about the effective context): the repositoryContext of a
-// Context, and the content of the ConfigMap that its ocmConfig names, each empty if there is none. The repositoryContext
-// comes first, then resolvers by priority and prefix, then those with patterns as they are listed.
+// ParsePlaces reads where components are looked up: the repositoryContext of a Context, and the content of the
+// ConfigMap that its ocmConfig names, each empty if there is none. The repositoryContext comes first, then resolvers by
+// priority and prefix, then those with patterns as they are listed.
 //
 // ignored has a sentence for each part that was left out, for an event. All errors are final.
 func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []string, err error) {
@@ -117,8 +117,8 @@ func readEntry(entry json.RawMessage) (resolvers []resolver, ignored string, err
 	}
 	switch found.Type {
 	case typeCredentials, typeCredentials + "/v1":
-		return nil, "the credentials in the ConfigMap of the Context's ocmConfig are ignored, because secrets do not belong " +
-			"into a ConfigMap; put them into a Secret of the Context's registryPullSecrets", nil
+		return nil, "the credentials in the ConfigMap of the Context's ocmConfig are ignored, because secrets do not " +
+			"belong into a ConfigMap; put them into a Secret of the Context's registryPullSecrets", nil
 	case typeResolvers, typeResolvers + "/v1", typeGlobs, typeGlobs + "/v1alpha1":
 	default:
 		return nil, "", fmt.Errorf("the type %s is not supported; keep entries of the types %s and %s only",
@@ -194,8 +194,8 @@ func (p Places) For(component, version string) ([]Place, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, finalf("nothing says where component %s %s is: set the repositoryContext of the Context, or a resolver for "+
-			"it in the ConfigMap that its ocmConfig names", component, version)
+		return nil, finalf("nothing says where component %s %s is: set the repositoryContext of the Context, or a resolver "+
+			"for it in the ConfigMap that its ocmConfig names", component, version)
 	}
 	return found, nil
 }

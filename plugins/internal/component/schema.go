@@ -17,7 +17,7 @@ const (
 // fields are those of an object.
 type fields map[string]json.RawMessage
 
-// toV2 returns a descriptor as JSON in the form of schema v2 (the section about what the container deployer gets).
+// toV2 returns a descriptor as JSON in the form of schema v2, which is what containers get.
 // Errors are clauses about "it".
 func toV2(document []byte) (json.RawMessage, error) {
 	var found struct {
