@@ -80,12 +80,12 @@ func ParseAccess(document json.RawMessage, home registry.Reference) (Access, err
 	case "localOciBlob":
 		return a.blob(home, "digest", a.Digest)
 	case "ociBlob", "OCIImageLayer":
-		repository, _, _ := strings.Cut(a.Ref, "@")
+		repository, inRef, _ := strings.Cut(a.Ref, "@")
 		found, err := parseArtifact("ref", repository)
 		if err != nil {
 			return nil, err
 		}
-		return a.blob(found.Reference, "digest", a.Digest)
+		return a.blob(found.Reference, "digest", cmp.Or(a.Digest, inRef))
 	case "helm", "Helm":
 		return a.helm()
 	case "wget", "Wget":
@@ -150,8 +150,11 @@ const (
 	dockerHub = "docker.io"
 )
 
-// Media types of OCI artifacts, without what follows if they are in a tar.
-var artifactTypes = []string{"application/vnd.oci.image.manifest.v1", "application/vnd.oci.image.index.v1"}
+// Media types of OCI artifacts, without what follows if they are in a tar. The last one is in a tar always.
+var artifactTypes = []string{
+	"application/vnd.oci.image.manifest.v1", "application/vnd.oci.image.index.v1",
+	"application/vnd.ocm.software.oci.layout.v1",
+}
 
 // blob reads the digests of a blob, which is an artifact if the media type says so.
 func (a *accessFields) blob(repository registry.Reference, field, digests string) (Access, error) {

@@ -56,6 +56,14 @@ func TestParseAccess(t *testing.T) {
 			object{"type": "ociBlob", "ref": "other.example/x@" + one.String(), "digest": one, "size": 5, "mediaType": helmType},
 			component.Blob{Repository: registry.Reference{Registry: "other.example", Repository: "x"}, Chunks: []digest.Digest{one}, MediaType: helmType, Kind: component.KindBlob},
 		},
+		"ociBlob, digest in ref": {
+			object{"type": "OCIImageLayer", "ref": "other.example/x@" + one.String()},
+			component.Blob{Repository: registry.Reference{Registry: "other.example", Repository: "x"}, Chunks: []digest.Digest{one}, Kind: component.KindBlob},
+		},
+		"layout": {
+			object{"type": "localBlob", "localReference": one, "mediaType": "application/vnd.ocm.software.oci.layout.v1+tar"},
+			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, MediaType: "application/vnd.ocm.software.oci.layout.v1+tar", Kind: component.KindArtifactSet},
+		},
 		"helm":                {object{"type": "helm", "helmRepository": "https://charts.example/a", "helmChart": "shop:1.0.0", "version": "2.0.0"}, component.HelmChart{Repository: "https://charts.example/a", Name: "shop", Version: "1.0.0"}},
 		"helm, other version": {object{"type": "Helm/v1", "helmRepository": "https://charts.example", "helmChart": "shop", "version": "2.0.0", "caCert": "", "keyring": nil}, component.HelmChart{Repository: "https://charts.example", Name: "shop", Version: "2.0.0"}},
 		"helm in a registry":  {object{"type": "helm", "helmRepository": "oci://reg.example/charts/", "helmChart": "shop:1.0.0+a"}, artifact("reg.example", "charts/shop", "1.0.0_a")},
