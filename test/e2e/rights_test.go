@@ -29,7 +29,7 @@ func TestEachRightIsUsed(t *testing.T) {
 	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	f := newFleet(t)
 	f.options.PluginDir = pluginDir(t, "keeper")
-	f.options.Config = writeConfig(t, anyConfig+
+	f.options.Config = writeConfig(t, anyConfig+"keepReferences: on\n"+
 		fmt.Sprintf("plugins: {keeper: {hostCluster: {serviceAccount: {namespace: %s, name: keeper}}}}\n", f.namespace))
 	namespace := newNamespace(t)
 	createWorkForEachRight(t, f.namespace, namespace)
