@@ -68,7 +68,7 @@ func effects() map[string]effect {
 		"hostConfiguration.timeouts.lease":                      {value: "2m", shows: "lease: 2m"},
 		"hostConfiguration.continuousReconcile.minimumInterval": {value: "2m", shows: "minimumInterval: 2m"},
 		"hostConfiguration.continuousReconcile.jitter":          {value: "2m", shows: "jitter: 2m"},
-		"hostConfiguration.keepReferences":                      {value: "off", shows: "keepReferences: off"},
+		"hostConfiguration.keepReferences":                      {value: "auto", shows: "keepReferences: auto"},
 		"hostConfiguration.verification":                        {value: "required", shows: "verification: required"},
 		"hostConfiguration.maxPluginCrashes":                    {value: "7", shows: "maxPluginCrashes: 7"},
 		"hostConfiguration.collectInterval":                     {value: "2h", shows: "collectInterval: 2h"},
