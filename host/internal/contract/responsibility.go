@@ -3,6 +3,7 @@ package contract
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"unique"
 
@@ -40,24 +41,46 @@ func TargetOfItem(item *v1alpha1.DeployItem) (name string, hasTarget bool) {
 	return item.Spec.Target.Name, true
 }
 
-// contextAnnotation is set on metadata in a cache alone, and is in no object of the API server.
-const contextAnnotation = "host.pergola.dev/context"
+// What metadata in a cache says of an item beside what the item's own annotations repeat. No object of the API server
+// has these annotations.
+const (
+	targetReference  = "host.pergola.dev/target"
+	contextReference = "host.pergola.dev/context"
+)
 
-// SetContext has the metadata of an item say which Context the item has, for ContextOf.
-func SetContext(meta metav1.Object, item *v1alpha1.DeployItem) {
-	if item.Spec.Context != "" && item.Spec.Context != v1alpha1.DefaultContextName {
-		annotations := meta.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[contextAnnotation] = unique.Make(item.Spec.Context).Value()
-		meta.SetAnnotations(annotations)
+// NoteReferences has metadata in a cache say what the item refers to, for ReferencesOf. It adds nothing to that of an
+// item whose annotations repeat its Target and whose Context is the default one.
+func NoteReferences(meta metav1.Object, item *v1alpha1.DeployItem) {
+	notes := map[string]string{}
+	name, hasTarget := TargetOfItem(item)
+	if said, says, known := TargetOf(meta); !known || says != hasTarget || said != name {
+		notes[targetReference] = cmp.Or(name, v1alpha1.NoTargetName)
 	}
+	if item.Spec.Context != "" && item.Spec.Context != v1alpha1.DefaultContextName {
+		notes[contextReference] = item.Spec.Context
+	}
+	if len(notes) == 0 {
+		return
+	}
+	annotations := maps.Clone(meta.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key, value := range notes {
+		annotations[key] = unique.Make(value).Value()
+	}
+	meta.SetAnnotations(annotations)
 }
 
-// ContextOf returns the name of the Context of an item, from metadata for which SetContext was called.
-func ContextOf(meta metav1.Object) string {
-	return cmp.Or(meta.GetAnnotations()[contextAnnotation], v1alpha1.DefaultContextName)
+// ReferencesOf returns the names of the Target and the Context of an item, from metadata for which NoteReferences was
+// called; target is empty for none.
+func ReferencesOf(meta metav1.Object) (target, lsContext string) {
+	annotations := meta.GetAnnotations()
+	target = cmp.Or(annotations[targetReference], annotations[v1alpha1.DeployerTargetNameAnnotation])
+	if target == v1alpha1.NoTargetName {
+		target = ""
+	}
+	return target, cmp.Or(annotations[contextReference], v1alpha1.DefaultContextName)
 }
 
 // CameTooLate reports whether an item that was created at a time may not use an object, because somebody had deleted the

@@ -179,7 +179,8 @@ func TestRouteForgets(t *testing.T) {
 	expect(t, "a worker that is busy with it may remember it again, and so reconciles it once more", r.two, "c")
 }
 
-// TestChangeReachesItsUsers: when a Target or a Context changes, the items are looked at that refer to it, or may do so.
+// TestChangeReachesItsUsers: when a Target or a Context changes, the items are looked at that refer to it, whatever their
+// annotations repeat.
 func TestChangeReachesItsUsers(t *testing.T) {
 	item := func(name, target, context string) *v1alpha1.DeployItem {
 		return newDeployItem("ns", name, withTargetNamed(target), func(i *v1alpha1.DeployItem) {
@@ -188,9 +189,10 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		})
 	}
 	silent, elsewhere := item("silent", "a", ""), item("elsewhere", "a", "")
+	lying := item("lying", "a", "")
+	lying.Annotations[v1alpha1.DeployerTargetNameAnnotation] = "b"
 	silent.Annotations, elsewhere.Namespace = nil, "elsewhere"
 	none := item("none", "", "own")
-	lying := item("lying", "b", "")
 	lying.Annotations["host.pergola.dev/context"] = "own" // which is the user's, and nobody reads it
 	items := []*v1alpha1.DeployItem{
 		item("a", "a", ""), item("b", "b", "own"), none, lying, item("named", "b", v1alpha1.DefaultContextName), silent,
@@ -200,8 +202,8 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		kind, object string
 		want         []string
 	}{
-		"Target":          {kindTarget, "a", []string{"a", "silent"}},
-		"another Target":  {kindTarget, "b", []string{"b", "lying", "named", "silent"}},
+		"Target":          {kindTarget, "a", []string{"a", "lying", "silent"}},
+		"another Target":  {kindTarget, "b", []string{"b", "named"}},
 		"Context":         {kindContext, "own", []string{"b", "none"}},
 		"default Context": {kindContext, v1alpha1.DefaultContextName, []string{"a", "lying", "named", "silent"}},
 		"used by nobody":  {kindContext, "nobodys", nil},
@@ -210,7 +212,9 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		var cached []*metav1.PartialObjectMetadata
 		for _, i := range items {
 			r.see(i)
-			cached = append(cached, slim(i))
+			meta := slim(i)
+			contract.NoteReferences(meta, i)
+			cached = append(cached, meta)
 			r.memory.requeue(entry{item: i, plugin: "two", retries: 1}, noon)
 		}
 		r.cached(cached...)

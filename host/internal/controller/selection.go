@@ -108,7 +108,6 @@ func slim(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
 			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, shared(value))
 		}
 	}
-	contract.SetContext(slim, item)
 	return slim
 }
 

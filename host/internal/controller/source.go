@@ -115,34 +115,28 @@ const usersIndex = "users"
 // used is an object that items refer to, for the index.
 func used(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// usedBy returns what an item refers to, by its metadata as slim has it: a Context, and the Target, without a name if the
-// metadata does not say which one.
+// usedBy returns what an item refers to, by its metadata in the cache.
 func usedBy(obj any) ([]string, error) {
 	meta, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return nil, nil
 	}
-	contextName := contract.ContextOf(meta)
-	all := []string{used(kindContext, meta.Namespace, contextName)}
-	if name, hasTarget, known := contract.TargetOf(meta); hasTarget || !known {
-		all = append(all, used(kindTarget, meta.Namespace, name))
+	target, lsContext := contract.ReferencesOf(meta)
+	all := []string{used(kindContext, meta.Namespace, lsContext)}
+	if target != "" {
+		all = append(all, used(kindTarget, meta.Namespace, target))
 	}
 	return all, nil
 }
 
-// users calls a function with the metadata of each item in the cache that refers to an object, or may do so. The
-// metadata must not be changed.
+// users calls a function with the metadata of each item in the cache that refers to an object. The metadata must not be
+// changed.
 func (s *Source) users(kind string, object client.ObjectKey, f func(*metav1.PartialObjectMetadata)) error {
 	known := s.known.Load()
 	if known == nil {
 		return nil
 	}
 	found, err := known.ByIndex(usersIndex, used(kind, object.Namespace, object.Name))
-	if err == nil && kind == kindTarget {
-		var unsure []any
-		unsure, err = known.ByIndex(usersIndex, used(kind, object.Namespace, ""))
-		found = append(found, unsure...)
-	}
 	if err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
@@ -266,7 +260,9 @@ func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.Deplo
 	item.TypeMeta = metav1.TypeMeta{} // as in any item that a client reads
 	switch {
 	case err == nil:
-		return slim(item), item, nil
+		meta := slim(item)
+		contract.NoteReferences(meta, item)
+		return meta, item, nil
 	case item.ResourceVersion != "": // metadata comes before spec and status
 		return slim(item), nil, nil
 	default:

@@ -20,8 +20,8 @@ import (
 
 // The conditions of a registration.
 const (
-	// conditionReady: everything is as it should be, and the last calls did not all fail. Otherwise its reason is that of the first problem, and its message
-	// has all.
+	// conditionReady: everything is as it should be, and the last calls did not all fail. Otherwise its reason is that of
+	// the first problem, and its message has all.
 	conditionReady v1alpha1.ConditionType = "Ready"
 	// conditionHookResolved: the hook can be called. A registration without a hook does not have it.
 	conditionHookResolved v1alpha1.ConditionType = "HookResolved"

@@ -137,9 +137,9 @@ func (k *Keeper) read(ctx context.Context, namespace string) (uses, []client.Obj
 	targets, contexts := &v1alpha1.TargetList{}, &v1alpha1.ContextList{}
 	kept := &metav1.PartialObjectMetadataList{}
 	kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	here := client.InNamespace(namespace)
-	err := errors.Join(k.cache.List(ctx, targets, here), k.cache.List(ctx, contexts, here),
-		k.cache.List(ctx, kept, here, client.MatchingFields{keptField: "true"}))
+	here, shared := client.InNamespace(namespace), client.UnsafeDisableDeepCopy // they are only read
+	err := errors.Join(k.cache.List(ctx, targets, here, shared), k.cache.List(ctx, contexts, here, shared),
+		k.cache.List(ctx, kept, here, shared, client.MatchingFields{keptField: "true"}))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list in the cache what items use: %w", err)
 	}

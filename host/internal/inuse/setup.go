@@ -103,9 +103,9 @@ func (k *Keeper) election() handler.TypedEventHandler[struct{}, reconcile.Reques
 
 // usesOther reports whether an item uses something else than before.
 func usesOther(before, after *metav1.PartialObjectMetadata) bool {
-	was, _, _ := contract.TargetOf(before)
-	is, _, _ := contract.TargetOf(after)
-	return was != is || contract.ContextOf(before) != contract.ContextOf(after)
+	target, lsContext := contract.ReferencesOf(before)
+	nextTarget, nextContext := contract.ReferencesOf(after)
+	return target != nextTarget || lsContext != nextContext
 }
 
 // refersOther reports whether an object may refer to something else than before, or whether its finalizer or its

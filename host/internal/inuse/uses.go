@@ -32,10 +32,11 @@ func (u uses) add(kind, name string, since metav1.Time) {
 
 // addItem adds what the metadata of an item in the cache names.
 func (u uses) addItem(item *metav1.PartialObjectMetadata) {
-	if name, hasTarget, _ := contract.TargetOf(item); hasTarget {
-		u.add(kindTarget, name, item.CreationTimestamp)
+	targetName, contextName := contract.ReferencesOf(item)
+	if targetName != "" {
+		u.add(kindTarget, targetName, item.CreationTimestamp)
 	}
-	u.add(kindContext, contract.ContextOf(item), item.CreationTimestamp)
+	u.add(kindContext, contextName, item.CreationTimestamp)
 }
 
 // addSecrets adds the Secrets that an object names, if the object itself is used.

@@ -40,8 +40,7 @@ func TestNext(t *testing.T) {
 		item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
 		item.Spec.Target, item.Spec.Context = &v1alpha1.ObjectReference{Name: target}, lsContext
 		meta := &metav1.PartialObjectMetadata{ObjectMeta: item.ObjectMeta}
-		meta.Annotations = contract.DeployerAnnotations(item)
-		contract.SetContext(meta, item)
+		contract.NoteReferences(meta, item)
 		return meta
 	}
 	used, unused := targetOf("used", "used-secret"), targetOf("unused", "unused-secret")

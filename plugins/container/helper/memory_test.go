@@ -16,7 +16,7 @@ import (
 // TestMemoryDoesNotGrow: a state of any size is packed and unpacked with the memory for a few chunks. It runs beside no
 // other test of the package, whose memory would count.
 func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // as above
-	const size, most = 60, 4 // chunks
+	const size, most = 20, 4 // chunks
 	p := newPlace(t)
 	p.write(layout.State+"/large", "")
 	file, err := os.OpenFile(filepath.Join(p.base, layout.State, "large"), os.O_WRONLY, 0)
