@@ -83,8 +83,8 @@ func ReferencesOf(meta metav1.Object) (target, lsContext string) {
 	return target, cmp.Or(annotations[contextReference], v1alpha1.DefaultContextName)
 }
 
-// CameTooLate reports whether an item that was created at a time may not use an object, because somebody had deleted the
-// object before and it only stays for older items.
+// CameTooLate reports whether an item that was created at a time may not use an object, because the object is being
+// deleted since before that time and stays for older items only.
 func CameTooLate(created metav1.Time, object metav1.Object) bool {
 	deleted := object.GetDeletionTimestamp()
 	return deleted != nil && created.After(deleted.Time)

@@ -55,15 +55,17 @@ func (j *job) advise(e contract.Error) contract.Error {
 	if !j.decision.Deletion || e.Operation != contract.OperationResolve {
 		return e
 	}
+	again := "; without it nothing can be deleted. Create it again, and the deletion goes on by itself"
 	switch e.Reason {
 	case contract.ReasonTargetNotFound, contract.ReasonContextNotFound:
 		e.Terminal = true
 	case contract.ReasonSecretNotFound:
+	case string(target.ReasonServiceAccountNotFound): // which no event tells of
+		again = ""
 	default:
 		return e
 	}
-	e.Message += "; without it nothing can be deleted. Create it again, and the deletion goes on by itself. Where that is " +
-		"not possible, as in a namespace that is being deleted, " + leaveBehind
+	e.Message += again + ". Where it cannot be created, as in a namespace that is being deleted, " + leaveBehind
 	return e
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -69,6 +70,7 @@ func TestReferencesAreKept(t *testing.T) {
 func TestDeletionSaysWhatIsPossible(t *testing.T) {
 	for _, reason := range []string{
 		contract.ReasonTargetNotFound, contract.ReasonSecretNotFound, contract.ReasonContextNotFound,
+		string(target.ReasonServiceAccountNotFound),
 	} {
 		j := &job{decision: contract.Decision{Deletion: true}}
 		e := j.advise(contract.Error{Operation: contract.OperationResolve, Reason: reason})

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -63,7 +62,7 @@ func newWorld(t *testing.T, keeps bool) *world {
 	w.item = &v1alpha1.DeployItem{ObjectMeta: meta("item"), Spec: v1alpha1.DeployItemSpec{
 		Type: "test", Context: "context", Target: &v1alpha1.ObjectReference{Name: "target"},
 	}}
-	w.item.Annotations, w.item.Finalizers = contract.DeployerAnnotations(w.item), []string{v1alpha1.Finalizer}
+	w.item.Finalizers = []string{v1alpha1.Finalizer} // and no annotation that repeats the Target
 	w.used = []client.Object{
 		w.target, w.lsContext, &corev1.Secret{ObjectMeta: meta("content")}, &corev1.Secret{ObjectMeta: meta("pull")},
 	}
@@ -176,7 +175,6 @@ func TestReleased(t *testing.T) { // not beside others, whose objects Release wo
 	w.create(w.item)
 	w.awaitKept(w.used...)
 	w.item.Spec.Target.Name = "other"
-	w.item.Annotations = contract.DeployerAnnotations(w.item)
 	if err := w.admin.Update(t.Context(), w.item); err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,8 @@ type Options struct {
 	// DefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
 	// Landscaper, which would create it.
 	DefaultContext bool
-	// Keeps: somebody keeps Targets and Contexts that are being deleted as long as older items use them. They are missing
-	// for an item that is newer than their deletion.
+	// Keeps: Targets and Contexts that are being deleted stay as long as older items use them. They are missing for an item
+	// that is newer than their deletion.
 	Keeps bool
 	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
 	// Landscaper cluster, where its user needs the right to create serviceaccounts/token. Without it such Targets are a
