@@ -60,6 +60,18 @@ type ChartRepositoryCredentials struct {
 	Problem string
 }
 
+// OCMConfig is the configuration for the component model that the Context of a deploy item names.
+type OCMConfig struct {
+	// ConfigMap is its name, for messages.
+	ConfigMap string
+	// Content is what the key ".ocmconfig" of the ConfigMap has, as it is. It may hold credentials, although they do not
+	// belong there: printing a request with package fmt or log/slog, or as JSON, does not show it.
+	Content []byte `json:"-"`
+	// Problem says why the ConfigMap cannot be used, for a user; empty if it can. Content is empty then. A deployer that
+	// does not need it ignores it.
+	Problem string
+}
+
 // HostCluster is the access to the cluster that the host runs in, for a deployer that runs something there, such as
 // Pods. It is that of a ServiceAccount which the operator has granted to the plugin in the HostConfiguration; the
 // rights of the host itself are never handed over.
@@ -80,6 +92,7 @@ var (
 	_ fmt.Formatter = Credentials{}
 	_ fmt.Formatter = RegistryCredentials{}
 	_ fmt.Formatter = ChartRepositoryCredentials{}
+	_ fmt.Formatter = OCMConfig{}
 	_ fmt.Formatter = HostCluster{}
 )
 
@@ -102,6 +115,11 @@ func (c RegistryCredentials) Format(f fmt.State, _ rune) {
 func (c ChartRepositoryCredentials) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{URL:%q CAData:(%d bytes) AuthHeader:(%d bytes) Problem:%q}",
 		c.URL, len(c.CAData), len(c.AuthHeader), c.Problem)
+}
+
+// Format prints what is no secret, whatever the verb.
+func (c OCMConfig) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "{ConfigMap:%q Content:(%d bytes) Problem:%q}", c.ConfigMap, len(c.Content), c.Problem)
 }
 
 // Format prints what is no secret, whatever the verb.
@@ -166,6 +184,13 @@ func credentialsFromWire(in *deployerv1.Credentials) *Credentials {
 
 func registryFromWire(in *deployerv1.RegistryCredentials) RegistryCredentials {
 	return RegistryCredentials{Secret: in.GetSecret(), DockerConfig: in.GetDockerConfig(), Problem: in.GetError()}
+}
+
+func ocmConfigFromWire(in *deployerv1.OCMConfig) *OCMConfig {
+	if in == nil {
+		return nil
+	}
+	return &OCMConfig{ConfigMap: in.GetConfigMap(), Content: in.GetContent(), Problem: in.GetError()}
 }
 
 func hostClusterFromWire(in *deployerv1.HostCluster) *HostCluster {

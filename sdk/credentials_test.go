@@ -39,6 +39,10 @@ func credentials() *sdk.Credentials {
 	}
 }
 
+func ocmConfig() *sdk.OCMConfig {
+	return &sdk.OCMConfig{ConfigMap: "places", Content: []byte(theSecret)}
+}
+
 func hostCluster() *sdk.HostCluster {
 	return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "1234"}
 }
@@ -90,25 +94,29 @@ func TestCredentialsComeWithEachCall(t *testing.T) {
 	t.Parallel()
 	for reason, given := range map[string]struct {
 		credentials *sdk.Credentials
+		ocmConfig   *sdk.OCMConfig
 		hostCluster *sdk.HostCluster
 	}{
-		"all of it arrives, in order":                         {credentials(), hostCluster()},
-		"the Context names none":                              {&sdk.Credentials{}, nil},
-		"the host does not know them, and access was refused": {nil, nil},
+		"all of it arrives, in order":                         {credentials(), ocmConfig(), hostCluster()},
+		"the Context names none":                              {&sdk.Credentials{}, nil, nil},
+		"what is empty, and what cannot be read":              {nil, &sdk.OCMConfig{ConfigMap: "a", Problem: "b"}, nil},
+		"the host does not know them, and access was refused": {nil, nil, nil},
 	} {
 		var got *sdk.Request
 		d := fake{reconcile: func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
 			got = req
 			return nil, nil
 		}}
-		p := sdktest.New(t, d, append(options(), sdk.ContextCredentials(), sdk.HostClusterAccess())...)
-		if c := p.Info().Capabilities; !c.ContextCredentials || !c.HostCluster || c.Collect {
+		p := sdktest.New(t, d, append(options(), sdk.ContextCredentials(), sdk.ContextOCMConfig(),
+			sdk.HostClusterAccess())...)
+		if c := p.Info().Capabilities; !c.ContextCredentials || !c.ContextOCMConfig || !c.HostCluster || c.Collect {
 			t.Errorf("expected the capabilities that ask for them, but found %+v", c)
 		}
 		call := emptyCall()
-		call.Credentials, call.HostCluster = given.credentials, given.hostCluster
+		call.Credentials, call.OCMConfig, call.HostCluster = given.credentials, given.ocmConfig, given.hostCluster
 		p.Reconcile(t.Context(), call)
-		if diff := cmp.Diff(given.credentials, got.Credentials) + cmp.Diff(given.hostCluster, got.HostCluster); diff != "" {
+		if diff := cmp.Diff(given.credentials, got.Credentials) + cmp.Diff(given.ocmConfig, got.OCMConfig) +
+			cmp.Diff(given.hostCluster, got.HostCluster); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", reason, diff)
 		}
 	}
@@ -167,6 +175,10 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		"ChartRepository": {
 			[]any{c.ChartRepositories[0], c.ChartRepositories, map[string]any{"a": []any{c.ChartRepositories[0]}}},
 			`{URL:"https://charts.example.org" CAData:(3 bytes) AuthHeader:(16 bytes) Problem:""}`,
+		},
+		"OCMConfig": {
+			[]any{ocmConfig(), *ocmConfig(), []any{*ocmConfig()}, &sdk.Request{OCMConfig: ocmConfig()}},
+			`{ConfigMap:"places" Content:(9 bytes) Problem:""}`,
 		},
 		"HostCluster": {
 			[]any{

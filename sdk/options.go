@@ -29,6 +29,7 @@ type plugin struct {
 	configSchema       []byte
 	providerSchemas    map[string][]byte
 	contextCredentials bool
+	contextOCMConfig   bool
 	hostCluster        bool
 	latePickUp         bool
 	scheduleInConfig   bool
@@ -73,6 +74,11 @@ func ProviderConfigSchema(itemType v1alpha1.DeployItemType, schema []byte) Optio
 // ContextCredentials has the host hand over Request.Credentials with each call. By default, a plugin does not get them.
 func ContextCredentials() Option {
 	return func(p *plugin) { p.contextCredentials = true }
+}
+
+// ContextOCMConfig has the host hand over Request.OCMConfig with each call. By default, a plugin does not get it.
+func ContextOCMConfig() Option {
+	return func(p *plugin) { p.contextOCMConfig = true }
 }
 
 // HostClusterAccess has the host hand over Request.HostCluster with each call, if the operator has granted it. By
@@ -134,6 +140,9 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	}
 	if p.contextCredentials {
 		errs = append(errs, errors.New("sdk.ContextCredentials: hooks get no credentials; leave it out"))
+	}
+	if p.contextOCMConfig {
+		errs = append(errs, errors.New("sdk.ContextOCMConfig: hooks do not get it; leave it out"))
 	}
 	if p.hostCluster {
 		errs = append(errs, errors.New("sdk.HostClusterAccess: hooks get no access to the host cluster; leave it out"))

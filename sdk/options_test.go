@@ -85,8 +85,8 @@ func TestOptions(t *testing.T) {
 		{"nobody would deploy them", nil, hooksFor(hook.End), []Option{name, hooked, types}, []string{"sdk.Types"}},
 		{
 			"there is no call that they would come with", nil, hooksFor(hook.End),
-			[]Option{name, hooked, ContextCredentials(), HostClusterAccess()},
-			[]string{"sdk.ContextCredentials", "sdk.HostClusterAccess"},
+			[]Option{name, hooked, ContextCredentials(), ContextOCMConfig(), HostClusterAccess()},
+			[]string{"sdk.ContextCredentials", "sdk.ContextOCMConfig", "sdk.HostClusterAccess"},
 		},
 		{"types have names", nil, hooksFor(hook.End), []Option{name, HookedTypes("")}, []string{"sdk.HookedTypes"}},
 		{"what is misspelt is not missing", nil, hooksFor("BeforeDeploy"), []Option{name, hooked}, []string{"hook.Hooks"}},

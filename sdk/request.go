@@ -31,6 +31,9 @@ type Request struct {
 	// Credentials that the Context names; nil unless the plugin has asked for them with ContextCredentials, or if the
 	// host is too old to hand them over.
 	Credentials *Credentials
+	// OCMConfig is the ConfigMap that the Context's ocmConfig names; nil if it names none, unless the plugin has asked for
+	// it with ContextOCMConfig, or if the host is too old to hand it over.
+	OCMConfig *OCMConfig
 	// HostCluster is the access to the cluster that the host runs in; nil unless the plugin has asked for it with
 	// HostClusterAccess and the operator has granted it.
 	HostCluster *HostCluster
@@ -84,6 +87,7 @@ func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request
 		JobID:        start.GetJobId(),
 		Children:     childrenFromWire(start.GetChildren()),
 		Credentials:  credentialsFromWire(start.GetCredentials()),
+		OCMConfig:    ocmConfigFromWire(start.GetOcmConfig()),
 		HostCluster:  hostClusterFromWire(start.GetHostCluster()),
 		Log:          log,
 	}, nil

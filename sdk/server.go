@@ -59,8 +59,8 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 func (p *plugin) capabilities() *deployerv1.Capabilities {
 	c := &deployerv1.Capabilities{
 		SeparateDocuments: true, HookTypes: p.hookTypes(),
-		ContextCredentials: p.contextCredentials, HostCluster: p.hostCluster, LatePickUp: p.latePickUp,
-		ScheduleInConfiguration: p.scheduleInConfig,
+		ContextCredentials: p.contextCredentials, OcmConfig: p.contextOCMConfig, HostCluster: p.hostCluster,
+		LatePickUp: p.latePickUp, ScheduleInConfiguration: p.scheduleInConfig,
 	}
 	_, c.Abort = p.deployer.(Aborter)
 	_, c.ForceReconcile = p.deployer.(ForceReconciler)

@@ -26,11 +26,14 @@ type Call struct {
 	// Targets are the other Targets of the item's namespace, by name, which the deployer may ask for. One that is not
 	// there is an error with the reason NoTargetFound, as the host gives it. Target can be asked for, too.
 	Targets map[string]*sdk.Target
-	// Context of the item; nil for an empty one. The credentials that it names are not looked for.
+	// Context of the item; nil for an empty one. Neither the credentials nor the ConfigMap that it names are looked for.
 	Context *v1alpha1.Context
 	// Credentials of the Context, for a plugin with sdk.ContextCredentials; nil for none, as from a host that does not
 	// know them. What the plugin says in the call must not hold them.
 	Credentials *sdk.Credentials
+	// OCMConfig is the ConfigMap that the Context's ocmConfig names, for a plugin with sdk.ContextOCMConfig; nil for a
+	// Context that names none.
+	OCMConfig *sdk.OCMConfig
 	// HostCluster is the access to the cluster that the host runs in, for a plugin with sdk.HostClusterAccess; nil for
 	// one that was not granted any. What the plugin says in the call must not hold its token.
 	HostCluster *sdk.HostCluster
@@ -86,6 +89,7 @@ func (c *Call) start() (*deployerv1.Start, error) {
 	start := &deployerv1.Start{
 		JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
 		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
+		OcmConfig:       ocmConfigToWire(c.OCMConfig),
 		ResolvesTargets: true, ResolvesRegistryCredentials: true, PickUpPending: c.pickUpPending,
 		Installation: c.Installation,
 	}
@@ -224,6 +228,13 @@ func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
 
 func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
 	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
+}
+
+func ocmConfigToWire(in *sdk.OCMConfig) *deployerv1.OCMConfig {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.OCMConfig{ConfigMap: in.ConfigMap, Content: in.Content, Error: in.Problem}
 }
 
 func hostClusterToWire(in *sdk.HostCluster) *deployerv1.HostCluster {

@@ -189,6 +189,9 @@ func (e *examination) asHost(call Call) Call {
 	} else if call.Credentials == nil {
 		call.Credentials = bait()
 	}
+	if !e.can().GetOcmConfig() {
+		call.OCMConfig = nil
+	}
 	if !e.can().GetHostCluster() {
 		call.HostCluster = nil
 	}

@@ -106,6 +106,8 @@ type Capabilities struct {
 	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch bool
 	// ContextCredentials come with its calls.
 	ContextCredentials bool
+	// ContextOCMConfig: the ConfigMap that the Context's ocmConfig names comes with its calls.
+	ContextOCMConfig bool
 	// HostCluster: the plugin asks for the access to the cluster that the host runs in.
 	HostCluster bool
 	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
@@ -134,7 +136,8 @@ func (p *Plugin) Info() *Info {
 		Capabilities: Capabilities{
 			Abort: can.GetAbort(), ForceReconcile: can.GetForceReconcile(), Render: can.GetRender(), Diff: can.GetDiff(),
 			Validate: can.GetValidate(), Configure: can.GetConfigure(), Watch: can.GetWatch(),
-			ContextCredentials: can.GetContextCredentials(), HostCluster: can.GetHostCluster(), Collect: can.GetCollect(),
+			ContextCredentials: can.GetContextCredentials(), ContextOCMConfig: can.GetOcmConfig(),
+			HostCluster: can.GetHostCluster(), Collect: can.GetCollect(),
 			LatePickUp: can.GetLatePickUp(), ScheduleInConfig: can.GetScheduleInConfiguration(),
 			Hooks: names[hook.Type](can.GetHookTypes()),
 		},

@@ -39,7 +39,7 @@ func (*fake) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.G
 		Name: "fake", Version: "1", DeployItemTypes: []string{fakeType},
 		Capabilities: &deployerv1.Capabilities{
 			Abort: true, Render: true, Diff: true, Configure: true, SeparateDocuments: true,
-			ContextCredentials: true, HostCluster: true, Collect: true,
+			ContextCredentials: true, OcmConfig: true, HostCluster: true, Collect: true,
 			HookTypes: []string{"End", "ShouldReconcile", "Start"}, ScheduleInConfiguration: true,
 		},
 		ConfigurationSchema:          []byte(`{"type":"object"}`),

@@ -69,6 +69,9 @@ type Call struct {
 	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials,
 	// which is not called without them; nil for others.
 	Credentials *sdk.Credentials
+	// OCMConfig is the ConfigMap that the Context's ocmConfig names. It goes only to a plugin with the capability
+	// ContextOCMConfig, which is not called without it; nil for others, and if the Context names none.
+	OCMConfig *sdk.OCMConfig
 	// Deadline of the call; zero for none.
 	Deadline time.Time
 	// PickUpPending: the job is not picked up yet; only for a plugin with the capability LatePickUp.
@@ -243,8 +246,8 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 }
 
 // startOf is what begins a call. The documents of the item's user and of the plugin go beside it if the plugin takes
-// them separately. The error is ErrNotRunning if the process came to take credentials after it was found out that there
-// was no need for them, or that of access.
+// them separately. The error is ErrNotRunning if the process came to take credentials or ocmConfig after it was found
+// out that there was no need for them, or that of access.
 func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
 	if c.PickUpPending && !p.info.Capabilities.LatePickUp {
 		return nil, fmt.Errorf("%w as it was: it does not wait for the pick-up any more", ErrNotRunning)
@@ -257,6 +260,12 @@ func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 			return nil, fmt.Errorf("%w as it was: it takes credentials now, which were not read for this call", ErrNotRunning)
 		}
 		start.Credentials = credentialsToWire(c.Credentials)
+	}
+	if p.info.Capabilities.ContextOCMConfig {
+		if c.OCMConfig == nil && c.Context != nil && c.Context.OCMConfig != nil {
+			return nil, fmt.Errorf("%w as it was: it takes ocmConfig now, which was not read for this call", ErrNotRunning)
+		}
+		start.OcmConfig = ocmConfigToWire(c.OCMConfig)
 	}
 	var err error
 	if start.Installation, err = p.mark(ctx); err != nil {
@@ -305,6 +314,13 @@ func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
 
 func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
 	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
+}
+
+func ocmConfigToWire(in *sdk.OCMConfig) *deployerv1.OCMConfig {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.OCMConfig{ConfigMap: in.ConfigMap, Content: in.Content, Error: in.Problem}
 }
 
 func documentOf(document *runtime.RawExtension) []byte {

@@ -42,6 +42,8 @@ type Capabilities struct {
 	SeparateDocuments bool
 	// ContextCredentials: it gets the credentials that the Context of an item names.
 	ContextCredentials bool
+	// ContextOCMConfig: it gets the content of the ConfigMap that the Context's ocmConfig names.
+	ContextOCMConfig bool
 	// HostCluster: it gets the access to the cluster that the host runs in, if the operator grants it.
 	HostCluster bool
 	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
@@ -87,8 +89,8 @@ func infoFromWire(in *deployerv1.GetInfoResponse) (Info, error) {
 			Abort: c.GetAbort(), ForceReconcile: c.GetForceReconcile(), Render: c.GetRender(),
 			Validate: c.GetValidate(), Configure: c.GetConfigure(), Watch: c.GetWatch(), Diff: c.GetDiff(),
 			HookTypes: hookTypes, SeparateDocuments: c.GetSeparateDocuments(), ContextCredentials: c.GetContextCredentials(),
-			HostCluster: c.GetHostCluster(), Collect: c.GetCollect(), LatePickUp: c.GetLatePickUp(),
-			ScheduleInConfig: c.GetScheduleInConfiguration(),
+			ContextOCMConfig: c.GetOcmConfig(), HostCluster: c.GetHostCluster(), Collect: c.GetCollect(),
+			LatePickUp: c.GetLatePickUp(), ScheduleInConfig: c.GetScheduleInConfiguration(),
 		},
 	}, errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ func TestInfoFromWire(t *testing.T) {
 		Capabilities: &deployerv1.Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
 			HookTypes:          []string{"End"},
-			ContextCredentials: true, HostCluster: true, Collect: true,
+			ContextCredentials: true, OcmConfig: true, HostCluster: true, Collect: true,
 		},
 	}
 	want := Info{
@@ -29,7 +29,7 @@ func TestInfoFromWire(t *testing.T) {
 		Capabilities: Capabilities{
 			Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
 			HookTypes:          []string{"End"},
-			ContextCredentials: true, HostCluster: true, Collect: true,
+			ContextCredentials: true, ContextOCMConfig: true, HostCluster: true, Collect: true,
 		},
 	}
 	got, err := infoFromWire(in)

@@ -41,7 +41,8 @@ func fullCall() Call {
 				{URL: "https://a", CAData: []byte("PEM"), AuthHeader: "Bearer " + theSecret}, {Problem: "no URL"},
 			},
 		},
-		Children: []sdk.Child{{Name: "a", Object: json.RawMessage(`{"n":9007199254740993}`)}},
+		OCMConfig: &sdk.OCMConfig{ConfigMap: "places", Content: []byte("{}"), Problem: "b"},
+		Children:  []sdk.Child{{Name: "a", Object: json.RawMessage(`{"n":9007199254740993}`)}},
 	}
 }
 
@@ -97,6 +98,12 @@ func TestStart(t *testing.T) {
 		"no credentials": {reason: "a Context may name none", takes: Capabilities{ContextCredentials: true},
 			change: func(c *Call) { c.Credentials = &sdk.Credentials{} },
 			want:   base(func(s *deployerv1.Start) { s.Credentials = &deployerv1.Credentials{} })},
+		"ocmConfig": {reason: "as it is", takes: Capabilities{ContextOCMConfig: true},
+			want: base(func(s *deployerv1.Start) {
+				s.OcmConfig = &deployerv1.OCMConfig{ConfigMap: "places", Content: []byte("{}"), Error: "b"}
+			})},
+		"no ocmConfig": {reason: "the Context of the test names none", takes: Capabilities{ContextOCMConfig: true},
+			change: func(c *Call) { c.OCMConfig = nil }, want: base(func(*deployerv1.Start) {})},
 		"access": {reason: "as it is granted", access: gives("pods"), want: base(func(s *deployerv1.Start) {
 			s.HostCluster = &deployerv1.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "here"}
 		})},
@@ -127,14 +134,19 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Somebody has asked a plugin that took no credentials, and which was replaced by one that does: the caller asks again.
+// A plugin that took less was replaced by one that takes more after the call was prepared: the caller asks again.
 func TestCredentialsThatWereNotRead(t *testing.T) {
 	t.Parallel()
-	c := fullCall()
-	c.Credentials = nil
-	p := &process{info: &Info{Capabilities: Capabilities{ContextCredentials: true}}}
-	if _, err := p.startOf(t.Context(), c); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("expected ErrNotRunning, but found %v", err)
+	for name, takes := range map[string]Capabilities{
+		"credentials": {ContextCredentials: true}, "ocmConfig": {ContextOCMConfig: true},
+	} {
+		c := fullCall()
+		c.Credentials, c.OCMConfig = nil, nil
+		c.Context.OCMConfig = &v1alpha1.LocalObjectReference{Name: "places"}
+		p := &process{info: &Info{Capabilities: takes}}
+		if _, err := p.startOf(t.Context(), c); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("%s: expected ErrNotRunning, but found %v", name, err)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ type Plugin struct {
 	SDKVersion string   `json:"sdkVersion,omitempty"`
 	Types      []string `json:"types,omitempty"`
 	// Capabilities beyond reconciling and deleting: abort, forceReconcile, render, validate, configure, watch, diff,
-	// contextCredentials, hostCluster, collect, hooks.
+	// contextCredentials, contextOCMConfig, hostCluster, collect, hooks.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// HookTypes for which the plugin has functions.
 	HookTypes []string `json:"hookTypes,omitempty"`
@@ -114,6 +114,7 @@ func capabilitiesOf(c plugin.Capabilities) []string {
 		{"watch", c.Watch},
 		{"diff", c.Diff},
 		{"contextCredentials", c.ContextCredentials},
+		{"contextOCMConfig", c.ContextOCMConfig},
 		{"hostCluster", c.HostCluster},
 		{"collect", c.Collect},
 		{"hooks", len(c.HookTypes) > 0},

@@ -25,7 +25,8 @@ func fullPlugin() plugin.Detail {
 				HookedTypes: []v1alpha1.DeployItemType{"example.org/helm", "example.org/other"},
 				Capabilities: plugin.Capabilities{
 					Abort: true, ForceReconcile: true, Render: true, Validate: true, Configure: true, Watch: true, Diff: true,
-					ContextCredentials: true, HostCluster: true, Collect: true, HookTypes: []string{"a", "b"},
+					ContextCredentials: true, ContextOCMConfig: true, HostCluster: true, Collect: true,
+					HookTypes: []string{"a", "b"},
 				},
 			},
 			Restarts: map[plugin.Reason]int{plugin.ReasonExit: 2}, StartTook: 250 * time.Millisecond, Pid: 4711, Calls: 3,

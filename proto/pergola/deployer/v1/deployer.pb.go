@@ -209,8 +209,10 @@ type Capabilities struct {
 	// The functions of hook type ShouldReconcile have an opinion only about deploy items whose provider configuration has the field
 	// continuousReconcile. The host need not ask them about others.
 	ScheduleInConfiguration bool `protobuf:"varint,14,opt,name=schedule_in_configuration,json=scheduleInConfiguration,proto3" json:"schedule_in_configuration,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// The plugin gets the content of the ConfigMap that the Context's ocmConfig names; see Start.ocm_config.
+	OcmConfig     bool `protobuf:"varint,15,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Capabilities) Reset() {
@@ -337,6 +339,13 @@ func (x *Capabilities) GetLatePickUp() bool {
 func (x *Capabilities) GetScheduleInConfiguration() bool {
 	if x != nil {
 		return x.ScheduleInConfiguration
+	}
+	return false
+}
+
+func (x *Capabilities) GetOcmConfig() bool {
+	if x != nil {
+		return x.OcmConfig
 	}
 	return false
 }
@@ -759,7 +768,10 @@ type Start struct {
 	PickUpPending bool `protobuf:"varint,12,opt,name=pick_up_pending,json=pickUpPending,proto3" json:"pick_up_pending,omitempty"`
 	// Tells the deploy items of this control plane from those of others that have the same target: the UID of the namespace kube-system of the
 	// cluster that the deploy items are in. Empty if the host does not know it.
-	Installation  string `protobuf:"bytes,13,opt,name=installation,proto3" json:"installation,omitempty"`
+	Installation string `protobuf:"bytes,13,opt,name=installation,proto3" json:"installation,omitempty"`
+	// The ConfigMap that the Context's ocmConfig names. Unset if it names none, for a plugin without capability `ocm_config`, and for one that
+	// is called by a host that does not know it.
+	OcmConfig     *OCMConfig `protobuf:"bytes,14,opt,name=ocm_config,json=ocmConfig,proto3" json:"ocm_config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -885,6 +897,77 @@ func (x *Start) GetInstallation() string {
 	return ""
 }
 
+func (x *Start) GetOcmConfig() *OCMConfig {
+	if x != nil {
+		return x.OcmConfig
+	}
+	return nil
+}
+
+// OCMConfig is the configuration for the component model that a Context names.
+type OCMConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the ConfigMap, for messages.
+	ConfigMap string `protobuf:"bytes,1,opt,name=config_map,json=configMap,proto3" json:"config_map,omitempty"`
+	// What its key `.ocmconfig` has, as it is: neither host nor user need have checked it. Empty if that is empty, or if there is an error.
+	Content []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	// Why it cannot be used, for a user; empty if it can. A plugin that does not need it ignores it.
+	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OCMConfig) Reset() {
+	*x = OCMConfig{}
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OCMConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OCMConfig) ProtoMessage() {}
+
+func (x *OCMConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OCMConfig.ProtoReflect.Descriptor instead.
+func (*OCMConfig) Descriptor() ([]byte, []int) {
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *OCMConfig) GetConfigMap() string {
+	if x != nil {
+		return x.ConfigMap
+	}
+	return ""
+}
+
+func (x *OCMConfig) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *OCMConfig) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // HostCluster is the access to the cluster that the host runs in, as a ServiceAccount that the operator has granted to the plugin.
 type HostCluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -901,7 +984,7 @@ type HostCluster struct {
 
 func (x *HostCluster) Reset() {
 	*x = HostCluster{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +996,7 @@ func (x *HostCluster) String() string {
 func (*HostCluster) ProtoMessage() {}
 
 func (x *HostCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[10]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1009,7 @@ func (x *HostCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostCluster.ProtoReflect.Descriptor instead.
 func (*HostCluster) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{10}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HostCluster) GetKubeconfig() []byte {
@@ -964,7 +1047,7 @@ type Credentials struct {
 
 func (x *Credentials) Reset() {
 	*x = Credentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1059,7 @@ func (x *Credentials) String() string {
 func (*Credentials) ProtoMessage() {}
 
 func (x *Credentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[11]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1072,7 @@ func (x *Credentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credentials.ProtoReflect.Descriptor instead.
 func (*Credentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{11}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Credentials) GetRegistries() []*RegistryCredentials {
@@ -1021,7 +1104,7 @@ type RegistryCredentials struct {
 
 func (x *RegistryCredentials) Reset() {
 	*x = RegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1116,7 @@ func (x *RegistryCredentials) String() string {
 func (*RegistryCredentials) ProtoMessage() {}
 
 func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[12]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1129,7 @@ func (x *RegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryCredentials.ProtoReflect.Descriptor instead.
 func (*RegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{12}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RegistryCredentials) GetSecret() string {
@@ -1087,7 +1170,7 @@ type ChartRepositoryCredentials struct {
 
 func (x *ChartRepositoryCredentials) Reset() {
 	*x = ChartRepositoryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1182,7 @@ func (x *ChartRepositoryCredentials) String() string {
 func (*ChartRepositoryCredentials) ProtoMessage() {}
 
 func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[13]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1195,7 @@ func (x *ChartRepositoryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChartRepositoryCredentials.ProtoReflect.Descriptor instead.
 func (*ChartRepositoryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{13}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChartRepositoryCredentials) GetUrl() string {
@@ -1156,7 +1239,7 @@ type Acknowledgement struct {
 
 func (x *Acknowledgement) Reset() {
 	*x = Acknowledgement{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1251,7 @@ func (x *Acknowledgement) String() string {
 func (*Acknowledgement) ProtoMessage() {}
 
 func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[14]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1264,7 @@ func (x *Acknowledgement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgement.ProtoReflect.Descriptor instead.
 func (*Acknowledgement) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{14}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Acknowledgement) GetSequence() uint64 {
@@ -1213,7 +1296,7 @@ type ResolvedTarget struct {
 
 func (x *ResolvedTarget) Reset() {
 	*x = ResolvedTarget{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1308,7 @@ func (x *ResolvedTarget) String() string {
 func (*ResolvedTarget) ProtoMessage() {}
 
 func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[15]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1321,7 @@ func (x *ResolvedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedTarget.ProtoReflect.Descriptor instead.
 func (*ResolvedTarget) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{15}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResolvedTarget) GetSequence() uint64 {
@@ -1277,7 +1360,7 @@ type ResolvedRegistryCredentials struct {
 
 func (x *ResolvedRegistryCredentials) Reset() {
 	*x = ResolvedRegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1372,7 @@ func (x *ResolvedRegistryCredentials) String() string {
 func (*ResolvedRegistryCredentials) ProtoMessage() {}
 
 func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[16]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1385,7 @@ func (x *ResolvedRegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedRegistryCredentials.ProtoReflect.Descriptor instead.
 func (*ResolvedRegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{16}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResolvedRegistryCredentials) GetSequence() uint64 {
@@ -1336,7 +1419,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1431,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[17]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1444,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{17}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Stop) GetReason() string {
@@ -1390,7 +1473,7 @@ type PluginMessage struct {
 
 func (x *PluginMessage) Reset() {
 	*x = PluginMessage{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1485,7 @@ func (x *PluginMessage) String() string {
 func (*PluginMessage) ProtoMessage() {}
 
 func (x *PluginMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[18]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1498,7 @@ func (x *PluginMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PluginMessage.ProtoReflect.Descriptor instead.
 func (*PluginMessage) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{18}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PluginMessage) GetContent() isPluginMessage_Content {
@@ -1547,7 +1630,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1642,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[19]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1655,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{19}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Progress) GetStep() string {
@@ -1603,7 +1686,7 @@ type ProviderStatus struct {
 
 func (x *ProviderStatus) Reset() {
 	*x = ProviderStatus{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1698,7 @@ func (x *ProviderStatus) String() string {
 func (*ProviderStatus) ProtoMessage() {}
 
 func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[20]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1711,7 @@ func (x *ProviderStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderStatus.ProtoReflect.Descriptor instead.
 func (*ProviderStatus) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{20}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProviderStatus) GetSequence() uint64 {
@@ -1658,7 +1741,7 @@ type ResolveTarget struct {
 
 func (x *ResolveTarget) Reset() {
 	*x = ResolveTarget{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1753,7 @@ func (x *ResolveTarget) String() string {
 func (*ResolveTarget) ProtoMessage() {}
 
 func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[21]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1766,7 @@ func (x *ResolveTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTarget.ProtoReflect.Descriptor instead.
 func (*ResolveTarget) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{21}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResolveTarget) GetSequence() uint64 {
@@ -1716,7 +1799,7 @@ type ResolveRegistryCredentials struct {
 
 func (x *ResolveRegistryCredentials) Reset() {
 	*x = ResolveRegistryCredentials{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1811,7 @@ func (x *ResolveRegistryCredentials) String() string {
 func (*ResolveRegistryCredentials) ProtoMessage() {}
 
 func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[22]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1824,7 @@ func (x *ResolveRegistryCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRegistryCredentials.ProtoReflect.Descriptor instead.
 func (*ResolveRegistryCredentials) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{22}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveRegistryCredentials) GetSequence() uint64 {
@@ -1778,7 +1861,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1873,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[23]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1886,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{23}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Event) GetWarning() bool {
@@ -1836,7 +1919,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1931,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[24]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1944,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{24}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
 }
 
 // Result ends an operation.
@@ -1884,7 +1967,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1979,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[25]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +1992,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{25}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Result) GetOutcome() isResult_Outcome {
@@ -1999,7 +2082,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2094,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[26]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2107,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{26}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Condition) GetType() string {
@@ -2066,7 +2149,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2161,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[27]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2174,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{27}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Succeeded) GetExports() []byte {
@@ -2111,7 +2194,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2206,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[28]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2219,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{28}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Failed) GetErrors() []*Error {
@@ -2168,7 +2251,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2263,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[29]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2276,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{29}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Error) GetCodes() []string {
@@ -2251,7 +2334,7 @@ type InProgress struct {
 
 func (x *InProgress) Reset() {
 	*x = InProgress{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2346,7 @@ func (x *InProgress) String() string {
 func (*InProgress) ProtoMessage() {}
 
 func (x *InProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[30]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2359,7 @@ func (x *InProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InProgress.ProtoReflect.Descriptor instead.
 func (*InProgress) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{30}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InProgress) GetPollAfter() *durationpb.Duration {
@@ -2302,7 +2385,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2397,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[31]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2410,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{31}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RenderRequest) GetStart() *Start {
@@ -2350,7 +2433,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2445,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[32]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2458,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{32}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2429,7 +2512,7 @@ type Children struct {
 
 func (x *Children) Reset() {
 	*x = Children{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2524,7 @@ func (x *Children) String() string {
 func (*Children) ProtoMessage() {}
 
 func (x *Children) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[33]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2537,7 @@ func (x *Children) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Children.ProtoReflect.Descriptor instead.
 func (*Children) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{33}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Children) GetChildren() []*Child {
@@ -2476,7 +2559,7 @@ type Child struct {
 
 func (x *Child) Reset() {
 	*x = Child{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2571,7 @@ func (x *Child) String() string {
 func (*Child) ProtoMessage() {}
 
 func (x *Child) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[34]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2584,7 @@ func (x *Child) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Child.ProtoReflect.Descriptor instead.
 func (*Child) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{34}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Child) GetName() string {
@@ -2528,7 +2611,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2623,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[35]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2636,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{35}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DiffRequest) GetStart() *Start {
@@ -2576,7 +2659,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2671,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[36]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2684,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{36}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DiffResponse) GetOutcome() isDiffResponse_Outcome {
@@ -2655,7 +2738,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2750,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[37]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2763,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{37}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -2709,7 +2792,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2804,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[38]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2817,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{38}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Change) GetObject() string {
@@ -2786,7 +2869,7 @@ type RunHooksRequest struct {
 
 func (x *RunHooksRequest) Reset() {
 	*x = RunHooksRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2881,7 @@ func (x *RunHooksRequest) String() string {
 func (*RunHooksRequest) ProtoMessage() {}
 
 func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[39]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2894,7 @@ func (x *RunHooksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksRequest.ProtoReflect.Descriptor instead.
 func (*RunHooksRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{39}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RunHooksRequest) GetHookType() string {
@@ -2845,7 +2928,7 @@ type RunHooksResponse struct {
 
 func (x *RunHooksResponse) Reset() {
 	*x = RunHooksResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +2940,7 @@ func (x *RunHooksResponse) String() string {
 func (*RunHooksResponse) ProtoMessage() {}
 
 func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[40]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +2953,7 @@ func (x *RunHooksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHooksResponse.ProtoReflect.Descriptor instead.
 func (*RunHooksResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{40}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RunHooksResponse) GetOutcomes() []*HookOutcome {
@@ -2895,7 +2978,7 @@ type HookOutcome struct {
 
 func (x *HookOutcome) Reset() {
 	*x = HookOutcome{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +2990,7 @@ func (x *HookOutcome) String() string {
 func (*HookOutcome) ProtoMessage() {}
 
 func (x *HookOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[41]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +3003,7 @@ func (x *HookOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookOutcome.ProtoReflect.Descriptor instead.
 func (*HookOutcome) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{41}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HookOutcome) GetOutcome() isHookOutcome_Outcome {
@@ -2988,7 +3071,7 @@ type NoResult struct {
 
 func (x *NoResult) Reset() {
 	*x = NoResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3083,7 @@ func (x *NoResult) String() string {
 func (*NoResult) ProtoMessage() {}
 
 func (x *NoResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[42]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3096,7 @@ func (x *NoResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoResult.ProtoReflect.Descriptor instead.
 func (*NoResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{42}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
 }
 
 type HookResult struct {
@@ -3027,7 +3110,7 @@ type HookResult struct {
 
 func (x *HookResult) Reset() {
 	*x = HookResult{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3122,7 @@ func (x *HookResult) String() string {
 func (*HookResult) ProtoMessage() {}
 
 func (x *HookResult) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[43]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3135,7 @@ func (x *HookResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookResult.ProtoReflect.Descriptor instead.
 func (*HookResult) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{43}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HookResult) GetRequeue() bool {
@@ -3084,7 +3167,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3096,7 +3179,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[44]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3109,7 +3192,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{44}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
 }
 
 // WatchResponse names a deploy item that may have moved on.
@@ -3123,7 +3206,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3218,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[45]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3231,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{45}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WatchResponse) GetNamespace() string {
@@ -3175,7 +3258,7 @@ type HoldingsRequest struct {
 
 func (x *HoldingsRequest) Reset() {
 	*x = HoldingsRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3270,7 @@ func (x *HoldingsRequest) String() string {
 func (*HoldingsRequest) ProtoMessage() {}
 
 func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[46]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3283,7 @@ func (x *HoldingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsRequest.ProtoReflect.Descriptor instead.
 func (*HoldingsRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{46}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HoldingsRequest) GetHostCluster() *HostCluster {
@@ -3223,7 +3306,7 @@ type HoldingsResponse struct {
 
 func (x *HoldingsResponse) Reset() {
 	*x = HoldingsResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3318,7 @@ func (x *HoldingsResponse) String() string {
 func (*HoldingsResponse) ProtoMessage() {}
 
 func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[47]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3331,7 @@ func (x *HoldingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingsResponse.ProtoReflect.Descriptor instead.
 func (*HoldingsResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{47}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HoldingsResponse) GetOutcome() isHoldingsResponse_Outcome {
@@ -3302,7 +3385,7 @@ type HoldingList struct {
 
 func (x *HoldingList) Reset() {
 	*x = HoldingList{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3397,7 @@ func (x *HoldingList) String() string {
 func (*HoldingList) ProtoMessage() {}
 
 func (x *HoldingList) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[48]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3410,7 @@ func (x *HoldingList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldingList.ProtoReflect.Descriptor instead.
 func (*HoldingList) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{48}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HoldingList) GetHoldings() []*Holding {
@@ -3354,7 +3437,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3366,7 +3449,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[49]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3379,7 +3462,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{49}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Holding) GetNamespace() string {
@@ -3422,7 +3505,7 @@ type CollectRequest struct {
 
 func (x *CollectRequest) Reset() {
 	*x = CollectRequest{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3517,7 @@ func (x *CollectRequest) String() string {
 func (*CollectRequest) ProtoMessage() {}
 
 func (x *CollectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[50]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3530,7 @@ func (x *CollectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectRequest.ProtoReflect.Descriptor instead.
 func (*CollectRequest) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{50}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CollectRequest) GetHoldings() []*Holding {
@@ -3474,7 +3557,7 @@ type CollectResponse struct {
 
 func (x *CollectResponse) Reset() {
 	*x = CollectResponse{}
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3486,7 +3569,7 @@ func (x *CollectResponse) String() string {
 func (*CollectResponse) ProtoMessage() {}
 
 func (x *CollectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[51]
+	mi := &file_pergola_deployer_v1_deployer_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3499,7 +3582,7 @@ func (x *CollectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectResponse.ProtoReflect.Descriptor instead.
 func (*CollectResponse) Descriptor() ([]byte, []int) {
-	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{51}
+	return file_pergola_deployer_v1_deployer_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CollectResponse) GetFailed() *Failed {
@@ -3528,7 +3611,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x18hooked_deploy_item_types\x18\b \x03(\tR\x15hookedDeployItemTypes\x1aO\n" +
 	"!ProviderConfigurationSchemasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xe3\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x82\x04\n" +
 	"\fCapabilities\x12\x14\n" +
 	"\x05abort\x18\x01 \x01(\bR\x05abort\x12'\n" +
 	"\x0fforce_reconcile\x18\x02 \x01(\bR\x0eforceReconcile\x12\x16\n" +
@@ -3546,7 +3629,9 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\acollect\x18\f \x01(\bR\acollect\x12 \n" +
 	"\flate_pick_up\x18\r \x01(\bR\n" +
 	"latePickUp\x12:\n" +
-	"\x19schedule_in_configuration\x18\x0e \x01(\bR\x17scheduleInConfiguration\".\n" +
+	"\x19schedule_in_configuration\x18\x0e \x01(\bR\x17scheduleInConfiguration\x12\x1d\n" +
+	"\n" +
+	"ocm_config\x18\x0f \x01(\bR\tocmConfig\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
 	"\bdocument\x18\x01 \x01(\fR\bdocument\"j\n" +
 	"\x11ConfigureResponse\x128\n" +
@@ -3566,7 +3651,7 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\v2\x19.pergola.deployer.v1.StopH\x00R\x04stop\x12N\n" +
 	"\x0fresolved_target\x18\x04 \x01(\v2#.pergola.deployer.v1.ResolvedTargetH\x00R\x0eresolvedTarget\x12v\n" +
 	"\x1dresolved_registry_credentials\x18\x05 \x01(\v20.pergola.deployer.v1.ResolvedRegistryCredentialsH\x00R\x1bresolvedRegistryCredentialsB\t\n" +
-	"\acontent\"\xd0\x04\n" +
+	"\acontent\"\x8f\x05\n" +
 	"\x05Start\x12\x1f\n" +
 	"\vdeploy_item\x18\x01 \x01(\fR\n" +
 	"deployItem\x12\x16\n" +
@@ -3582,7 +3667,14 @@ const file_pergola_deployer_v1_deployer_proto_rawDesc = "" +
 	" \x01(\v2 .pergola.deployer.v1.HostClusterR\vhostCluster\x12B\n" +
 	"\x1dresolves_registry_credentials\x18\v \x01(\bR\x1bresolvesRegistryCredentials\x12&\n" +
 	"\x0fpick_up_pending\x18\f \x01(\bR\rpickUpPending\x12\"\n" +
-	"\finstallation\x18\r \x01(\tR\finstallation\"o\n" +
+	"\finstallation\x18\r \x01(\tR\finstallation\x12=\n" +
+	"\n" +
+	"ocm_config\x18\x0e \x01(\v2\x1e.pergola.deployer.v1.OCMConfigR\tocmConfig\"Z\n" +
+	"\tOCMConfig\x12\x1d\n" +
+	"\n" +
+	"config_map\x18\x01 \x01(\tR\tconfigMap\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"o\n" +
 	"\vHostCluster\x12\x1e\n" +
 	"\n" +
 	"kubeconfig\x18\x01 \x01(\fR\n" +
@@ -3770,7 +3862,7 @@ func file_pergola_deployer_v1_deployer_proto_rawDescGZIP() []byte {
 	return file_pergola_deployer_v1_deployer_proto_rawDescData
 }
 
-var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_pergola_deployer_v1_deployer_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*GetInfoRequest)(nil),              // 0: pergola.deployer.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),             // 1: pergola.deployer.v1.GetInfoResponse
@@ -3782,134 +3874,136 @@ var file_pergola_deployer_v1_deployer_proto_goTypes = []any{
 	(*Problem)(nil),                     // 7: pergola.deployer.v1.Problem
 	(*HostMessage)(nil),                 // 8: pergola.deployer.v1.HostMessage
 	(*Start)(nil),                       // 9: pergola.deployer.v1.Start
-	(*HostCluster)(nil),                 // 10: pergola.deployer.v1.HostCluster
-	(*Credentials)(nil),                 // 11: pergola.deployer.v1.Credentials
-	(*RegistryCredentials)(nil),         // 12: pergola.deployer.v1.RegistryCredentials
-	(*ChartRepositoryCredentials)(nil),  // 13: pergola.deployer.v1.ChartRepositoryCredentials
-	(*Acknowledgement)(nil),             // 14: pergola.deployer.v1.Acknowledgement
-	(*ResolvedTarget)(nil),              // 15: pergola.deployer.v1.ResolvedTarget
-	(*ResolvedRegistryCredentials)(nil), // 16: pergola.deployer.v1.ResolvedRegistryCredentials
-	(*Stop)(nil),                        // 17: pergola.deployer.v1.Stop
-	(*PluginMessage)(nil),               // 18: pergola.deployer.v1.PluginMessage
-	(*Progress)(nil),                    // 19: pergola.deployer.v1.Progress
-	(*ProviderStatus)(nil),              // 20: pergola.deployer.v1.ProviderStatus
-	(*ResolveTarget)(nil),               // 21: pergola.deployer.v1.ResolveTarget
-	(*ResolveRegistryCredentials)(nil),  // 22: pergola.deployer.v1.ResolveRegistryCredentials
-	(*Event)(nil),                       // 23: pergola.deployer.v1.Event
-	(*Heartbeat)(nil),                   // 24: pergola.deployer.v1.Heartbeat
-	(*Result)(nil),                      // 25: pergola.deployer.v1.Result
-	(*Condition)(nil),                   // 26: pergola.deployer.v1.Condition
-	(*Succeeded)(nil),                   // 27: pergola.deployer.v1.Succeeded
-	(*Failed)(nil),                      // 28: pergola.deployer.v1.Failed
-	(*Error)(nil),                       // 29: pergola.deployer.v1.Error
-	(*InProgress)(nil),                  // 30: pergola.deployer.v1.InProgress
-	(*RenderRequest)(nil),               // 31: pergola.deployer.v1.RenderRequest
-	(*RenderResponse)(nil),              // 32: pergola.deployer.v1.RenderResponse
-	(*Children)(nil),                    // 33: pergola.deployer.v1.Children
-	(*Child)(nil),                       // 34: pergola.deployer.v1.Child
-	(*DiffRequest)(nil),                 // 35: pergola.deployer.v1.DiffRequest
-	(*DiffResponse)(nil),                // 36: pergola.deployer.v1.DiffResponse
-	(*Changes)(nil),                     // 37: pergola.deployer.v1.Changes
-	(*Change)(nil),                      // 38: pergola.deployer.v1.Change
-	(*RunHooksRequest)(nil),             // 39: pergola.deployer.v1.RunHooksRequest
-	(*RunHooksResponse)(nil),            // 40: pergola.deployer.v1.RunHooksResponse
-	(*HookOutcome)(nil),                 // 41: pergola.deployer.v1.HookOutcome
-	(*NoResult)(nil),                    // 42: pergola.deployer.v1.NoResult
-	(*HookResult)(nil),                  // 43: pergola.deployer.v1.HookResult
-	(*WatchRequest)(nil),                // 44: pergola.deployer.v1.WatchRequest
-	(*WatchResponse)(nil),               // 45: pergola.deployer.v1.WatchResponse
-	(*HoldingsRequest)(nil),             // 46: pergola.deployer.v1.HoldingsRequest
-	(*HoldingsResponse)(nil),            // 47: pergola.deployer.v1.HoldingsResponse
-	(*HoldingList)(nil),                 // 48: pergola.deployer.v1.HoldingList
-	(*Holding)(nil),                     // 49: pergola.deployer.v1.Holding
-	(*CollectRequest)(nil),              // 50: pergola.deployer.v1.CollectRequest
-	(*CollectResponse)(nil),             // 51: pergola.deployer.v1.CollectResponse
-	nil,                                 // 52: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
-	(*durationpb.Duration)(nil),         // 53: google.protobuf.Duration
+	(*OCMConfig)(nil),                   // 10: pergola.deployer.v1.OCMConfig
+	(*HostCluster)(nil),                 // 11: pergola.deployer.v1.HostCluster
+	(*Credentials)(nil),                 // 12: pergola.deployer.v1.Credentials
+	(*RegistryCredentials)(nil),         // 13: pergola.deployer.v1.RegistryCredentials
+	(*ChartRepositoryCredentials)(nil),  // 14: pergola.deployer.v1.ChartRepositoryCredentials
+	(*Acknowledgement)(nil),             // 15: pergola.deployer.v1.Acknowledgement
+	(*ResolvedTarget)(nil),              // 16: pergola.deployer.v1.ResolvedTarget
+	(*ResolvedRegistryCredentials)(nil), // 17: pergola.deployer.v1.ResolvedRegistryCredentials
+	(*Stop)(nil),                        // 18: pergola.deployer.v1.Stop
+	(*PluginMessage)(nil),               // 19: pergola.deployer.v1.PluginMessage
+	(*Progress)(nil),                    // 20: pergola.deployer.v1.Progress
+	(*ProviderStatus)(nil),              // 21: pergola.deployer.v1.ProviderStatus
+	(*ResolveTarget)(nil),               // 22: pergola.deployer.v1.ResolveTarget
+	(*ResolveRegistryCredentials)(nil),  // 23: pergola.deployer.v1.ResolveRegistryCredentials
+	(*Event)(nil),                       // 24: pergola.deployer.v1.Event
+	(*Heartbeat)(nil),                   // 25: pergola.deployer.v1.Heartbeat
+	(*Result)(nil),                      // 26: pergola.deployer.v1.Result
+	(*Condition)(nil),                   // 27: pergola.deployer.v1.Condition
+	(*Succeeded)(nil),                   // 28: pergola.deployer.v1.Succeeded
+	(*Failed)(nil),                      // 29: pergola.deployer.v1.Failed
+	(*Error)(nil),                       // 30: pergola.deployer.v1.Error
+	(*InProgress)(nil),                  // 31: pergola.deployer.v1.InProgress
+	(*RenderRequest)(nil),               // 32: pergola.deployer.v1.RenderRequest
+	(*RenderResponse)(nil),              // 33: pergola.deployer.v1.RenderResponse
+	(*Children)(nil),                    // 34: pergola.deployer.v1.Children
+	(*Child)(nil),                       // 35: pergola.deployer.v1.Child
+	(*DiffRequest)(nil),                 // 36: pergola.deployer.v1.DiffRequest
+	(*DiffResponse)(nil),                // 37: pergola.deployer.v1.DiffResponse
+	(*Changes)(nil),                     // 38: pergola.deployer.v1.Changes
+	(*Change)(nil),                      // 39: pergola.deployer.v1.Change
+	(*RunHooksRequest)(nil),             // 40: pergola.deployer.v1.RunHooksRequest
+	(*RunHooksResponse)(nil),            // 41: pergola.deployer.v1.RunHooksResponse
+	(*HookOutcome)(nil),                 // 42: pergola.deployer.v1.HookOutcome
+	(*NoResult)(nil),                    // 43: pergola.deployer.v1.NoResult
+	(*HookResult)(nil),                  // 44: pergola.deployer.v1.HookResult
+	(*WatchRequest)(nil),                // 45: pergola.deployer.v1.WatchRequest
+	(*WatchResponse)(nil),               // 46: pergola.deployer.v1.WatchResponse
+	(*HoldingsRequest)(nil),             // 47: pergola.deployer.v1.HoldingsRequest
+	(*HoldingsResponse)(nil),            // 48: pergola.deployer.v1.HoldingsResponse
+	(*HoldingList)(nil),                 // 49: pergola.deployer.v1.HoldingList
+	(*Holding)(nil),                     // 50: pergola.deployer.v1.Holding
+	(*CollectRequest)(nil),              // 51: pergola.deployer.v1.CollectRequest
+	(*CollectResponse)(nil),             // 52: pergola.deployer.v1.CollectResponse
+	nil,                                 // 53: pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	(*durationpb.Duration)(nil),         // 54: google.protobuf.Duration
 }
 var file_pergola_deployer_v1_deployer_proto_depIdxs = []int32{
 	2,  // 0: pergola.deployer.v1.GetInfoResponse.capabilities:type_name -> pergola.deployer.v1.Capabilities
-	52, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
+	53, // 1: pergola.deployer.v1.GetInfoResponse.provider_configuration_schemas:type_name -> pergola.deployer.v1.GetInfoResponse.ProviderConfigurationSchemasEntry
 	7,  // 2: pergola.deployer.v1.ConfigureResponse.problems:type_name -> pergola.deployer.v1.Problem
 	7,  // 3: pergola.deployer.v1.ValidateResponse.problems:type_name -> pergola.deployer.v1.Problem
 	9,  // 4: pergola.deployer.v1.HostMessage.start:type_name -> pergola.deployer.v1.Start
-	14, // 5: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
-	17, // 6: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
-	15, // 7: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
-	16, // 8: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
-	33, // 9: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
-	11, // 10: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
-	10, // 11: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	12, // 12: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
-	13, // 13: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
-	29, // 14: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
-	12, // 15: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
-	29, // 16: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
-	19, // 17: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
-	20, // 18: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
-	23, // 19: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
-	24, // 20: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
-	25, // 21: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
-	21, // 22: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
-	22, // 23: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
-	27, // 24: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
-	28, // 25: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
-	30, // 26: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
-	26, // 27: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
-	29, // 28: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
-	53, // 29: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
-	53, // 30: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
-	9,  // 31: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
-	33, // 32: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
-	28, // 33: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
-	34, // 34: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
-	9,  // 35: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
-	37, // 36: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
-	28, // 37: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
-	38, // 38: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
-	41, // 39: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
-	42, // 40: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
-	43, // 41: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
-	29, // 42: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
-	53, // 43: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
-	10, // 44: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	48, // 45: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
-	28, // 46: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
-	49, // 47: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
-	49, // 48: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
-	10, // 49: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
-	28, // 50: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
-	0,  // 51: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
-	3,  // 52: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
-	5,  // 53: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
-	8,  // 54: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 55: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 56: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
-	8,  // 57: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
-	31, // 58: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
-	35, // 59: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
-	39, // 60: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
-	44, // 61: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
-	46, // 62: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
-	50, // 63: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
-	1,  // 64: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
-	4,  // 65: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
-	6,  // 66: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
-	18, // 67: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
-	18, // 68: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
-	18, // 69: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
-	18, // 70: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
-	32, // 71: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
-	36, // 72: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
-	40, // 73: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
-	45, // 74: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
-	47, // 75: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
-	51, // 76: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
-	64, // [64:77] is the sub-list for method output_type
-	51, // [51:64] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	15, // 5: pergola.deployer.v1.HostMessage.acknowledgement:type_name -> pergola.deployer.v1.Acknowledgement
+	18, // 6: pergola.deployer.v1.HostMessage.stop:type_name -> pergola.deployer.v1.Stop
+	16, // 7: pergola.deployer.v1.HostMessage.resolved_target:type_name -> pergola.deployer.v1.ResolvedTarget
+	17, // 8: pergola.deployer.v1.HostMessage.resolved_registry_credentials:type_name -> pergola.deployer.v1.ResolvedRegistryCredentials
+	34, // 9: pergola.deployer.v1.Start.children:type_name -> pergola.deployer.v1.Children
+	12, // 10: pergola.deployer.v1.Start.credentials:type_name -> pergola.deployer.v1.Credentials
+	11, // 11: pergola.deployer.v1.Start.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	10, // 12: pergola.deployer.v1.Start.ocm_config:type_name -> pergola.deployer.v1.OCMConfig
+	13, // 13: pergola.deployer.v1.Credentials.registries:type_name -> pergola.deployer.v1.RegistryCredentials
+	14, // 14: pergola.deployer.v1.Credentials.chart_repositories:type_name -> pergola.deployer.v1.ChartRepositoryCredentials
+	30, // 15: pergola.deployer.v1.ResolvedTarget.error:type_name -> pergola.deployer.v1.Error
+	13, // 16: pergola.deployer.v1.ResolvedRegistryCredentials.credentials:type_name -> pergola.deployer.v1.RegistryCredentials
+	30, // 17: pergola.deployer.v1.ResolvedRegistryCredentials.error:type_name -> pergola.deployer.v1.Error
+	20, // 18: pergola.deployer.v1.PluginMessage.progress:type_name -> pergola.deployer.v1.Progress
+	21, // 19: pergola.deployer.v1.PluginMessage.provider_status:type_name -> pergola.deployer.v1.ProviderStatus
+	24, // 20: pergola.deployer.v1.PluginMessage.event:type_name -> pergola.deployer.v1.Event
+	25, // 21: pergola.deployer.v1.PluginMessage.heartbeat:type_name -> pergola.deployer.v1.Heartbeat
+	26, // 22: pergola.deployer.v1.PluginMessage.result:type_name -> pergola.deployer.v1.Result
+	22, // 23: pergola.deployer.v1.PluginMessage.resolve_target:type_name -> pergola.deployer.v1.ResolveTarget
+	23, // 24: pergola.deployer.v1.PluginMessage.resolve_registry_credentials:type_name -> pergola.deployer.v1.ResolveRegistryCredentials
+	28, // 25: pergola.deployer.v1.Result.succeeded:type_name -> pergola.deployer.v1.Succeeded
+	29, // 26: pergola.deployer.v1.Result.failed:type_name -> pergola.deployer.v1.Failed
+	31, // 27: pergola.deployer.v1.Result.in_progress:type_name -> pergola.deployer.v1.InProgress
+	27, // 28: pergola.deployer.v1.Result.conditions:type_name -> pergola.deployer.v1.Condition
+	30, // 29: pergola.deployer.v1.Failed.errors:type_name -> pergola.deployer.v1.Error
+	54, // 30: pergola.deployer.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	54, // 31: pergola.deployer.v1.InProgress.poll_after:type_name -> google.protobuf.Duration
+	9,  // 32: pergola.deployer.v1.RenderRequest.start:type_name -> pergola.deployer.v1.Start
+	34, // 33: pergola.deployer.v1.RenderResponse.children:type_name -> pergola.deployer.v1.Children
+	29, // 34: pergola.deployer.v1.RenderResponse.failed:type_name -> pergola.deployer.v1.Failed
+	35, // 35: pergola.deployer.v1.Children.children:type_name -> pergola.deployer.v1.Child
+	9,  // 36: pergola.deployer.v1.DiffRequest.start:type_name -> pergola.deployer.v1.Start
+	38, // 37: pergola.deployer.v1.DiffResponse.changes:type_name -> pergola.deployer.v1.Changes
+	29, // 38: pergola.deployer.v1.DiffResponse.failed:type_name -> pergola.deployer.v1.Failed
+	39, // 39: pergola.deployer.v1.Changes.changes:type_name -> pergola.deployer.v1.Change
+	42, // 40: pergola.deployer.v1.RunHooksResponse.outcomes:type_name -> pergola.deployer.v1.HookOutcome
+	43, // 41: pergola.deployer.v1.HookOutcome.none:type_name -> pergola.deployer.v1.NoResult
+	44, // 42: pergola.deployer.v1.HookOutcome.result:type_name -> pergola.deployer.v1.HookResult
+	30, // 43: pergola.deployer.v1.HookOutcome.error:type_name -> pergola.deployer.v1.Error
+	54, // 44: pergola.deployer.v1.HookResult.requeue_after:type_name -> google.protobuf.Duration
+	11, // 45: pergola.deployer.v1.HoldingsRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	49, // 46: pergola.deployer.v1.HoldingsResponse.held:type_name -> pergola.deployer.v1.HoldingList
+	29, // 47: pergola.deployer.v1.HoldingsResponse.failed:type_name -> pergola.deployer.v1.Failed
+	50, // 48: pergola.deployer.v1.HoldingList.holdings:type_name -> pergola.deployer.v1.Holding
+	50, // 49: pergola.deployer.v1.CollectRequest.holdings:type_name -> pergola.deployer.v1.Holding
+	11, // 50: pergola.deployer.v1.CollectRequest.host_cluster:type_name -> pergola.deployer.v1.HostCluster
+	29, // 51: pergola.deployer.v1.CollectResponse.failed:type_name -> pergola.deployer.v1.Failed
+	0,  // 52: pergola.deployer.v1.DeployerService.GetInfo:input_type -> pergola.deployer.v1.GetInfoRequest
+	3,  // 53: pergola.deployer.v1.DeployerService.Configure:input_type -> pergola.deployer.v1.ConfigureRequest
+	5,  // 54: pergola.deployer.v1.DeployerService.Validate:input_type -> pergola.deployer.v1.ValidateRequest
+	8,  // 55: pergola.deployer.v1.DeployerService.Reconcile:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 56: pergola.deployer.v1.DeployerService.Delete:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 57: pergola.deployer.v1.DeployerService.Abort:input_type -> pergola.deployer.v1.HostMessage
+	8,  // 58: pergola.deployer.v1.DeployerService.ForceReconcile:input_type -> pergola.deployer.v1.HostMessage
+	32, // 59: pergola.deployer.v1.DeployerService.Render:input_type -> pergola.deployer.v1.RenderRequest
+	36, // 60: pergola.deployer.v1.DeployerService.Diff:input_type -> pergola.deployer.v1.DiffRequest
+	40, // 61: pergola.deployer.v1.DeployerService.RunHooks:input_type -> pergola.deployer.v1.RunHooksRequest
+	45, // 62: pergola.deployer.v1.DeployerService.Watch:input_type -> pergola.deployer.v1.WatchRequest
+	47, // 63: pergola.deployer.v1.DeployerService.Holdings:input_type -> pergola.deployer.v1.HoldingsRequest
+	51, // 64: pergola.deployer.v1.DeployerService.Collect:input_type -> pergola.deployer.v1.CollectRequest
+	1,  // 65: pergola.deployer.v1.DeployerService.GetInfo:output_type -> pergola.deployer.v1.GetInfoResponse
+	4,  // 66: pergola.deployer.v1.DeployerService.Configure:output_type -> pergola.deployer.v1.ConfigureResponse
+	6,  // 67: pergola.deployer.v1.DeployerService.Validate:output_type -> pergola.deployer.v1.ValidateResponse
+	19, // 68: pergola.deployer.v1.DeployerService.Reconcile:output_type -> pergola.deployer.v1.PluginMessage
+	19, // 69: pergola.deployer.v1.DeployerService.Delete:output_type -> pergola.deployer.v1.PluginMessage
+	19, // 70: pergola.deployer.v1.DeployerService.Abort:output_type -> pergola.deployer.v1.PluginMessage
+	19, // 71: pergola.deployer.v1.DeployerService.ForceReconcile:output_type -> pergola.deployer.v1.PluginMessage
+	33, // 72: pergola.deployer.v1.DeployerService.Render:output_type -> pergola.deployer.v1.RenderResponse
+	37, // 73: pergola.deployer.v1.DeployerService.Diff:output_type -> pergola.deployer.v1.DiffResponse
+	41, // 74: pergola.deployer.v1.DeployerService.RunHooks:output_type -> pergola.deployer.v1.RunHooksResponse
+	46, // 75: pergola.deployer.v1.DeployerService.Watch:output_type -> pergola.deployer.v1.WatchResponse
+	48, // 76: pergola.deployer.v1.DeployerService.Holdings:output_type -> pergola.deployer.v1.HoldingsResponse
+	52, // 77: pergola.deployer.v1.DeployerService.Collect:output_type -> pergola.deployer.v1.CollectResponse
+	65, // [65:78] is the sub-list for method output_type
+	52, // [52:65] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_pergola_deployer_v1_deployer_proto_init() }
@@ -3924,7 +4018,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*HostMessage_ResolvedTarget)(nil),
 		(*HostMessage_ResolvedRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[18].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[19].OneofWrappers = []any{
 		(*PluginMessage_Progress)(nil),
 		(*PluginMessage_ProviderStatus)(nil),
 		(*PluginMessage_Event)(nil),
@@ -3933,25 +4027,25 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 		(*PluginMessage_ResolveTarget)(nil),
 		(*PluginMessage_ResolveRegistryCredentials)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[25].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[26].OneofWrappers = []any{
 		(*Result_Succeeded)(nil),
 		(*Result_Failed)(nil),
 		(*Result_InProgress)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[32].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[33].OneofWrappers = []any{
 		(*RenderResponse_Children)(nil),
 		(*RenderResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[36].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[37].OneofWrappers = []any{
 		(*DiffResponse_Changes)(nil),
 		(*DiffResponse_Failed)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[41].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[42].OneofWrappers = []any{
 		(*HookOutcome_None)(nil),
 		(*HookOutcome_Result)(nil),
 		(*HookOutcome_Error)(nil),
 	}
-	file_pergola_deployer_v1_deployer_proto_msgTypes[47].OneofWrappers = []any{
+	file_pergola_deployer_v1_deployer_proto_msgTypes[48].OneofWrappers = []any{
 		(*HoldingsResponse_Held)(nil),
 		(*HoldingsResponse_Failed)(nil),
 	}
@@ -3961,7 +4055,7 @@ func file_pergola_deployer_v1_deployer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pergola_deployer_v1_deployer_proto_rawDesc), len(file_pergola_deployer_v1_deployer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
