@@ -45,6 +45,9 @@ type Options struct {
 	// User and Password are those of the one client, for Basic and Bearer. Without a user the token service gives a
 	// token to anybody, as registries do for what is public.
 	User, Password string
+	// Passwords are those of User for repositories whose names begin with a text, such as "charts/", in place of
+	// Password. For registries with Basic only; no text begins with another.
+	Passwords map[string]string
 	// IdentityToken is accepted by the token service in place of user and password. Empty for none.
 	IdentityToken string
 	// Tokens is another server with the way Bearer, whose tokens are asked for, as Docker Hub has it. Defaults to the
@@ -165,7 +168,13 @@ func (s *Server) knows(r *http.Request) bool {
 
 func (s *Server) hasPassword(r *http.Request) bool {
 	user, password, ok := r.BasicAuth()
-	return ok && user == s.opts.User && password == s.opts.Password
+	want := s.opts.Password
+	for begin, other := range s.opts.Passwords {
+		if strings.HasPrefix(r.URL.Path, "/v2/"+begin) {
+			want = other
+		}
+	}
+	return ok && user == s.opts.User && password == want
 }
 
 func (s *Server) refuse(w http.ResponseWriter) {

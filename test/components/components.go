@@ -82,6 +82,8 @@ type Reference struct {
 	Name string
 	// Component and Version of what it refers to.
 	Component, Version string
+	// Inline is put into the label from which Landscaper takes the descriptor of a component that is nowhere else.
+	Inline *Version
 }
 
 // Place is where components are in a registry.
@@ -120,24 +122,15 @@ func Tag(version string) string { return strings.ReplaceAll(version, "+", ".buil
 // there by its digest.
 func (p Place) Push(t testing.TB, v Version) (digest string) {
 	t.Helper()
-	repository := p.Repository(v.Name)
-	written := v.write()
-	for _, b := range written.blobs {
-		if _, err := p.Registry.PushBlob(repository, b.content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, m := range slices.Backward(written.manifests) { // an index comes after what is in it
-		reference := m.Digest.String()
-		if i == 0 {
-			reference = Tag(v.Version)
-		}
-		var err error
-		if digest, err = p.Registry.PushManifest(repository, reference, m.MediaType, m.content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return digest
+	return v.write().push(t, p.Registry, p.Repository(v.Name), Tag(v.Version))
+}
+
+// PushArtifact stores content as an artifact with one layer, such as a blueprint for an OCIArtifact, and returns the
+// digest of its manifest. Registry.Push does so with charts.
+func PushArtifact(t testing.TB, to *chartserver.Registry, repository, tag, mediaType string, content []byte) string {
+	t.Helper()
+	manifest, blobs := artifactOf(blobOf(mediaType, content))
+	return written{blobs: blobs, manifests: []blob{manifest}}.push(t, to, repository, tag)
 }
 
 // Key is the key of a resource for chart.resourceRef, as Landscaper's getResourceKey writes it. What is extra of its
@@ -159,6 +152,27 @@ type written struct {
 	blobs []blob
 	// manifests begin with that of the tag.
 	manifests []blob
+}
+
+// push stores the parts and returns the digest of what the tag names.
+func (w written) push(t testing.TB, to *chartserver.Registry, repository, tag string) (digest string) {
+	t.Helper()
+	for _, b := range w.blobs {
+		if _, err := to.PushBlob(repository, b.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, m := range slices.Backward(w.manifests) { // an index comes after what is in it
+		reference := m.Digest.String()
+		if i == 0 {
+			reference = tag
+		}
+		var err error
+		if digest, err = to.PushManifest(repository, reference, m.MediaType, m.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return digest
 }
 
 // write makes the parts of a component version.
@@ -218,7 +232,12 @@ func (v Version) Descriptor() map[string]any {
 		resources = append(resources, r.element(v.Version))
 	}
 	for _, r := range v.References {
-		references = append(references, map[string]any{"name": r.Name, "componentName": r.Component, "version": r.Version})
+		reference := map[string]any{"name": r.Name, "componentName": r.Component, "version": r.Version}
+		if r.Inline != nil {
+			const label = "landscaper.gardener.cloud/component-descriptor"
+			reference["labels"] = []any{map[string]any{"name": label, "value": r.Inline.Descriptor()}}
+		}
+		references = append(references, reference)
 	}
 	contexts := append([]map[string]any{}, v.RepositoryContexts...)
 	if v.Schema == SchemaV3 {
@@ -248,6 +267,15 @@ func blobOf(mediaType string, content []byte) blob {
 	return blob{Descriptor: ocispec.Descriptor{
 		MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content)),
 	}, content: content}
+}
+
+// artifactOf is an artifact with one layer: its manifest, and the config and the layer.
+func artifactOf(layer blob) (manifest blob, blobs []blob) {
+	config := blobOf(ocispec.MediaTypeEmptyJSON, []byte("{}"))
+	if layer.MediaType == chartserver.ChartMediaType {
+		config.MediaType = chartserver.ConfigMediaType
+	}
+	return manifestOf(config, layer), []blob{config, layer}
 }
 
 // manifestOf is the manifest of an artifact.

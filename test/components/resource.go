@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pergola-deploy/pergola/test/chartserver"
 )
@@ -126,11 +125,7 @@ func (r Resource) store() (s stored) {
 	access := func(reference, mediaType string) map[string]any {
 		return map[string]any{"type": "localBlob", "localReference": reference, "mediaType": mediaType}
 	}
-	config := blobOf(ocispec.MediaTypeEmptyJSON, []byte("{}"))
-	if content.MediaType == chartserver.ChartMediaType {
-		config.MediaType = chartserver.ConfigMediaType
-	}
-	manifest := manifestOf(config, content)
+	manifest, blobs := artifactOf(content)
 	switch r.Stored {
 	case AsChunks:
 		half := len(r.Content) / 2
@@ -138,12 +133,12 @@ func (r Resource) store() (s stored) {
 		s.access = access(s.layers[0].Digest.String()+","+s.layers[1].Digest.String(), content.MediaType)
 		s.digest = r.Digest.of(digestOfBlob, content.Digest)
 	case AsDots, AsSlashes:
-		set := artifactSet(r.Stored, manifest, config, content)
+		set := artifactSet(r.Stored, manifest, blobs)
 		s.layers = []blob{set}
 		s.access = access(set.Digest.String(), set.MediaType)
 		s.digest = r.Digest.of(digestOfArtifact, manifest.Digest)
 	case AsManifest:
-		s.manifests, s.blobs = []blob{manifest}, []blob{config, content}
+		s.manifests, s.blobs = []blob{manifest}, blobs
 		s.access = access(manifest.Digest.String(), manifest.MediaType)
 		s.digest = r.Digest.of(digestOfBlob, manifest.Digest) // which the new library calls it
 	default:
@@ -176,7 +171,7 @@ func digestFields(normalisation string, d digest.Digest) map[string]any {
 }
 
 // artifactSet is an artifact in a compressed tar.
-func artifactSet(form Form, manifest blob, blobs ...blob) blob {
+func artifactSet(form Form, manifest blob, blobs []blob) blob {
 	separator, annotations := "/", map[string]string(nil)
 	if form == AsDots {
 		separator, annotations = ".", map[string]string{"software.ocm/main": manifest.Digest.String()}

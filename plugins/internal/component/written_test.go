@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -146,11 +147,49 @@ func TestReadElsewhere(t *testing.T) {
 	}
 }
 
-// withRegistry returns a place in a registry with a login.
+// TestReadWrittenBlueprints: they are blobs of a component, and artifacts of their own.
+func TestReadWrittenBlueprints(t *testing.T) {
+	t.Parallel()
+	blueprint := components.Blueprint(map[string]string{"files/a.txt": "a"})
+	r := &reader{t: t, Place: withRegistry(t, components.Place{})}
+	components.PushArtifact(t, r.Registry, "charts/blueprint", "1.0.0", components.BlueprintTarGzip, components.Gzip(blueprint))
+	r.Push(t, components.Version{Name: shop, Version: version, Resources: []components.Resource{
+		{Name: "blob", Type: "blueprint", MediaType: components.BlueprintTar, Content: blueprint},
+		{Name: "artifact", Type: "blueprint", Access: components.OCIArtifact(r.Registry.Ref("charts/blueprint", "1.0.0"))},
+	}})
+	key := component.Key{Component: shop, Version: version}
+	d, err := r.descriptor(key)
+	must(t, err)
+	for name, want := range map[string][]byte{"blob": blueprint, "artifact": components.Gzip(blueprint)} {
+		_, err := d.Blueprint(name)
+		must(t, err)
+		key.Resource = component.Identity{"name": name}
+		if content, err := r.content(d, key); err != nil || !bytes.Equal(content, want) {
+			t.Errorf("%s: expected the blueprint, but found %q and error %v", name, content, err)
+		}
+	}
+}
+
+// TestReadInline: descriptors that are in no registry.
+func TestReadInline(t *testing.T) {
+	t.Parallel()
+	v := components.Version{Name: shop, Version: version, References: []components.Reference{
+		{Name: "leaf", Component: "example.com/leaf", Version: "1.0.0", Inline: &components.Version{Name: "example.com/leaf", Version: "1.0.0"}},
+	}}
+	d, err := component.Parse(object(v.Descriptor()).json(t), "", "")
+	must(t, err)
+	leaf, err := component.Parse(d.References[0].Inline(), "example.com/leaf", "1.0.0")
+	if err != nil || d.Name != shop || leaf.Name != "example.com/leaf" {
+		t.Errorf("found %+v, %+v and error %v", d, leaf, err)
+	}
+}
+
+// withRegistry returns a place in a registry with a login, and another one for what is not a component.
 func withRegistry(t *testing.T, place components.Place) components.Place {
 	t.Helper()
 	place.Registry = chartserver.StartRegistry(t, chartserver.Options{
 		PlainHTTP: true, Auth: chartserver.Basic, User: "me", Password: "hunter2",
+		Passwords: map[string]string{"charts/": "hunter3"},
 	})
 	return place
 }
@@ -171,6 +210,9 @@ func (r *reader) get(kind chartserver.Kind, repository, reference string) []byte
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, url, nil)
 	must(r.t, err)
 	request.SetBasicAuth("me", "hunter2")
+	if strings.HasPrefix(repository, "charts/") {
+		request.SetBasicAuth("me", "hunter3")
+	}
 	answer, err := http.DefaultClient.Do(request)
 	must(r.t, err)
 	content, err := io.ReadAll(answer.Body)
@@ -236,6 +278,9 @@ func (r *reader) content(d *component.Descriptor, key component.Key) ([]byte, er
 		m, err := component.ParseManifest(manifest)
 		must(r.t, err)
 		layer, err := m.ChartLayer()
+		if resource.Type == "blueprint" {
+			layer, err = m.BlueprintLayer()
+		}
 		must(r.t, err)
 		content = r.blob(a.Reference.Repository, layer)
 	case component.Blob:
