@@ -1,8 +1,9 @@
 // Package chart lets the author of a plugin add sources of charts to the helm deployer.
 //
-// The deployer itself brings archives in the provider configuration, archives at an address, OCI registries and chart
-// repositories. Two fields of a chart, resourceRef and fromResource, are about the component model instead, and need
-// somebody who knows it: a Resolver. Package plugins/helm/plugin takes it.
+// The deployer itself brings archives in the provider configuration, archives at an address, OCI registries, chart
+// repositories, and charts of component versions in OCI registries. A Resolver is for what is left of the component
+// model: the field fromResource, and for the field resourceRef other repositories and types of access. Package
+// plugins/helm/plugin takes it.
 //
 // A Resolver answers in one of two ways. Either it says where the chart really is, and the deployer downloads, checks
 // and caches it as if the provider configuration had said so; that is the better way where it is possible. Or it hands
@@ -22,11 +23,12 @@ import (
 // Field is the field of a chart in the provider configuration that a Resolver is for.
 type Field string
 
-// The fields that need a Resolver.
+// The fields that may have a Resolver.
 const (
-	// ResourceRef is Chart.ResourceRef: a resource of a component, in base64.
+	// ResourceRef is Chart.ResourceRef: a resource of a component, in base64. Its Resolver may return nil without an error;
+	// the deployer looks for the chart itself then.
 	ResourceRef Field = "resourceRef"
-	// FromResource is Chart.FromResource, which ResourceRef has replaced.
+	// FromResource is Chart.FromResource, which ResourceRef has replaced. It needs a Resolver.
 	FromResource Field = "fromResource"
 )
 
@@ -69,7 +71,7 @@ type ResolveRequest struct {
 	Log *slog.Logger
 }
 
-// Resolved is what a Resolver has found. Exactly one of Chart and Archive is set.
+// Resolved is a chart that a Resolver has found. Exactly one of Chart and Archive is set.
 type Resolved struct {
 	// Chart says where the chart is. It must be a source that the deployer brings, and is fetched with the credentials
 	// of the request.

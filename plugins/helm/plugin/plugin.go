@@ -43,7 +43,8 @@ type options struct {
 }
 
 // WithResolver has charts of a field of the provider configuration, which is one of those that package chart names,
-// found by a resolver; without one they are a mistake of the user. The last one for a field counts.
+// found by a resolver. Without one, fromResource is a mistake of the user, and the deployer reads the component that
+// resourceRef names. The last one for a field counts.
 func WithResolver(field chart.Field, resolver chart.Resolver) Option {
 	return func(o *options) { o.resolvers[field] = resolver }
 }
@@ -95,8 +96,8 @@ func (o *options) check() error {
 func served(version string) []sdk.Option {
 	return []sdk.Option{
 		sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(settings.Schema),
-		sdk.ProviderConfigSchema(v1alpha1.Type, config.Schema), sdk.ContextCredentials(), sdk.LatePickUp(),
-		sdk.ScheduleInConfig(),
+		sdk.ProviderConfigSchema(v1alpha1.Type, config.Schema), sdk.ContextCredentials(),
+		sdk.ContextOCMConfig(), sdk.LatePickUp(), sdk.ScheduleInConfig(),
 	}
 }
 

@@ -85,7 +85,8 @@ func TestInfo(t *testing.T) {
 	}
 	want := sdktest.Capabilities{
 		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ForceReconcile: true, ContextCredentials: true,
-		LatePickUp: true, ScheduleInConfig: true, Hooks: []hook.Type{hook.ShouldReconcile},
+		ContextOCMConfig: true,
+		LatePickUp:       true, ScheduleInConfig: true, Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, info.Capabilities); diff != "" {
 		t.Errorf("capabilities: -want +got:\n%s", diff)

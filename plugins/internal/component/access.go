@@ -3,7 +3,6 @@ package component
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -51,24 +50,12 @@ func (Blob) isAccess()      {}
 func (HelmChart) isAccess() {}
 func (Wget) isAccess()      {}
 
-// UnsupportedAccessError is about an access of another type. It is in the chain of an *Error, which is final.
-type UnsupportedAccessError struct {
-	// Type as the access has it.
-	Type string
-}
-
-func (e *UnsupportedAccessError) Error() string {
-	return fmt.Sprintf("the access has the type %s, which is not supported; transfer the component with its resources as "+
-		"local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(e.Type))
-}
-
 // ParseAccess reads the access of a resource of a component whose repository is home.
-// A scheme in it does not matter: how a registry is reached is up to the operator. All errors are final, and begin with
-// "the access".
+// A scheme in it does not matter: how a registry is reached is up to the operator. Errors begin with "the access".
 func ParseAccess(document json.RawMessage, home registry.Reference) (Access, error) {
 	var a accessFields
 	if err := unmarshal(document, &a); err != nil {
-		return nil, finalf("the access cannot be read: %w", err)
+		return nil, invalidf("the access cannot be read: %w", err)
 	}
 	switch strings.TrimSuffix(a.Type, "/v1") {
 	case "ociArtifact", "OCIArtifact", "ociRegistry", "ociImage", "OCIImage":
@@ -91,7 +78,8 @@ func ParseAccess(document json.RawMessage, home registry.Reference) (Access, err
 	case "wget", "Wget":
 		return a.wget()
 	default:
-		return nil, &Error{Final: true, Err: &UnsupportedAccessError{Type: a.Type}}
+		return nil, invalidf("the access has the type %s, which is not supported; transfer the component with its resources as "+
+			"local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(a.Type))
 	}
 }
 
@@ -136,7 +124,7 @@ func parseArtifact(field, text string) (Artifact, error) {
 	}
 	ref, err := registry.ParseReference(host + "/" + repository)
 	if err != nil || !slices.Contains([]string{"", "oci", "https", "http"}, scheme) {
-		return Artifact{}, finalf("the access has the %s %s, but expected a reference such as "+
+		return Artifact{}, invalidf("the access has the %s %s, but expected a reference such as "+
 			"registry.example.org/charts/shop:1.2.3", field, shown(text))
 	}
 	ref.Reference = cmp.Or(ref.Reference, "latest")
@@ -163,7 +151,7 @@ func (a *accessFields) blob(repository registry.Reference, field, digests string
 	for part := range strings.SplitSeq(digests, ",") {
 		chunk := digest.Digest(strings.TrimSpace(part))
 		if chunk.Validate() != nil || len(blob.Chunks) == maxChunks {
-			return nil, finalf("the access has the %s %s, but expected the digest of a blob, or at most %d with commas, as the "+
+			return nil, invalidf("the access has the %s %s, but expected the digest of a blob, or at most %d with commas, as the "+
 				"transfer of the component to a registry makes it", field, shown(digests), maxChunks)
 		}
 		blob.Chunks = append(blob.Chunks, chunk)
@@ -173,7 +161,7 @@ func (a *accessFields) blob(repository registry.Reference, field, digests string
 	case strings.Contains(a.MediaType, "+tar"):
 		blob.Kind = KindArtifactSet
 	case len(blob.Chunks) > 1:
-		return nil, finalf("the access has a %s with several digests, but the mediaType of one manifest", field)
+		return nil, invalidf("the access has a %s with several digests, but the mediaType of one manifest", field)
 	default:
 		repository.Reference = blob.Chunks[0].String()
 		return Artifact{Reference: repository}, nil
@@ -184,7 +172,7 @@ func (a *accessFields) blob(repository registry.Reference, field, digests string
 // helm reads a chart in a chart repository, which may be a registry. The version of helmChart counts before the other.
 func (a *accessFields) helm() (Access, error) {
 	if isSet(a.CACert) || isSet(a.Keyring) {
-		return nil, finalf("the access has a caCert or a keyring, which is not supported; put the certificates into the " +
+		return nil, invalidf("the access has a caCert or a keyring, which is not supported; put the certificates into the " +
 			"Context's helmChartRepoCredentials (customCAData), or have the operator add them to the registry")
 	}
 	chart, version, ok := strings.Cut(a.HelmChart, ":")
@@ -192,13 +180,13 @@ func (a *accessFields) helm() (Access, error) {
 		version = a.Version
 	}
 	if chart == "" || a.HelmRepository == "" {
-		return nil, finalf("the access has no helmChart or no helmRepository, but expected both")
+		return nil, invalidf("the access has no helmChart or no helmRepository, but expected both")
 	}
 	if !strings.HasPrefix(a.HelmRepository, "oci://") {
 		return HelmChart{Repository: a.HelmRepository, Name: chart, Version: version}, nil
 	}
 	if version == "" {
-		return nil, finalf("the access has no version of the chart, which it needs in a registry")
+		return nil, invalidf("the access has no version of the chart, which it needs in a registry")
 	}
 	tag := strings.ReplaceAll(version, "+", "_") // as Helm does
 	return parseArtifact("helmRepository", strings.TrimSuffix(a.HelmRepository, "/")+"/"+chart+":"+tag)
@@ -207,9 +195,9 @@ func (a *accessFields) helm() (Access, error) {
 func (a *accessFields) wget() (Access, error) {
 	switch {
 	case isSet(a.Header), isSet(a.Body), isSet(a.NoRedirect), a.Verb != "" && !strings.EqualFold(a.Verb, "GET"):
-		return nil, finalf("the access has a header, a body, a verb or noRedirect, but only a plain GET is supported")
+		return nil, invalidf("the access has a header, a body, a verb or noRedirect, but only a plain GET is supported")
 	case a.URL == "":
-		return nil, finalf("the access has no url")
+		return nil, invalidf("the access has no url")
 	default:
 		return Wget{URL: a.URL}, nil
 	}

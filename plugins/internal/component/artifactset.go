@@ -12,6 +12,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 // Unpacked is the artifact of an artifact set.
@@ -41,8 +43,7 @@ var (
 // layer of its main manifest: that which choose returns, such as (*Manifest).ChartLayer. The blobs of the set may have
 // limit bytes together, which are in memory until it returns. It does not need to read set to its end.
 //
-// An error of set is in the chain of the error and not final, and one of choose is returned as it is. All others are
-// final.
+// An error of set is in the chain of the error, and one of choose is returned as it is.
 func ReadArtifactSet(
 	set io.Reader, limit int64, choose func(*Manifest) (ocispec.Descriptor, error),
 ) (*Unpacked, error) {
@@ -64,7 +65,7 @@ func ReadArtifactSet(
 	}
 	manifest, err := ParseManifest(artifact.Manifest)
 	if err == nil && manifest.IsIndex() {
-		err = finalf("the main manifest of the artifact set is an index, but expected the manifest of one artifact")
+		err = invalidf("the main manifest of the artifact set is an index, but expected the manifest of one artifact")
 	}
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (s *artifactSet) read(from io.Reader, limit int64) error {
 	if magic, _ := plain.Peek(2); string(magic) == "\x1f\x8b" {
 		zip, err := gzip.NewReader(plain)
 		if err != nil {
-			return finalf("the artifact set cannot be uncompressed: %w", err)
+			return invalidf("the artifact set cannot be uncompressed: %w", err)
 		}
 		content = zip
 	}
@@ -122,14 +123,14 @@ func (s *artifactSet) read(from io.Reader, limit int64) error {
 		switch {
 		case err == nil:
 		case stream.N <= 0:
-			return finalf("the artifact set is larger than the %d bytes that are allowed", limit)
-		case errors.As(err, new(*Error)):
+			return invalidf("the artifact set is larger than the %d bytes that are allowed", limit)
+		case errors.As(err, new(*fetch.Error)):
 			return err
 		default:
-			return finalf("the artifact set cannot be read as a tar: %w", err)
+			return invalidf("the artifact set cannot be read as a tar: %w", err)
 		}
 	}
-	return finalf("the artifact set has more than the %d entries that are allowed", maxEntries)
+	return invalidf("the artifact set has more than the %d entries that are allowed", maxEntries)
 }
 
 // add keeps an entry that is an index or a blob. Of entries with the same name the first one counts.
@@ -141,7 +142,7 @@ func (s *artifactSet) add(entry *tar.Header, content io.Reader) (err error) {
 	for _, known := range indexNames {
 		if _, twice := s.index[name]; name == known && !twice {
 			if entry.Size > maxIndex {
-				return finalf("the file %s of the artifact set is larger than the %d bytes that are allowed", name, maxIndex)
+				return invalidf("the file %s of the artifact set is larger than the %d bytes that are allowed", name, maxIndex)
 			}
 			s.index[name], err = io.ReadAll(content)
 			return err
@@ -152,7 +153,7 @@ func (s *artifactSet) add(entry *tar.Header, content io.Reader) (err error) {
 		return nil
 	}
 	if s.left -= entry.Size; s.left < 0 {
-		return finalf("the artifact set is larger than the bytes that are allowed: its blobs have more than them")
+		return invalidf("the artifact set is larger than the bytes that are allowed: its blobs have more than them")
 	}
 	s.blobs[blob], err = io.ReadAll(content)
 	return err
@@ -177,7 +178,7 @@ func (s *artifactSet) main() (digest.Digest, error) {
 	}
 	var index Manifest
 	if json.Unmarshal(document, &index) != nil {
-		return "", finalf("the artifact set has no %s that can be read", indexNames[0])
+		return "", invalidf("the artifact set has no %s that can be read", indexNames[0])
 	}
 	for _, annotation := range annotationsMain {
 		if main := digest.Digest(index.Annotations[annotation]); main.Validate() == nil {
@@ -185,7 +186,7 @@ func (s *artifactSet) main() (digest.Digest, error) {
 		}
 	}
 	if len(index.Manifests) != 1 || index.Manifests[0].Digest.Validate() != nil {
-		return "", finalf("the artifact set has %d manifests, but expected one, or the annotation %s that says which",
+		return "", invalidf("the artifact set has %d manifests, but expected one, or the annotation %s that says which",
 			len(index.Manifests), annotationsMain[0])
 	}
 	return index.Manifests[0].Digest, nil
@@ -195,7 +196,7 @@ func (s *artifactSet) main() (digest.Digest, error) {
 func (s *artifactSet) blob(what string, want digest.Digest) ([]byte, error) {
 	content, ok := s.blobs[want]
 	if !ok {
-		return nil, finalf("%s of the artifact set, %s, is not in it", what, want)
+		return nil, invalidf("%s of the artifact set, %s, is not in it", what, want)
 	}
 	return content, Verify(what+" of the artifact set", want, content)
 }

@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 // limit is enough for all sets here.
@@ -157,7 +158,7 @@ func TestReadArtifactSetKeepsErrors(t *testing.T) {
 	whole := packed(t, set(t, "."))
 	for _, content := range [][]byte{nil, whole[:600], zipped(t, whole)[:5], zipped(t, whole)[:200]} {
 		_, err := component.ReadArtifactSet(io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken)), limit, (*component.Manifest).ChartLayer)
-		if !errors.Is(err, broken) || errors.As(err, new(*component.Error)) {
+		if !errors.Is(err, broken) || errors.As(err, new(*fetch.Error)) {
 			t.Errorf("after %d bytes: found %v", len(content), err)
 		}
 	}
@@ -175,7 +176,7 @@ func FuzzReadArtifactSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		found, err := readSet(content)
 		switch {
-		case err != nil && (!errors.As(err, new(*component.Error)) || len(err.Error()) > 1000):
+		case err != nil && (!errors.As(err, new(*fetch.Error)) || len(err.Error()) > 1000):
 			t.Errorf("found %v", err)
 		case err == nil && (found.Layer.Digest.Algorithm().FromBytes(found.Content) != found.Layer.Digest || len(found.Content) > limit):
 			t.Errorf("found %d bytes that are not %v", len(found.Content), found.Layer)

@@ -69,7 +69,7 @@ func (r Reference) Inline() []byte {
 }
 
 // Parse reads a descriptor of schema v2 or v3alpha1, YAML or JSON. It must be that of the component and version that
-// were asked for; name is empty if none was. All errors are final.
+// were asked for; name is empty if none was.
 func Parse(document []byte, name, version string) (*Descriptor, error) {
 	what := "the component descriptor"
 	if name != "" {
@@ -77,7 +77,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 	}
 	content, err := toV2(document)
 	if err != nil {
-		return nil, finalf("%s cannot be read: %w", what, err)
+		return nil, invalidf("%s cannot be read: %w", what, err)
 	}
 	var found struct {
 		Component struct {
@@ -90,7 +90,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 		} `json:"component"`
 	}
 	if err := unmarshal(content, &found); err != nil {
-		return nil, finalf("%s cannot be read: %w", what, err)
+		return nil, invalidf("%s cannot be read: %w", what, err)
 	}
 	c := found.Component
 	switch {
@@ -99,7 +99,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 			return nil, err
 		}
 	case c.Name != name, versionOf(c.Version) != versionOf(version):
-		return nil, finalf("%s is that of %s %s: the registry has something else under this name and tag; push the "+
+		return nil, invalidf("%s is that of %s %s: the registry has something else under this name and tag; push the "+
 			"component version again", what, shown(c.Name), shown(c.Version))
 	}
 	for _, r := range c.References {
@@ -113,7 +113,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 	}
 	for list, of := range lists {
 		if twice := duplicate(of); twice != nil {
-			return nil, finalf("%s has %s twice in %s; give one of them another name, version or extraIdentity",
+			return nil, invalidf("%s has %s twice in %s; give one of them another name, version or extraIdentity",
 				what, twice, list)
 		}
 	}
@@ -158,7 +158,7 @@ func duplicate(all []Identity) Identity {
 	return nil
 }
 
-// Resource returns the resource that has exactly this identity. The error lists what there is, and is final.
+// Resource returns the resource that has exactly this identity. The error lists what there is.
 func (d *Descriptor) Resource(identity Identity) (Resource, error) {
 	all := identities(d.Resources)
 	at := slices.IndexFunc(all, func(i Identity) bool { return maps.Equal(i, identity) })
@@ -173,21 +173,21 @@ func (d *Descriptor) Resource(identity Identity) (Resource, error) {
 		}
 		has = "it has " + listed(texts)
 	}
-	return Resource{}, finalf("component %s %s has no resource %s (%s); name a resource with all of its extraIdentity, "+
+	return Resource{}, invalidf("component %s %s has no resource %s (%s); name a resource with all of its extraIdentity, "+
 		"and with its version only if several are alike otherwise", d.Name, d.Version, identity, has)
 }
 
 // blueprintTypes are the types of a resource that is a blueprint.
 var blueprintTypes = []string{"landscaper.gardener.cloud/blueprint", "blueprint"}
 
-// Blueprint returns the resource of a name that is a blueprint. An error is final.
+// Blueprint returns the resource of a name that is a blueprint.
 func (d *Descriptor) Blueprint(name string) (Resource, error) {
 	found, err := d.Resource(Identity{attributeName: name})
 	if err != nil {
 		return Resource{}, err
 	}
 	if !slices.Contains(blueprintTypes, found.Type) {
-		return Resource{}, finalf("resource %s of component %s %s has the type %s, but a blueprint has one of %s",
+		return Resource{}, invalidf("resource %s of component %s %s has the type %s, but a blueprint has one of %s",
 			shown(name), d.Name, d.Version, shown(found.Type), listed(blueprintTypes))
 	}
 	return found, nil

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 // Digest is that of a resource or a reference, as the descriptor has it.
@@ -29,7 +31,7 @@ const (
 
 // Expected are the digests that the content of a resource must have; empty for what need not be compared.
 type Expected struct {
-	// Blob is that of the bytes.
+	// Blob is that of the bytes; for an artifact that of its manifest or of its layer.
 	Blob digest.Digest
 	// Manifest is that of the manifest or index; for an artifact set that of the main one in it.
 	Manifest digest.Digest
@@ -44,7 +46,7 @@ var (
 )
 
 // Expected says what the content of a resource must be, by its kind. Nothing is expected
-// without a digest, of a resource that signatures exclude, and by algorithms that are not known. An error is final.
+// without a digest, of a resource that signatures exclude, and by algorithms that are not known.
 func (d *Digest) Expected(kind Kind) (Expected, error) {
 	if d == nil {
 		return Expected{}, nil
@@ -57,27 +59,25 @@ func (d *Digest) Expected(kind Kind) (Expected, error) {
 	want := digest.NewDigestFromEncoded(algorithm, strings.ToLower(d.Value))
 	switch {
 	case want.Validate() != nil:
-		return Expected{}, finalf("the digest of the resource has the value %s, which is none of %s",
+		return Expected{}, invalidf("the digest of the resource has the value %s, which is none of %s",
 			shown(d.Value), shown(d.HashAlgorithm))
-	case kind == KindArtifact: // some writers say genericBlobDigest of manifests, too
-		return Expected{Manifest: want}, nil
 	case !artifact:
 		return Expected{Blob: want}, nil
-	case kind == KindArtifactSet:
+	case kind != KindBlob:
 		return Expected{Manifest: want}, nil
 	default:
-		return Expected{}, finalf("the digest of the resource is one of an OCI artifact (%s), but its content is %s",
+		return Expected{}, invalidf("the digest of the resource is one of an OCI artifact (%s), but its content is %s",
 			d.NormalisationAlgorithm, kind)
 	}
 }
 
-// Verify compares content with the digest that it must have; empty if it need not have one. An error is final.
+// Verify compares content with the digest that it must have; empty if it need not have one.
 func Verify(what string, want digest.Digest, content []byte) error {
 	if want == "" {
 		return nil
 	}
 	if found := want.Algorithm().FromBytes(content); found != want {
-		return finalf("%s has the digest %s, but expected %s; push it again, or correct the digest", what, found, want)
+		return fetch.Errorf(fetch.DigestMismatch, "%s has the digest %s, but expected %s; push it again, or correct the digest", what, found, want)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestExpected(t *testing.T) {
 		"legacy sha512":          {of("sha512", generic, sha512), component.KindBlob, component.Expected{Blob: sha512}},
 		"artifact":               {of("SHA-256", artifact, sha256), component.KindArtifact, component.Expected{Manifest: sha256}},
 		"legacy artifact":        {of("SHA-256", "ociArtefactDigest/v1", sha256), component.KindArtifact, component.Expected{Manifest: sha256}},
-		"artifact, as of a blob": {of("SHA-256", generic, sha256), component.KindArtifact, component.Expected{Manifest: sha256}},
+		"artifact, as of a blob": {of("SHA-256", generic, sha256), component.KindArtifact, component.Expected{Blob: sha256}},
 		"artifact set":           {of("SHA-256", artifact, sha256), component.KindArtifactSet, component.Expected{Manifest: sha256}},
 		"artifact set as a blob": {of("SHA-256", generic, sha256), component.KindArtifactSet, component.Expected{Blob: sha256}},
 		"none":                   {nil, component.KindBlob, component.Expected{}},

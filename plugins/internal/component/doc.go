@@ -9,6 +9,8 @@
 //   - DescriptorFrom unpacks that blob, and Parse reads the descriptor.
 //   - Descriptor.Resource finds a resource, ParseAccess says where its content is, and Digest.Expected what it must be.
 //
+// Errors are of the kind fetch.Invalid unless a function says otherwise.
+//
 // Documents come from people and servers that are not trusted. Errors quote of them what has to be corrected, and of
 // that only the beginning.
 package component

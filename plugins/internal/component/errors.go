@@ -4,26 +4,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
-// Error is a problem with a document of the component model. Its text is for users and has no secrets.
-type Error struct {
-	// Final says that no retry heals it: the document that the error names has to be changed.
-	Final bool
-	// Err names the object, the field, what was found, and what to do.
-	Err error
-}
-
-// Error returns the text of Err.
-func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }
-
-// finalf returns a final *Error. The format is that of fmt.Errorf.
-func finalf(format string, args ...any) error {
-	return &Error{Final: true, Err: fmt.Errorf(format, args...)}
-}
+// invalidf returns a *fetch.Error of the kind fetch.Invalid. The format is that of fmt.Errorf.
+func invalidf(format string, args ...any) error { return fetch.Errorf(fetch.Invalid, format, args...) }
 
 const (
 	// maxShown bounds a text of a document in an error, in bytes.

@@ -16,6 +16,11 @@ type Key struct {
 	Resource Identity
 }
 
+// String returns the key for people.
+func (k Key) String() string {
+	return fmt.Sprintf("resource %s of component %s %s", k.Resource, k.Component, k.Version)
+}
+
 // Identity is the name of a resource and the attributes that distinguish it from others.
 type Identity map[string]string
 
@@ -40,19 +45,19 @@ func (i Identity) String() string {
 func (i Identity) key() string { return fmt.Sprintf("%q", map[string]string(i)) }
 
 // ParseKey reads a key: YAML or JSON in base64. A value that is not a text is refused, since YAML has changed it
-// already. All errors are final.
+// already.
 func ParseKey(text string) (Key, error) {
 	const what = "expected the key of a resource, as getResourceKey makes it"
 	document, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil {
-		return Key{}, finalf("%s, but it cannot be read as base64: %w", what, err)
+		return Key{}, invalidf("%s, but it cannot be read as base64: %w", what, err)
 	}
 	var found struct {
 		Component map[string]any `json:"component"`
 		Resource  map[string]any `json:"resource"`
 	}
 	if _, err := decode(document, &found); err != nil {
-		return Key{}, finalf("%s, but the document in the base64 cannot be read: %w", what, err)
+		return Key{}, invalidf("%s, but the document in the base64 cannot be read: %w", what, err)
 	}
 	key := Key{Resource: Identity{}}
 	if key.Component, err = textOf(found.Component, "component", attributeName); err != nil {
@@ -70,7 +75,7 @@ func ParseKey(text string) (Key, error) {
 		}
 	}
 	if name := key.Resource[attributeName]; !elementName.MatchString(name) {
-		return Key{}, finalf("resource.name in the key of the resource is %s, but expected the name of a resource, such as "+
+		return Key{}, invalidf("resource.name in the key of the resource is %s, but expected the name of a resource, such as "+
 			"chart: at least two lower-case letters, digits, and between them - _ +", shown(name))
 	}
 	return key, checkComponent("component in the key of the resource", key.Component, key.Version)
@@ -83,10 +88,10 @@ func textOf(from map[string]any, parent, name string) (string, error) {
 	case string:
 		return value, nil
 	case nil:
-		return "", finalf("%s is missing", field)
+		return "", invalidf("%s is missing", field)
 	case map[string]any, []any:
-		return "", finalf("%s is an object or a list, but expected a text", field)
+		return "", invalidf("%s is an object or a list, but expected a text", field)
 	default:
-		return "", finalf("%s is a number or a boolean, but expected a text; put it in quotes", field)
+		return "", invalidf("%s is a number or a boolean, but expected a text; put it in quotes", field)
 	}
 }

@@ -46,11 +46,11 @@ var (
 	}
 )
 
-// ParseManifest reads a manifest or an index. A document that could be taken for both is refused. All errors are final.
+// ParseManifest reads a manifest or an index. A document that could be taken for both is refused.
 func ParseManifest(document []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if json.Unmarshal(document, m) != nil || m.Manifests != nil && (m.Layers != nil || m.Config != nil) {
-		return nil, finalf("expected a manifest of a registry, but found something else")
+		return nil, invalidf("expected a manifest of a registry, but found something else")
 	}
 	return m, nil
 }
@@ -58,50 +58,49 @@ func ParseManifest(document []byte) (*Manifest, error) {
 // IsIndex reports whether it is an index.
 func (m *Manifest) IsIndex() bool { return m.Manifests != nil }
 
-// Main returns the manifest of the component version in an index: the marked one, else the first. An error is final.
+// Main returns the manifest of the component version in an index: the marked one, else the first.
 func (m *Manifest) Main() (ocispec.Descriptor, error) {
 	marked := slices.DeleteFunc(slices.Clone(m.Manifests), func(d ocispec.Descriptor) bool {
 		return d.Annotations[annotationMain] != "true"
 	})
 	switch {
 	case len(marked) > 1:
-		return ocispec.Descriptor{}, finalf("the tag leads to an index with %d manifests of components; push the component "+
+		return ocispec.Descriptor{}, invalidf("the tag leads to an index with %d manifests of components; push the component "+
 			"version again", len(marked))
 	case len(marked) == 1:
 		return checkDescriptor("the manifest of the component in the index", marked[0])
 	case len(m.Manifests) > 0:
 		return checkDescriptor("the first manifest of the index", m.Manifests[0])
 	default:
-		return ocispec.Descriptor{}, finalf("the tag leads to no component but to an index without manifests")
+		return ocispec.Descriptor{}, invalidf("the tag leads to no component but to an index without manifests")
 	}
 }
 
-// ComponentConfig returns the blob for DescriptorBlob. The error, for other artifacts than components, is final.
+// ComponentConfig returns the blob for DescriptorBlob.
 func (m *Manifest) ComponentConfig() (ocispec.Descriptor, error) {
 	switch {
 	case m.IsIndex():
-		return ocispec.Descriptor{}, finalf("the tag leads to no component but to an index of indexes")
+		return ocispec.Descriptor{}, invalidf("the tag leads to no component but to an index of indexes")
 	case m.Config == nil || m.Config.MediaType == "":
-		return ocispec.Descriptor{}, finalf("the tag leads to no component but to a manifest without a config")
+		return ocispec.Descriptor{}, invalidf("the tag leads to no component but to a manifest without a config")
 	case !slices.Contains(configTypes, m.Config.MediaType):
-		return ocispec.Descriptor{}, finalf("the tag leads to no component but to an artifact of the type %s",
+		return ocispec.Descriptor{}, invalidf("the tag leads to no component but to an artifact of the type %s",
 			shown(m.Config.MediaType))
 	default:
 		return checkDescriptor("the config of the component's manifest", *m.Config)
 	}
 }
 
-// DescriptorBlob reads the config of a component version, which says which blob has the descriptor. All errors are
-// final.
+// DescriptorBlob reads the config of a component version, which says which blob has the descriptor.
 func DescriptorBlob(config []byte) (ocispec.Descriptor, error) {
 	var found struct {
 		Layer ocispec.Descriptor `json:"componentDescriptorLayer"`
 	}
 	if json.Unmarshal(config, &found) != nil {
-		return ocispec.Descriptor{}, finalf("the config of the component's manifest cannot be read as JSON")
+		return ocispec.Descriptor{}, invalidf("the config of the component's manifest cannot be read as JSON")
 	}
 	if !slices.Contains(tarTypes, found.Layer.MediaType) && !slices.Contains(plainTypes, found.Layer.MediaType) {
-		return ocispec.Descriptor{}, finalf("the config of the component's manifest names a component descriptor of the "+
+		return ocispec.Descriptor{}, invalidf("the config of the component's manifest names a component descriptor of the "+
 			"type %s, which is not known", shown(found.Layer.MediaType))
 	}
 	return checkDescriptor("the component descriptor in the config", found.Layer)
@@ -110,7 +109,7 @@ func DescriptorBlob(config []byte) (ocispec.Descriptor, error) {
 // checkDescriptor refuses a digest or size that cannot be right.
 func checkDescriptor(what string, d ocispec.Descriptor) (ocispec.Descriptor, error) {
 	if d.Digest.Validate() != nil || d.Size < 0 {
-		return ocispec.Descriptor{}, finalf("%s has a digest or size that cannot be right", what)
+		return ocispec.Descriptor{}, invalidf("%s has a digest or size that cannot be right", what)
 	}
 	return d, nil
 }
@@ -118,7 +117,7 @@ func checkDescriptor(what string, d ocispec.Descriptor) (ocispec.Descriptor, err
 // descriptorFile is the file of the descriptor in a tar.
 const descriptorFile = "component-descriptor.yaml"
 
-// DescriptorFrom returns the document for Parse out of the blob that DescriptorBlob has named. All errors are final.
+// DescriptorFrom returns the document for Parse out of the blob that DescriptorBlob has named.
 func DescriptorFrom(mediaType string, blob []byte) ([]byte, error) {
 	if !slices.Contains(tarTypes, mediaType) {
 		return blob, nil
@@ -127,17 +126,17 @@ func DescriptorFrom(mediaType string, blob []byte) ([]byte, error) {
 		entry, err := entries.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, finalf("the tar of the component descriptor has no file %s", descriptorFile)
+			return nil, invalidf("the tar of the component descriptor has no file %s", descriptorFile)
 		case err != nil:
-			return nil, finalf("the tar of the component descriptor cannot be read: %w", err)
+			return nil, invalidf("the tar of the component descriptor cannot be read: %w", err)
 		case cleanName(entry.Name) != descriptorFile || entry.Typeflag != tar.TypeReg:
 			continue
 		case entry.Size > int64(len(blob)): // a sparse file
-			return nil, finalf("the tar of the component descriptor has a file %s that is larger than the tar", descriptorFile)
+			return nil, invalidf("the tar of the component descriptor has a file %s that is larger than the tar", descriptorFile)
 		}
 		content, err := io.ReadAll(entries)
 		if err != nil {
-			return nil, finalf("the tar of the component descriptor cannot be read: %w", err)
+			return nil, invalidf("the tar of the component descriptor cannot be read: %w", err)
 		}
 		return content, nil
 	}
@@ -158,7 +157,10 @@ const (
 	legacyChartType = "application/tar"
 )
 
-// ChartLayer returns the layer of a manifest that is a packed chart. An error is final.
+// imageConfigs are the media types of the configs of container images.
+var imageConfigs = []string{ocispec.MediaTypeImageConfig, "application/vnd.docker.container.image.v1+json"}
+
+// ChartLayer returns the layer of a manifest that is a packed chart.
 func (m *Manifest) ChartLayer() (ocispec.Descriptor, error) {
 	var layers []ocispec.Descriptor
 	for _, kind := range []string{chartType, legacyChartType} {
@@ -168,11 +170,15 @@ func (m *Manifest) ChartLayer() (ocispec.Descriptor, error) {
 			})
 		}
 	}
-	if len(layers) != 1 {
-		return ocispec.Descriptor{}, finalf("the artifact has %d layers with a chart, but expected one of the type %s+gzip",
-			len(layers), chartType)
+	switch {
+	case len(layers) == 1:
+		return checkDescriptor("the layer with the chart", layers[0])
+	case m.Config != nil && slices.Contains(imageConfigs, m.Config.MediaType):
+		return ocispec.Descriptor{}, invalidf("the artifact is a container image, but expected a chart; check the reference")
+	default:
+		return ocispec.Descriptor{}, invalidf("the artifact has %d layers with a chart, but expected one of the type "+
+			"%s+gzip, as \"helm push\" makes it; check the reference", len(layers), chartType)
 	}
-	return checkDescriptor("the layer with the chart", layers[0])
 }
 
 // blueprintConfig is the media type of a blueprint's config; blueprintTars are those of blueprints.
@@ -188,15 +194,15 @@ var blueprintTars = []string{
 // IsBlueprint reports whether a blob of a media type can be a blueprint, a tar that may be compressed.
 func IsBlueprint(mediaType string) bool { return slices.Contains(blueprintTars, mediaType) }
 
-// BlueprintLayer returns the layer of a manifest that is a blueprint. An error is final.
+// BlueprintLayer returns the layer of a manifest that is a blueprint.
 func (m *Manifest) BlueprintLayer() (ocispec.Descriptor, error) {
 	if len(m.Layers) == 0 {
-		return ocispec.Descriptor{}, finalf("the artifact has no layers, but a blueprint has one")
+		return ocispec.Descriptor{}, invalidf("the artifact has no layers, but a blueprint has one")
 	}
 	isConfig := m.Config != nil && (m.Config.MediaType == blueprintConfig || IsBlueprint(m.Config.MediaType))
 	if first := m.Layers[0]; isConfig || IsBlueprint(first.MediaType) {
 		return checkDescriptor("the layer with the blueprint", first)
 	}
-	return ocispec.Descriptor{}, finalf("the artifact is no blueprint: its first layer has the type %s, but expected one "+
+	return ocispec.Descriptor{}, invalidf("the artifact is no blueprint: its first layer has the type %s, but expected one "+
 		"of %s", shown(m.Layers[0].MediaType), listed(blueprintTars))
 }

@@ -23,11 +23,11 @@ var (
 // registry then.
 func checkComponent(field, name, version string) error {
 	if len(name) > maxName || !componentName.MatchString(name) {
-		return finalf("%s has the name %s, but expected the name of a component, such as example.com/shop",
+		return invalidf("%s has the name %s, but expected the name of a component, such as example.com/shop",
 			field, shown(name))
 	}
 	if _, err := semver.NewVersion(versionOf(version)); err != nil || len(TagOf(version)) > maxTag {
-		return finalf("%s has the version %s, but expected a semantic version of at most %d characters, such as 1.2.3",
+		return invalidf("%s has the version %s, but expected a semantic version of at most %d characters, such as 1.2.3",
 			field, shown(version), maxTag)
 	}
 	return nil

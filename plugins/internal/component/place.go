@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// ParsePlace reads a repository context: YAML or JSON. All errors are final.
+// ParsePlace reads a repository context: YAML or JSON.
 func ParsePlace(document []byte) (Place, error) {
 	var found struct {
 		Type    string `json:"type"`
@@ -54,15 +54,15 @@ func ParsePlace(document []byte) (Place, error) {
 		Mapping string `json:"componentNameMapping"`
 	}
 	if _, err := decode(document, &found); err != nil {
-		return Place{}, finalf("the repository context cannot be read: %w", err)
+		return Place{}, invalidf("the repository context cannot be read: %w", err)
 	}
 	switch kind := strings.TrimSuffix(found.Type, "/v1"); {
 	case slices.Contains(registryTypes, kind):
 	case slices.Contains(fileTypes, kind):
-		return Place{}, finalf("the repository context has the type %s, which reads files of the deployer or of the "+
+		return Place{}, invalidf("the repository context has the type %s, which reads files of the deployer or of the "+
 			"installation; transfer the component to a registry and use OCIRegistry", kind)
 	default:
-		return Place{}, finalf("the repository context has the type %s, but expected that of a registry: %s",
+		return Place{}, invalidf("the repository context has the type %s, but expected that of a registry: %s",
 			shown(found.Type), strings.Join(registryTypes, ", "))
 	}
 	place, err := parseBaseURL(found.BaseURL, found.SubPath)
@@ -74,7 +74,7 @@ func ParsePlace(document []byte) (Place, error) {
 	case "sha256-digest":
 		place.HashedNames = true
 	default:
-		return Place{}, finalf("the repository context has the componentNameMapping %s, but expected urlPath or "+
+		return Place{}, invalidf("the repository context has the componentNameMapping %s, but expected urlPath or "+
 			"sha256-digest", shown(found.Mapping))
 	}
 	return place, nil
@@ -95,15 +95,15 @@ func parseBaseURL(baseURL, subPath string) (place Place, err error) {
 	ref := registry.Reference{Registry: place.Host, Repository: path.Join(place.Prefix, "x")}
 	switch {
 	case baseURL == "":
-		return Place{}, finalf("the repository context has no baseUrl; set it to the registry, such as registry.example.org")
+		return Place{}, invalidf("the repository context has no baseUrl; set it to the registry, such as registry.example.org")
 	case strings.Contains(address, "@"):
-		return Place{}, finalf("the repository context has a baseUrl with a user; put the login into a Secret of the " +
+		return Place{}, invalidf("the repository context has a baseUrl with a user; put the login into a Secret of the " +
 			"Context's registryPullSecrets")
 	case !slices.Contains([]string{"https", "oci", "http"}, scheme), host == "", ref.ValidateRegistry() != nil:
-		return Place{}, finalf("the repository context has the baseUrl %s, but expected the host of a registry, such as "+
+		return Place{}, invalidf("the repository context has the baseUrl %s, but expected the host of a registry, such as "+
 			"registry.example.org/path, with https:// or without a scheme", shown(baseURL))
 	case ref.ValidateRepository() != nil:
-		return Place{}, finalf("the repository context leads to the path %s in the registry (from baseUrl and subPath), but "+
+		return Place{}, invalidf("the repository context leads to the path %s in the registry (from baseUrl and subPath), but "+
 			"no repository has such a name; use letters, digits and between them . _ - /", shown(place.Prefix))
 	}
 	return place, nil

@@ -12,11 +12,16 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"k8s.io/utils/ptr"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // Places are where components are looked up, in their order.
 type Places struct {
 	resolvers []resolver
+	// missing says why there may be others; empty if these are all.
+	missing string
 }
 
 // resolver is a place, or the error that it cannot be one, and the components that it is for.
@@ -46,7 +51,7 @@ const (
 // ConfigMap that its ocmConfig names, each empty if there is none. The repositoryContext comes first, then resolvers by
 // priority and prefix, then those with patterns as they are listed.
 //
-// ignored has a sentence for each part that was left out, for an event. All errors are final.
+// ignored has a sentence for each part that was left out, for an event.
 func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []string, err error) {
 	if len(repositoryContext) > 0 {
 		place, err := ParsePlace(repositoryContext)
@@ -57,12 +62,12 @@ func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []
 	}
 	entries, err := configEntries(ocmConfig)
 	if err != nil {
-		return Places{}, nil, finalf("the ConfigMap of the Context's ocmConfig: %w", err)
+		return Places{}, nil, invalidf("the ConfigMap of the Context's ocmConfig: %w", err)
 	}
 	for at, entry := range entries {
 		resolvers, problem, err := readEntry(entry)
 		if err != nil {
-			return Places{}, nil, finalf("the ConfigMap of the Context's ocmConfig: configurations[%d]: %w", at, err)
+			return Places{}, nil, invalidf("the ConfigMap of the Context's ocmConfig: configurations[%d]: %w", at, err)
 		}
 		if problem != "" {
 			ignored = append(ignored, problem)
@@ -74,6 +79,25 @@ func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []
 			cmp.Compare(segments(b.prefix), segments(a.prefix)), cmp.Compare(b.prefix, a.prefix))
 	})
 	return places, ignored, nil
+}
+
+// reasonConfigIgnored is given to the warning about a part of the ConfigMap that is not used.
+const reasonConfigIgnored = "OCMConfigIgnored"
+
+// PlacesOf is ParsePlaces for a call: with the ConfigMap of the Context, nil if it names none, and with warnings, which
+// warn gets; nil for nobody. Without a ConfigMap that can be read, only the repositoryContext counts.
+func PlacesOf(repositoryContext []byte, config *sdk.OCMConfig, warn func(reason, text string)) (Places, error) {
+	if config == nil {
+		config = &sdk.OCMConfig{}
+	}
+	places, ignored, err := ParsePlaces(repositoryContext, config.Content)
+	places.missing = config.Problem
+	for _, text := range ignored {
+		if warn != nil {
+			warn(reasonConfigIgnored, text)
+		}
+	}
+	return places, err
 }
 
 // segments returns how many segments a prefix has.
@@ -130,7 +154,7 @@ func readEntry(entry json.RawMessage) (resolvers []resolver, ignored string, err
 			return nil, "", fmt.Errorf("resolvers[%d]: %w", at, err)
 		}
 		if r.place, r.err = ParsePlace(spec.Repository); r.err != nil {
-			r.err = finalf("the ConfigMap of the Context's ocmConfig: %s: resolvers[%d]: %w", found.Type, at, r.err)
+			r.err = invalidf("the ConfigMap of the Context's ocmConfig: %s: resolvers[%d]: %w", found.Type, at, r.err)
 		}
 		resolvers = append(resolvers, r)
 	}
@@ -181,7 +205,7 @@ func (r *resolver) fits(component, version string) bool {
 }
 
 // For returns the places that may have a component version, each once, in the order in which they are to be asked: the
-// next one only if a place has no such version. An error is final until the Context or its ConfigMap changes.
+// next one only if a place has no such version. The error is of the kind fetch.Unavailable if others may be unknown.
 func (p Places) For(component, version string) ([]Place, error) {
 	var found []Place
 	for _, r := range p.resolvers {
@@ -193,8 +217,11 @@ func (p Places) For(component, version string) ([]Place, error) {
 			found = append(found, r.place)
 		}
 	}
-	if len(found) == 0 {
-		return nil, finalf("nothing says where component %s %s is: set the repositoryContext of the Context, or a resolver "+
+	switch {
+	case len(found) == 0 && p.missing != "":
+		return nil, fetch.Errorf(fetch.Unavailable, "%s", p.missing)
+	case len(found) == 0:
+		return nil, invalidf("nothing says where component %s %s is: set the repositoryContext of the Context, or a resolver "+
 			"for it in the ConfigMap that its ocmConfig names", component, version)
 	}
 	return found, nil

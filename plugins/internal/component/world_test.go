@@ -12,7 +12,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/component"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 // refused fails the test unless the error is final and says something that is fit to be shown.
 func refused(t *testing.T, err error, says string) {
 	t.Helper()
-	var found *component.Error
-	if !errors.As(err, &found) || !found.Final || !strings.Contains(err.Error(), says) {
+	var found *fetch.Error
+	if !errors.As(err, &found) || len(found.Kind.Codes()) == 0 || !strings.Contains(err.Error(), says) {
 		t.Fatalf("expected a final error that says %q, but found %v", says, err)
 	}
 	if text := err.Error(); len(text) > 4000 || strings.ContainsAny(text, "\x1b\n") || strings.Contains(text, "hunter2") {

@@ -242,12 +242,12 @@ func TestRegistryManifests(t *testing.T) {
 		text   string
 	}{
 		"image":      {chartsource.ReasonArchiveInvalid, problem, "a container image"},
-		"with-two":   {chartsource.ReasonArchiveInvalid, problem, "2 are charts"},
+		"with-two":   {chartsource.ReasonArchiveInvalid, problem, "of which 2 have"},
 		"two-layers": {chartsource.ReasonArchiveInvalid, problem, "2 layers"},
 		"path":       {chartsource.ReasonArchiveInvalid, problem, "cannot be right"},
 		"huge":       {chartsource.ReasonTooLarge, problem, "larger than"},
 		"wrong-size": {chartsource.ReasonUnavailable, "", "does not answer as one does"},
-		"nothing":    {chartsource.ReasonNotFound, "", "no such chart"},
+		"nothing":    {chartsource.ReasonNotFound, "", "no such artifact"},
 	} {
 		t.Run(tag, func(t *testing.T) {
 			w.wantError(t, ofRef(registry.Ref("things", tag)), nil, want.reason, want.code, want.text, registry.Ref("things", tag))

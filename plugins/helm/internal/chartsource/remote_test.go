@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/chartserver"
@@ -102,12 +103,12 @@ func TestRedirects(t *testing.T) {
 			files := chartserver.StartFiles(t, chartserver.Options{PlainHTTP: true})
 			files.Put("b", plain)
 			files.Break("/a", chartserver.Redirect(test.to))
-			w := newWorldWith(t, chartsource.Config{
+			w := newWorldWith(t, chartsource.Config{Config: fetch.Config{
 				UserAgent: "tester",
 				Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 					return (&net.Dialer{}).DialContext(ctx, network, files.Host())
 				}},
-			})
+			}})
 			w.want(t, ofURL(test.from), accessTo(test.from, nil), plain)
 			last := files.Requests("/b")[0].Header
 			if got := last.Get("Authorization") != ""; got != test.want || last.Get("Referer") != "" {
@@ -131,7 +132,7 @@ func TestSlowIsNotStalled(t *testing.T) {
 			<-time.After(150 * time.Millisecond)
 		}
 	})
-	w := newWorldWith(t, chartsource.Config{StallAfter: 2 * time.Second})
+	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{StallAfter: 2 * time.Second}})
 	w.want(t, ofURL(files.URL()+"/plain.tgz"), nil, plain)
 }
 
@@ -169,7 +170,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chartsource.New(chartsource.Config{Dir: file}); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := chartsource.New(chartsource.Config{Config: fetch.Config{Dir: file}}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("expected to be told that the directory is none, but found %v", err)
 	}
 	w := newWorld(t)

@@ -3,7 +3,6 @@ package chartsource
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,127 +11,46 @@ import (
 	"os"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// fieldOfRepositories is that of the Context which has the credentials for chart repositories.
-const fieldOfRepositories = "configurations.helmChartRepoCredentials"
-
-// place is a file at an address.
-type place struct {
-	what string
-	url  *url.URL
-	// own are the credentials for the address; nil for none. Of all of the call, the authorities count for their
-	// servers after a redirect, too.
-	own *sdk.ChartRepositoryCredentials
-	all []sdk.ChartRepositoryCredentials
-	// isIndex says that it is the index of a repository, and not an archive, which has a digest; empty for any.
-	isIndex bool
-	digest  string
-}
-
-// fileAt gets a file from a place.
-func (f *Fetcher) fileAt(ctx context.Context, at place) (*file, error) {
-	own := sdk.ChartRepositoryCredentials{}
-	if at.own != nil {
-		own = *at.own
-	}
-	if own.Problem == "" && len(own.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(own.CAData) {
-		own.Problem = errCAData.Error()
-	}
-	a := access{field: fieldOfRepositories, server: at.url.Host, tried: own.AuthHeader != ""}
-	if own.Problem != "" {
-		a.problems = []string{own.Problem}
-		return nil, about(at.what, a.refused())
-	}
-	// Who trusts other servers may be told other things.
-	key := []any{at.isIndex, at.url.String(), at.digest, own.AuthHeader}
-	for _, c := range at.all {
-		if len(c.CAData) > 0 {
-			key = append(key, c.URL, c.CAData)
-		}
-	}
-	limit, checks := f.config.ArchiveBytes, []check{isArchive, hasDigest(at.digest)}
-	if at.isIndex {
-		limit, checks = f.config.IndexBytes, nil
-	}
-	found, err := f.file(ctx, keyOf(key...), func(ctx context.Context, known memo) (memo, *file, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.url.String(), nil)
-		if err != nil {
-			return memo{}, nil, err
-		}
-		for name, value := range map[string]string{
-			"Authorization": own.AuthHeader, "User-Agent": f.config.UserAgent,
-			"If-None-Match": known.etag, "If-Modified-Since": known.modified,
-		} {
-			if value != "" {
-				req.Header.Set(name, value)
-			}
-		}
-		answer, err := f.router.trusting(own, at.all).client().Do(req)
-		if err != nil {
-			return memo{}, nil, err
-		}
-		defer answer.Body.Close() //nolint:errcheck // it was read to its end, or is not wanted
-		switch status := answer.StatusCode; {
-		case status == http.StatusOK:
-		case status == http.StatusNotModified && known.etag+known.modified != "":
-			return known, nil, nil
-		case isRefusal(status):
-			return memo{}, nil, a.refused()
-		case status == http.StatusNotFound, status == http.StatusGone:
-			return memo{}, nil, faultf(ReasonNotFound, "there is nothing at this address: the server has answered with "+
-				"status %d (%s); check the address, or publish the chart", status, http.StatusText(status))
-		default:
-			return memo{}, nil, statusFault("server", status)
-		}
-		found, err := f.cache.store(bodyOf(answer.Body), limit, checks...)
-		// A file with a digest does not change.
-		return memo{
-			fixed: at.digest != "", etag: answer.Header.Get("ETag"), modified: answer.Header.Get("Last-Modified"),
-		}, found, err
-	})
-	if err != nil {
-		return nil, about(at.what, err)
-	}
-	return found, nil
-}
-
 // fromRepository gets the archive of a chart in a repository: first the index, then the archive that this names.
-func (f *Fetcher) fromRepository(ctx context.Context, o repositoryOrigin, credentials *sdk.Credentials) (*file, error) {
+func (f *Fetcher) fromRepository(
+	ctx context.Context, o repositoryOrigin, credentials *sdk.Credentials,
+) (*fetch.File, error) {
 	all := credentials.ChartRepositories
-	own := credentialsFor(all, o.url)
-	index := place{
-		what: "the index of chart repository " + display(o.url), url: o.url.JoinPath("index.yaml"),
-		own: own, all: all, isIndex: true,
+	own := fetch.CredentialsFor(all, o.url)
+	index := fetch.Address{
+		URL: o.url.JoinPath("index.yaml"), Own: own, All: all, Limit: f.config.IndexBytes, Use: "index",
 	}
-	versions, err := f.versions(ctx, index, o.name)
+	versions, err := f.versions(ctx, index, o)
 	if err != nil {
 		return nil, err
 	}
 	v := versions.pick(o.version, o.constraint)
 	if v == nil {
-		return nil, faultf(ReasonNotFound, "the repository has the chart in %d versions, of which the newest is %s, "+
+		return nil, fetch.Errorf(fetch.NotFound, "the repository has the chart in %d versions, of which the newest is %s, "+
 			"but in none that fits %q; choose another, or publish it", len(versions), versions[0].Version, o.version)
 	}
 	digest, err := normalizeDigest(v.Digest)
 	if err != nil {
-		return nil, faultf(ReasonArchiveInvalid, "the digest that the index has for version %s cannot be right: %w",
+		return nil, fetch.Errorf(fetch.Invalid, "the digest that the index has for version %s cannot be right: %w",
 			v.Version, err)
 	}
 	o.version = v.Version
-	failed := faultf(ReasonArchiveInvalid, "the index has no address for version %s", v.Version)
+	failed := fetch.Errorf(fetch.Invalid, "the index has no address for version %s", v.Version)
 	for i, address := range v.URLs {
-		var archive *file
-		at := place{own: own, all: all, digest: digest}
+		var archive *fetch.File
+		at := fetch.Address{Own: own, All: all, Digest: digest, Limit: f.config.ArchiveBytes, Check: isArchive}
 		if ref, ok := strings.CutPrefix(address, "oci://"); ok {
 			archive, err = f.versionInRegistry(ctx, ref, digest, credentials)
-		} else if at.url, err = resolveURL(o.url, address); err == nil {
-			if serverOf(at.url) != serverOf(o.url) {
-				at.own = credentialsFor(all, at.url)
+		} else if at.URL, err = resolveURL(o.url, address); err == nil {
+			if fetch.ServerOf(at.URL) != fetch.ServerOf(o.url) {
+				at.Own = fetch.CredentialsFor(all, at.URL)
 			}
-			at.what = fmt.Sprintf("%s from %s", o, display(at.url))
-			archive, err = f.fileAt(ctx, at)
+			archive, err = f.files.FromAddress(ctx, at)
+			err = about(fmt.Sprintf("%s from %s", o, fetch.Display(at.URL)), err)
 		}
 		if err == nil {
 			return archive, nil
@@ -152,18 +70,18 @@ func (f *Fetcher) fromRepository(ctx context.Context, o repositoryOrigin, creden
 // versionInRegistry gets the archive of a version that the index says to be in a registry.
 func (f *Fetcher) versionInRegistry(
 	ctx context.Context, address, digest string, credentials *sdk.Credentials,
-) (*file, error) {
+) (*fetch.File, error) {
 	ref, errs := parseRef(address, nil)
 	o, ok := ref.(registryOrigin)
 	if len(errs) > 0 || !ok {
-		return nil, faultf(ReasonArchiveInvalid, "the index has an address that is no reference to a chart in a registry")
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an address that is no reference to a chart in a registry")
 	}
-	archive, err := f.fromRegistry(ctx, o, credentials)
+	archive, err := f.components.Artifact(ctx, o.ref, credentials.Registries, f.want())
 	if err != nil {
-		return nil, err
+		return nil, about(o.String(), err)
 	}
-	if err := hasDigest(digest)(archive.digest, nil); err != nil {
-		f.cache.release(archive, 1)
+	if err := fetch.HasDigest(digest)(archive.Digest, nil); err != nil {
+		archive.Release()
 		return nil, err
 	}
 	return archive, nil
@@ -179,29 +97,31 @@ func endsJob(err error) bool {
 }
 
 // versions returns the versions that an index has of a chart.
-func (f *Fetcher) versions(ctx context.Context, at place, chart string) (versions, error) {
-	index, err := f.fileAt(ctx, at)
+func (f *Fetcher) versions(ctx context.Context, at fetch.Address, o repositoryOrigin) (versions, error) {
+	what := "the index of chart repository " + fetch.Display(o.url)
+	index, err := f.files.FromAddress(ctx, at)
 	if err != nil {
-		return nil, err
+		return nil, about(what, err)
 	}
-	defer f.cache.release(index, 1)
+	defer index.Release()
 	select {
 	case f.parsing <- struct{}{}:
 		defer func() { <-f.parsing }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	document, err := os.ReadFile(index.path)
+	document, err := os.ReadFile(index.Path)
 	if err != nil {
-		return nil, about(at.what, f.cache.failed("read", err))
+		return nil, about(what, fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err))
 	}
-	found, err := parseIndex(document, chart)
+	found, err := parseIndex(document, o.name)
 	switch {
 	case err != nil:
-		return nil, about(at.what, faultf(ReasonArchiveInvalid,
+		return nil, about(what, fetch.Errorf(fetch.Invalid,
 			"its index.yaml cannot be read: %w; check that helmChartRepoUrl is the address of a chart repository", err))
 	case len(found) == 0:
-		return nil, faultf(ReasonNotFound, "the repository has no chart of this name; check helmChartName, or publish it")
+		return nil, fetch.Errorf(fetch.NotFound,
+			"the repository has no chart of this name; check helmChartName, or publish it")
 	}
 	return found, nil
 }
@@ -211,23 +131,9 @@ func isArchive(_ string, begin []byte) error {
 	if isGzip(begin) {
 		return nil
 	}
-	return faultf(ReasonArchiveInvalid, `expected a gzipped tar, as "helm package" makes it, but found %s`,
+	return fetch.Errorf(fetch.Invalid, `expected a gzipped tar, as "helm package" makes it, but found %s`,
 		describeContent(begin))
 }
-
-// hasDigest returns a check for a digest; empty for any.
-func hasDigest(want string) check {
-	return func(found string, _ []byte) error {
-		if want == "" || found == want {
-			return nil
-		}
-		return faultf(ReasonDigestMismatch, "expected the digest %s, but found %s; the archive was replaced or spoiled "+
-			"after it was published, publish it again", want, found)
-	}
-}
-
-// sniffed is how many bytes tell what a file is.
-const sniffed = 512
 
 // isGzip tells by its first bytes whether a file is one of gzip, with the one method of compression that there is.
 func isGzip(begin []byte) bool { return bytes.HasPrefix(begin, []byte{0x1f, 0x8b, 0x08}) }
@@ -247,6 +153,7 @@ func describeContent(begin []byte) string {
 // normalizeDigest returns the digest of an index, which is in hex with or without the algorithm in front, as sdk has
 // it.
 func normalizeDigest(text string) (string, error) {
+	const algorithm = "sha256:"
 	sum := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), algorithm)
 	if sum == "" {
 		return "", nil
@@ -262,7 +169,7 @@ func normalizeDigest(text string) (string, error) {
 func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	ref, err := url.Parse(address)
 	if err != nil {
-		return nil, faultf(ReasonArchiveInvalid, "the index has an address that cannot be parsed") // err would quote it
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an address that cannot be parsed") // err would quote it
 	}
 	u := repository.JoinPath("/").ResolveReference(ref)
 	if !ref.IsAbs() && ref.Host == "" && u.RawQuery == "" {
@@ -270,7 +177,7 @@ func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	}
 	u, invalid := parseURL(u.String(), nil)
 	if invalid != nil {
-		return nil, faultf(ReasonArchiveInvalid, "the index has an address that is none: %s", invalid.Detail)
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an address that is none: %s", invalid.Detail)
 	}
 	return u, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -232,7 +233,7 @@ func TestRepositoryMisbehaves(t *testing.T) {
 			repository := chartserver.StartRepository(t, chartserver.Options{})
 			add(t, repository, plain)
 			mend := repository.Break(test.kind, test.fault)
-			w := newWorldWith(t, chartsource.Config{StallAfter: stallAfter, ArchiveBytes: 1 << 16, IndexBytes: 1<<16 + 1})
+			w := newWorldWith(t, chartsource.Config{Config: fetch.Config{StallAfter: stallAfter}, ArchiveBytes: 1 << 16, IndexBytes: 1<<16 + 1})
 			credentials := accessTo(repository.URL(), repository.CA())
 			w.wantError(t, ofRepository(repository.URL(), "plain", ""), credentials, test.want, test.code, test.text)
 			mend()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -79,7 +80,7 @@ func TestResolver(t *testing.T) {
 			})
 			w := newWorldWith(t, chartsource.Config{
 				Resolvers:    map[chart.Field]chart.Resolver{chart.ResourceRef: resolver},
-				Registries:   []chartsource.Registry{{Host: registry.Host(), CAData: registry.CA()}},
+				Config:       fetch.Config{Registries: []fetch.Registry{{Host: registry.Host(), CAData: registry.CA()}}},
 				ArchiveBytes: 1 << 20,
 			})
 			found, err := w.Fetch(t.Context(), &chartsource.Request{
@@ -107,8 +108,9 @@ func TestResolver(t *testing.T) {
 
 func TestNoResolver(t *testing.T) {
 	t.Parallel()
-	newWorld(t).wantError(t, helmv1alpha1.Chart{ResourceRef: "eA=="}, nil, chartsource.ReasonResolverMissing, v1alpha1.ErrorConfigurationProblem,
-		"chart.resourceRef", "component model needs a resolver", "chart.ref, chart.helmChartRepo or chart.archive")
+	newWorld(t).wantError(t, helmv1alpha1.Chart{FromResource: []byte(`{"name": "chart"}`)}, nil,
+		chartsource.ReasonResolverMissing, v1alpha1.ErrorConfigurationProblem,
+		"chart.fromResource", "needs a resolver", "chart.resourceRef, chart.ref, chart.helmChartRepo or chart.archive")
 }
 
 // TestResolverHangs: the end of the call ends a Read in progress.

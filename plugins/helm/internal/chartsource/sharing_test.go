@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -125,12 +126,12 @@ func TestDigestIsNoKey(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	for name, registries := range map[string][]chartsource.Registry{
+	for name, registries := range map[string][]fetch.Registry{
 		"Twice":  {{Host: "docker.io"}, {Host: "index.docker.io"}},
 		"Nobody": {{}},
 		"CAData": {{Host: "r.example.org", CAData: []byte("none")}},
 	} {
-		if f, err := chartsource.New(chartsource.Config{Dir: t.TempDir(), Registries: registries}); err == nil {
+		if f, err := chartsource.New(chartsource.Config{Config: fetch.Config{Dir: t.TempDir(), Registries: registries}}); err == nil {
 			t.Errorf("%s: expected an error, but found %v", name, f.Close())
 		}
 	}
@@ -141,7 +142,7 @@ func TestInsecureRegistry(t *testing.T) {
 	t.Parallel()
 	registry := chartserver.StartRegistry(t, chartserver.Options{})
 	push(t, registry, "plain", "1.0.0", plain)
-	w := newWorldWith(t, chartsource.Config{Registries: []chartsource.Registry{{Host: registry.Host(), InsecureSkipTLSVerify: true}}})
+	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{Registries: []fetch.Registry{{Host: registry.Host(), InsecureSkipTLSVerify: true}}}})
 	w.want(t, ofRef(registry.Ref("plain", "1.0.0")), nil, plain)
 	newWorld(t).wantError(t, ofRef(registry.Ref("plain", "1.0.0")), nil, chartsource.ReasonUnavailable, "", "not trusted")
 }
@@ -169,7 +170,7 @@ func TestAbandonedDownloads(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	w := newWorldWith(t, chartsource.Config{Dir: dir})
+	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{Dir: dir}})
 	var callers sync.WaitGroup
 	ctx, leave := context.WithCancelCause(t.Context())
 	for n := range 50 {
@@ -202,7 +203,7 @@ func TestUnfinishedDownloadsCount(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(server.Close)
-	w := newWorldWith(t, chartsource.Config{MaxBytes: 1000, MaxAge: time.Nanosecond})
+	w := newWorldWith(t, chartsource.Config{Config: fetch.Config{MaxBytes: 1000, MaxAge: time.Nanosecond}})
 	fetched := func() error {
 		archive, err := w.withContext(t.Context(), chart)
 		if err == nil {

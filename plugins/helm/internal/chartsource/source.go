@@ -2,7 +2,6 @@ package chartsource
 
 import (
 	"bytes"
-	_ "crypto/sha512" // for references with a digest of this kind
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
@@ -58,7 +58,7 @@ func (s Source) String() string {
 	return s.origin.String()
 }
 
-// NeedsResolver returns the field that the source is from if a resolver is needed for it; empty if not.
+// NeedsResolver returns the field that the source is from if a resolver may be asked for it; empty if not.
 func (s Source) NeedsResolver() chart.Field {
 	o, ok := s.origin.(resolverOrigin)
 	if !ok {
@@ -68,14 +68,14 @@ func (s Source) NeedsResolver() chart.Field {
 }
 
 func (o rawOrigin) String() string      { return "the archive in the provider configuration" }
-func (o remoteOrigin) String() string   { return "archive " + display(o.url) }
+func (o remoteOrigin) String() string   { return "archive " + fetch.Display(o.url) }
 func (o registryOrigin) String() string { return "chart " + o.ref.String() }
 func (o repositoryOrigin) String() string {
 	version := o.version
 	if version != "" {
 		version = " " + version
 	}
-	return fmt.Sprintf("chart %s%s of repository %s", o.name, version, display(o.url))
+	return fmt.Sprintf("chart %s%s of repository %s", o.name, version, fetch.Display(o.url))
 }
 func (o resolverOrigin) String() string { return fmt.Sprintf("the chart of chart.%s", o.field) }
 
@@ -169,13 +169,13 @@ func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 	case err != nil:
 		return nil, field.Invalid(path, omitted, "expected an address with http:// or https://, but found none")
 	case u.User != nil:
-		return nil, field.Invalid(path, display(u),
+		return nil, field.Invalid(path, fetch.Display(u),
 			"expected an address without a user, but found one; put the credentials in the Context's helmChartRepoCredentials")
 	case u.Scheme == "oci":
-		return nil, field.Invalid(path, display(u),
+		return nil, field.Invalid(path, fetch.Display(u),
 			"expected http:// or https://; for a chart in an OCI registry set chart.ref")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return nil, field.Invalid(path, display(u), "expected an address with http:// or https:// and a host")
+		return nil, field.Invalid(path, fetch.Display(u), "expected an address with http:// or https:// and a host")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if u.Path == "" {
@@ -207,7 +207,7 @@ func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 		return nil, field.ErrorList{field.Invalid(path, text,
 			"the reference has neither a tag nor a digest; add one, "+example)}
 	}
-	ref.Registry = normalizeHost(ref.Registry)
+	ref.Registry = fetch.NormalizeHost(ref.Registry)
 	return registryOrigin{ref: ref}, nil
 }
 

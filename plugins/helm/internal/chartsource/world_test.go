@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -53,7 +54,7 @@ func newWorld(t *testing.T, registries ...*chartserver.Server) *world {
 	t.Helper()
 	var config chartsource.Config
 	for _, r := range registries {
-		config.Registries = append(config.Registries, chartsource.Registry{Host: r.Host(), CAData: r.CA(), PlainHTTP: r.CA() == nil})
+		config.Registries = append(config.Registries, fetch.Registry{Host: r.Host(), CAData: r.CA(), PlainHTTP: r.CA() == nil})
 	}
 	return newWorldWith(t, config)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -81,8 +82,11 @@ func New(options Options) (*Deployer, error) {
 
 func (d *Deployer) use(s settings.Settings) error {
 	charts, err := chartsource.New(chartsource.Config{
-		Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge, ArchiveBytes: s.Limits.ArchiveBytes,
-		Registries: s.Registries, Resolvers: d.options.Resolvers, UserAgent: d.options.UserAgent,
+		Config: fetch.Config{
+			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge,
+			Registries: s.Registries, UserAgent: d.options.UserAgent,
+		},
+		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers,
 	})
 	if err != nil {
 		return err
@@ -155,6 +159,9 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 		return nil, err
 	}
 	defer archive.Release()
+	if j.chart != nil && j.chart.Digest == archive.Digest {
+		j.chart.Resource = resourceOf(archive) // another version of the component may have the same chart
+	}
 	return j.reconcileRelease(ctx, c, archive, force)
 }
 

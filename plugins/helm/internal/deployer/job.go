@@ -114,7 +114,8 @@ func (j *helmJob) forgetRelease() {
 func (j *helmJob) fetch(ctx context.Context, source chartsource.Source) (*chartsource.Archive, error) {
 	j.Request.Progress(stepChart, fmt.Sprintf("reading the chart: %s", source))
 	archive, err := j.deployer.charts.Fetch(ctx, &chartsource.Request{
-		Source: source, Credentials: j.Request.Credentials, DeployItem: j.Request.DeployItem, Context: j.Request.Context, Log: j.Request.Log,
+		Source: source, Credentials: j.Request.Credentials, DeployItem: j.Request.DeployItem,
+		Context: j.Request.Context, OCMConfig: j.Request.OCMConfig, Log: j.Request.Log, Warning: j.Request.Warning,
 	})
 	if err != nil {
 		return nil, job.During(stepChart, err)

@@ -150,5 +150,15 @@ func (j *helmJob) bounded(ctx context.Context, options helm.Options) helm.Option
 func chartStatus(chart helm.Metadata, archive *chartsource.Archive) *v1alpha1.ChartStatus {
 	return &v1alpha1.ChartStatus{
 		Name: chart.Name, Version: chart.Version, AppVersion: chart.AppVersion, Digest: archive.Digest,
+		Resource: resourceOf(archive),
 	}
+}
+
+// resourceOf returns the resource of a component version that a chart is; nil for none.
+func resourceOf(archive *chartsource.Archive) *v1alpha1.ComponentResource {
+	key := archive.Resource
+	if key == nil {
+		return nil
+	}
+	return &v1alpha1.ComponentResource{Component: key.Component, Version: key.Version, Resource: key.Resource}
 }

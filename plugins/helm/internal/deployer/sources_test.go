@@ -9,6 +9,7 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
 	"github.com/pergola-deploy/pergola/test/chartserver"
+	"github.com/pergola-deploy/pergola/test/components"
 )
 
 const (
@@ -120,8 +121,11 @@ func TestSourcesThatFail(t *testing.T) {
 		parts  []string
 	}{
 		"resourceRef": {
-			reason: "the component model needs a resolver", source: func(*world) object { return object{"resourceRef": "c2hvcA=="} },
-			codes: plugintest.ConfigurationProblem, parts: []string{"ChartResolverMissing", "chart.resourceRef"},
+			reason: "the Context does not say where components are",
+			source: func(*world) object {
+				return object{"resourceRef": components.Key("example.com/shop", "1.2.3", "chart")}
+			},
+			codes: plugintest.ConfigurationProblem, parts: []string{"ChartComponentInvalid", "example.com/shop 1.2.3", "repositoryContext"},
 		},
 		"missing": {
 			reason: "it may be published later", source: func(w *world) object { return repositoryOf(w, "none") },

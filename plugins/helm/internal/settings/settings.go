@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -36,7 +36,7 @@ type HelmConfiguration struct {
 	// Limits bounds what a chart may use.
 	Limits LimitsConfiguration `json:"limits,omitempty"`
 	// Registries are those that are not spoken to in the usual way.
-	Registries []RegistryConfiguration `json:"registries,omitempty"`
+	Registries []fetch.RegistryConfiguration `json:"registries,omitempty"`
 }
 
 // ChartCacheConfiguration bounds what is kept of charts that were downloaded.
@@ -65,19 +65,6 @@ type LimitsConfiguration struct {
 	Memory *string `json:"memory,omitempty"`
 }
 
-// RegistryConfiguration says how to speak to an OCI registry.
-type RegistryConfiguration struct {
-	// Host of the registry, with its port if that is not the usual one.
-	Host string `json:"host"`
-	// PlainHTTP speaks HTTP without TLS.
-	PlainHTTP bool `json:"plainHTTP,omitempty"`
-	// InsecureSkipTLSVerify trusts any certificate.
-	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
-	// CAData are certificates in PEM of the authorities that the registry's certificate may be from, instead of those
-	// of the system.
-	CAData string `json:"caData,omitempty"`
-}
-
 // Settings are what a document says, with all defaults.
 type Settings struct {
 	Strict bool
@@ -88,7 +75,7 @@ type Settings struct {
 	ChartCache ChartCache
 	Limits     Limits
 	// Registries are those that are not spoken to in the usual way.
-	Registries []chartsource.Registry
+	Registries []fetch.Registry
 }
 
 // ChartCache bounds what is kept of charts that were downloaded.
@@ -176,7 +163,7 @@ func (c *HelmConfiguration) read(problems settingsfile.Problems) (Settings, []sd
 			settingsfile.ShowAmount(s.Limits.ArchiveBytes), settingsfile.ShowAmount(s.ChartCache.Bytes))
 	}
 	r.Duration("chartCache.maxAge", c.ChartCache.MaxAge, time.Second, 10*365*24*time.Hour, &s.ChartCache.MaxAge)
-	s.Registries = readRegistries(r, "registries", c.Registries)
+	s.Registries = fetch.ReadRegistries(r, "registries", c.Registries)
 	return s, problems
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/schematest"
 )
 
@@ -66,7 +66,7 @@ registries:
 					ArchiveBytes: 1_000_000, UnpackedBytes: 2_097_152, Files: 3, SubchartDepth: 4, RenderedBytes: 5000,
 					RenderTime: 1500 * time.Millisecond, MemoryBytes: 6_442_450_944,
 				},
-				Registries: []chartsource.Registry{
+				Registries: []fetch.Registry{
 					{Host: "registry.example.org", InsecureSkipTLSVerify: true},
 					{Host: "localhost:5000", PlainHTTP: true},
 					{Host: "[::1]:5000", CAData: []byte(authority)},

@@ -83,10 +83,11 @@ type Chart struct {
 	HelmChartRepo *HelmChartRepo `json:"helmChartRepo,omitempty"`
 	// Archive is a packed chart.
 	Archive *Archive `json:"archive,omitempty"`
-	// ResourceRef is a chart as a resource of a component, in base64. It needs a resolver, which this deployer does not
-	// bring; see package plugins/helm/plugin.
+	// ResourceRef is the key of a chart as a resource of a component version, in base64, as getResourceKey of Landscaper
+	// makes it. The Context says where components are.
 	ResourceRef string `json:"resourceRef,omitempty"`
-	// FromResource is what Landscaper had before ResourceRef. It needs a resolver as well.
+	// FromResource is what Landscaper had before ResourceRef. It needs a resolver, which this deployer does not bring;
+	// see package plugins/helm/plugin.
 	FromResource json.RawMessage `json:"fromResource,omitempty"`
 }
 
@@ -200,6 +201,16 @@ type ReleaseStatus struct {
 	Next int `json:"next,omitempty"`
 }
 
+// ComponentResource names a resource of a component version.
+type ComponentResource struct {
+	// Component is the name of the component.
+	Component string `json:"component"`
+	// Version of the component.
+	Version string `json:"version"`
+	// Resource is its name, as the attribute name, and the attributes that distinguish it from others.
+	Resource map[string]string `json:"resource"`
+}
+
 // ChartStatus names a chart.
 type ChartStatus struct {
 	// Name of the chart.
@@ -210,6 +221,8 @@ type ChartStatus struct {
 	AppVersion string `json:"appVersion,omitempty"`
 	// Digest of the archive, such as "sha256:…".
 	Digest string `json:"digest"`
+	// Resource of a component version that the chart is; nil for a chart from elsewhere.
+	Resource *ComponentResource `json:"resource,omitempty"`
 	// AppliedIn is the job in progress that has applied all objects of a chart without a release. Later calls of the job
 	// only wait for them. Empty after the end of a job.
 	AppliedIn string `json:"appliedIn,omitempty"`

@@ -1,4 +1,4 @@
-package chartsource
+package fetch
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func newTransport(base *http.Transport, stallAfter time.Duration) (*http.Transpo
 	if base == nil {
 		var ok bool
 		if base, ok = http.DefaultTransport.(*http.Transport); !ok {
-			return nil, fmt.Errorf("make client of chart sources: the default transport is a %T", http.DefaultTransport)
+			return nil, fmt.Errorf("make client: the default transport is a %T", http.DefaultTransport)
 		}
 	}
 	t := base.Clone()
@@ -54,7 +54,7 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = faultf(ReasonUnavailable, "the server has stopped sending")
+		err = Errorf(Unavailable, "the server has stopped sending")
 	}
 	return n, err
 }
@@ -87,13 +87,13 @@ func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, err
 // for that server only.
 type router struct {
 	usual *http.Transport
-	// special are the transports by server, as serverOf has it.
+	// special are the transports by server, as ServerOf has it.
 	special map[string]*http.Transport
 }
 
 // RoundTrip implements http.RoundTripper.
 func (r router) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t, ok := r.special[serverOf(req.URL)]; ok {
+	if t, ok := r.special[ServerOf(req.URL)]; ok {
 		return t.RoundTrip(req)
 	}
 	return r.usual.RoundTrip(req)
@@ -115,7 +115,7 @@ func (r router) trusting(own sdk.ChartRepositoryCredentials, all []sdk.ChartRepo
 		}
 		if t, err := withAuthorities(r.usual, c.CAData); err == nil {
 			t.DisableKeepAlives = true // the transport is for one fetch
-			special[serverOf(u)] = t
+			special[ServerOf(u)] = t
 		}
 	}
 	return router{usual: r.usual, special: special}
@@ -137,23 +137,23 @@ func (r router) close() {
 // It is called with the headers of the first request, which net/http begins from at each redirect.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return faultf(ReasonUnavailable, "redirected more than %d times", maxRedirects)
+		return Errorf(Unavailable, "redirected more than %d times", maxRedirects)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return faultf(ReasonUnavailable, "redirected from https to http, which is not followed")
+		return Errorf(Unavailable, "redirected from https to http, which is not followed")
 	}
 	req.Header.Del("Referer")
-	first := serverOf(via[0].URL)
+	first := ServerOf(via[0].URL)
 	for _, hop := range append(via[1:len(via):len(via)], req) {
-		if serverOf(hop.URL) != first {
+		if ServerOf(hop.URL) != first {
 			req.Header.Del("Authorization")
 		}
 	}
 	return nil
 }
 
-// display returns an address for people: without what may be a secret, which is the user and the query.
-func display(u *url.URL) string {
+// Display returns an address for people: without what may be a secret, which is the user and the query.
+func Display(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if u.RawQuery != "" {
 		return shown.String() + "?…"

@@ -1,4 +1,4 @@
-package chartsource
+package fetch
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type logins struct {
 func loginsFor(credentials []sdk.RegistryCredentials, registry, repository string) logins {
 	var matches []dockerEntry
 	var found logins
-	host := normalizeHost(registry)
+	host := NormalizeHost(registry)
 	for _, c := range credentials {
 		problem := func(text any) {
 			found.problems = append(found.problems, fmt.Sprintf("Secret %q: %v", c.Secret, text))
@@ -126,7 +126,7 @@ func newDockerEntry(key string) dockerEntry {
 			break
 		}
 	}
-	return dockerEntry{host: normalizeHost(host), path: strings.Trim(below, "/")}
+	return dockerEntry{host: NormalizeHost(host), path: strings.Trim(below, "/")}
 }
 
 // decodeAuth is as Docker does it, which ignores zeros at the end.
@@ -161,8 +161,8 @@ func isBelow(inner, outer string) bool {
 	return outer == "" || inner == outer || strings.HasPrefix(inner, outer+"/")
 }
 
-// normalizeHost returns the one spelling of a registry's name.
-func normalizeHost(host string) string {
+// NormalizeHost returns the one spelling of a registry's name.
+func NormalizeHost(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ":443")
 	switch host {
 	case "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com":
@@ -172,8 +172,8 @@ func normalizeHost(host string) string {
 	}
 }
 
-// serverOf returns scheme, host and port of an address, which two addresses of the same server have in common.
-func serverOf(u *url.URL) string {
+// ServerOf returns scheme, host and port of an address, which two addresses of the same server have in common.
+func ServerOf(u *url.URL) string {
 	scheme, port := strings.ToLower(u.Scheme), u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[scheme]
@@ -181,16 +181,16 @@ func serverOf(u *url.URL) string {
 	return scheme + "://" + strings.ToLower(u.Hostname()) + " " + port
 }
 
-// credentialsFor returns the credentials for an address, which are those for the same scheme, host and port, and for
+// CredentialsFor returns the credentials for an address, which are those for the same scheme, host and port, and for
 // its path or one above; the longest path wins. It returns nil if there are none. They may have a Problem.
-func credentialsFor(all []sdk.ChartRepositoryCredentials, address *url.URL) *sdk.ChartRepositoryCredentials {
+func CredentialsFor(all []sdk.ChartRepositoryCredentials, address *url.URL) *sdk.ChartRepositoryCredentials {
 	// Without "..", so that no path leaves the one that it begins with.
 	clean := func(u *url.URL) string { return strings.Trim(path.Clean("/"+u.Path), "/") }
 	var best *sdk.ChartRepositoryCredentials
 	longest := -1
 	for i := range all {
 		u, err := url.Parse(strings.TrimSpace(all[i].URL))
-		if err != nil || u.Host == "" || serverOf(u) != serverOf(address) {
+		if err != nil || u.Host == "" || ServerOf(u) != ServerOf(address) {
 			continue
 		}
 		if outer := clean(u); len(outer) > longest && isBelow(clean(address), outer) {

@@ -1,4 +1,4 @@
-package settings
+package fetch
 
 import (
 	"crypto/x509"
@@ -8,16 +8,28 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 )
 
 // hosts are the names of registries: with a port or without, and neither a scheme nor a path.
 var hosts = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[a-z0-9]([-a-z0-9._]*[a-z0-9])?)(:[0-9]{1,5})?$`)
 
-// readRegistries reads how to speak to registries.
-func readRegistries(p *settingsfile.Problems, field string, found []RegistryConfiguration) []chartsource.Registry {
-	var registries []chartsource.Registry
+// RegistryConfiguration says in the configuration document of a plugin how to speak to a registry.
+type RegistryConfiguration struct {
+	// Host of the registry, with its port if that is not the usual one.
+	Host string `json:"host"`
+	// PlainHTTP speaks HTTP without TLS.
+	PlainHTTP bool `json:"plainHTTP,omitempty"`
+	// InsecureSkipTLSVerify trusts any certificate.
+	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
+	// CAData are certificates in PEM of the authorities that the registry's certificate may be from, instead of those
+	// of the system.
+	CAData string `json:"caData,omitempty"`
+}
+
+// ReadRegistries reads the registries of a configuration document, and adds what is wrong with them to the problems.
+func ReadRegistries(p *settingsfile.Problems, field string, found []RegistryConfiguration) []Registry {
+	var registries []Registry
 	for i, c := range found {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		switch {
@@ -38,7 +50,7 @@ func readRegistries(p *settingsfile.Problems, field string, found []RegistryConf
 		if err := checkCertificates([]byte(c.CAData)); err != nil {
 			p.Add(at+".caData", "expected certificates in PEM: %v", err)
 		}
-		registries = append(registries, chartsource.Registry{
+		registries = append(registries, Registry{
 			Host: c.Host, PlainHTTP: c.PlainHTTP, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, CAData: []byte(c.CAData),
 		})
 	}

@@ -1,4 +1,4 @@
-package chartsource
+package fetch
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func newTestCache(t *testing.T, dir string) (*cache, *clocktesting.FakePassiveCl
 }
 
 // put stores so many bytes.
-func put(t *testing.T, c *cache, content byte, size int) *file {
+func put(t *testing.T, c *cache, content byte, size int) *File {
 	t.Helper()
 	f, err := c.store(bytes.NewReader(bytes.Repeat([]byte{content}, size)), cacheBytes)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestCacheFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
 	c, _ := newTestCache(t, dir)
 	f := put(t, c, 'a', 5)
-	for path, want := range map[string]fs.FileMode{f.path: 0o600, filepath.Dir(f.path): 0o700, dir: 0o700} {
+	for path, want := range map[string]fs.FileMode{f.Path: 0o600, filepath.Dir(f.Path): 0o700, dir: 0o700} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("expected %s to have the mode %v, but found %v and %v", path, want, info.Mode(), err)
@@ -62,10 +62,10 @@ func TestCacheFilesArePrivate(t *testing.T) {
 func TestCacheBounds(t *testing.T) {
 	t.Parallel()
 	c, clock := newTestCache(t, t.TempDir())
-	isThere := func(f *file, want bool) {
+	isThere := func(f *File, want bool) {
 		t.Helper()
-		_, err := os.Stat(f.path)
-		found := c.get(f.digest)
+		_, err := os.Stat(f.Path)
+		found := c.get(f.Digest)
 		if (found != nil) != want || errors.Is(err, fs.ErrNotExist) == want {
 			t.Errorf("expected the file to be there: %t, but found %v and %v", want, found, err)
 		}
@@ -87,7 +87,7 @@ func TestCacheBounds(t *testing.T) {
 	c.release(inUse, 2)
 	clock.SetTime(clock.Now().Add(cacheAge))
 	c.release(third, 1)
-	for f, want := range map[*file]bool{inUse: false, first: false, third: true} {
+	for f, want := range map[*File]bool{inUse: false, first: false, third: true} {
 		isThere(f, want)
 	}
 	if c.size != third.size {
@@ -109,38 +109,46 @@ func TestCacheSpoiled(t *testing.T) {
 	} {
 		c, _ := newTestCache(t, t.TempDir())
 		old := put(t, c, 'a', 5)
-		if err := spoil(old.path); err != nil {
+		if err := spoil(old.Path); err != nil {
 			t.Fatal(err)
 		}
-		if found := c.get(old.digest); found != nil {
+		if found := c.get(old.Digest); found != nil {
 			t.Errorf("%s: expected nothing, but found %+v", name, found)
 		}
 		fresh := put(t, c, 'a', 5)
 		c.release(old, 1) // which must not take the new file along
-		if found := c.get(fresh.digest); found != fresh || c.size != 5 {
+		if found := c.get(fresh.Digest); found != fresh || c.size != 5 {
 			t.Errorf("%s: expected the new file, but found %+v and %d bytes", name, found, c.size)
 		}
 	}
+}
+
+// isNothing is a check for what has no content.
+func isNothing(_ string, begin []byte) error {
+	if len(begin) == 0 {
+		return nil
+	}
+	return Errorf(Invalid, "expected nothing")
 }
 
 // TestCacheRefuses: what is refused leaves nothing.
 func TestCacheRefuses(t *testing.T) {
 	t.Parallel()
 	c, _ := newTestCache(t, t.TempDir())
-	if _, err := c.store(bytes.NewReader(make([]byte, 6)), 5); !isFault(err, ReasonTooLarge) {
+	if _, err := c.store(bytes.NewReader(make([]byte, 6)), 5); !isKind(err, TooLarge) {
 		t.Errorf("expected it to be too large, but found %v", err)
 	}
-	if _, err := c.store(bytes.NewReader([]byte("x")), 5, isArchive); !isFault(err, ReasonArchiveInvalid) {
-		t.Errorf("expected it to be no archive, but found %v", err)
+	if _, err := c.store(bytes.NewReader([]byte("x")), 5, isNothing); !isKind(err, Invalid) {
+		t.Errorf("expected it to be refused, but found %v", err)
 	}
 	if left, err := os.ReadDir(c.dir); err != nil || len(left) > 0 {
 		t.Errorf("expected nothing to be left, but found %v and %v", left, err)
 	}
 }
 
-func isFault(err error, reason string) bool {
-	var f *fault
-	return errors.As(err, &f) && f.reason == reason
+func isKind(err error, kind Kind) bool {
+	var f *Error
+	return errors.As(err, &f) && f.Kind == kind
 }
 
 func TestPanicIsAnError(t *testing.T) {
@@ -149,10 +157,10 @@ func TestPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.file(t.Context(), "a", func(context.Context, memo) (memo, *file, error) {
+	_, err = f.File(t.Context(), "a", func(context.Context, Memo) (Memo, *File, error) {
 		panic("oops") //nolint:forbidigo // somebody else's mistake
 	})
-	if !isFault(err, ReasonPanic) {
+	if !isKind(err, Panic) {
 		t.Errorf("expected the panic as an error, but found %v", err)
 	}
 }

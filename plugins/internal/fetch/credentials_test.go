@@ -1,4 +1,4 @@
-package chartsource
+package fetch
 
 import (
 	"encoding/base64"
@@ -144,7 +144,7 @@ func TestCredentialsFor(t *testing.T) {
 			if test.want >= 0 {
 				want = &credentials[test.want]
 			}
-			if got := credentialsFor(credentials, address); got != want {
+			if got := CredentialsFor(credentials, address); got != want {
 				t.Errorf("%s: expected %v, but found %v", test.reason, want, got)
 			}
 		})

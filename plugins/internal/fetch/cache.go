@@ -1,4 +1,4 @@
-package chartsource
+package fetch
 
 import (
 	"crypto/sha256"
@@ -26,15 +26,18 @@ type cache struct {
 	clock    clock.PassiveClock
 
 	mu         sync.Mutex
-	files      map[string]*file
+	files      map[string]*File
 	size       int64
 	unfinished int64 // bytes of files that are being written
 }
 
-// file is a file of the cache. It must not be changed.
-type file struct {
-	path, digest string
-	size         int64
+// File is a file of the cache. It must not be changed, and is there until it is released.
+type File struct {
+	// Path of the file, and the Digest of its content, such as "sha256:…".
+	Path, Digest string
+
+	cache *cache
+	size  int64
 	// users counts those who have not released it yet, and used is when the last of them did.
 	users int
 	used  time.Time
@@ -51,30 +54,30 @@ func newCache(config Config) (*cache, error) {
 		dir, err = filepath.Abs(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make chart cache %s: %w; the plugin needs a directory that it can write to", config.Dir, err)
+		return nil, fmt.Errorf("make cache %s: %w; the plugin needs a directory that it can write to", config.Dir, err)
 	}
 	return &cache{
-		dir: dir, maxBytes: config.MaxBytes, maxAge: config.MaxAge, clock: config.Clock, files: map[string]*file{},
+		dir: dir, maxBytes: config.MaxBytes, maxAge: config.MaxAge, clock: config.Clock, files: map[string]*File{},
 	}, nil
 }
 
 // close removes all files, also those in use.
 func (c *cache) close() error {
 	if err := os.RemoveAll(c.dir); err != nil {
-		return fmt.Errorf("remove chart cache: %w", err)
+		return fmt.Errorf("remove cache: %w", err)
 	}
 	return nil
 }
 
 // get returns the file with a digest, to be released; nil if it is not there, such as one that somebody has removed.
-func (c *cache) get(digest string) *file {
+func (c *cache) get(digest string) *File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.files[digest]
 	if f == nil {
 		return nil
 	}
-	if info, err := os.Stat(f.path); err != nil || info.Size() != f.size {
+	if info, err := os.Stat(f.Path); err != nil || info.Size() != f.size {
 		c.remove(f)
 		return nil
 	}
@@ -85,12 +88,15 @@ func (c *cache) get(digest string) *file {
 // algorithm is what all digests here begin with.
 const algorithm = "sha256:"
 
-// check looks at a file before it is one of the cache, at its digest and its first bytes.
-type check func(digest string, begin []byte) error
+// sniffed is how many bytes a Check sees.
+const sniffed = 512
+
+// Check looks at a file before it is one of the cache, at its digest and its first bytes. An error is an *Error.
+type Check func(digest string, begin []byte) error
 
 // store reads a file into the cache and returns it, to be released. Nobody sees it before it is complete. Errors of
 // the reader and of checks are faults, and are returned as they are.
-func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, error) {
+func (c *cache) store(from io.Reader, limit int64, checks ...Check) (*File, error) {
 	w, err := os.CreateTemp(c.dir, "new-*")
 	if err != nil {
 		return nil, c.failed("write to", err)
@@ -98,7 +104,7 @@ func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, erro
 	counted := &unfinished{cache: c}
 	digest, size, err := fill(w, io.TeeReader(from, counted), limit, checks)
 	counted.done() // from now on its size counts
-	var f *file
+	var f *File
 	if err == nil {
 		f, err = c.add(w.Name(), digest, size)
 	}
@@ -106,14 +112,14 @@ func (c *cache) store(from io.Reader, limit int64, checks ...check) (*file, erro
 		return f, nil
 	}
 	_ = os.Remove(w.Name()) // otherwise it goes with the directory
-	if errors.As(err, new(*fault)) {
+	if errors.As(err, new(*Error)) {
 		return nil, err
 	}
 	return nil, c.failed("write to", err)
 }
 
 // fill writes a new file and checks it.
-func fill(w *os.File, from io.Reader, limit int64, checks []check) (digest string, size int64, err error) {
+func fill(w *os.File, from io.Reader, limit int64, checks []Check) (digest string, size int64, err error) {
 	sum := sha256.New()
 	size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(from, limit+1))
 	begin := make([]byte, min(size, sniffed))
@@ -136,14 +142,14 @@ func fill(w *os.File, from io.Reader, limit int64, checks []check) (digest strin
 }
 
 // add gives a new file its name. It takes the place of one that is there: both are the same.
-func (c *cache) add(path, digest string, size int64) (*file, error) {
+func (c *cache) add(path, digest string, size int64) (*File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.files[digest]
 	if f == nil {
-		f = &file{path: filepath.Join(c.dir, digest[len(algorithm):]), digest: digest, size: size}
+		f = &File{Path: filepath.Join(c.dir, digest[len(algorithm):]), Digest: digest, cache: c, size: size}
 	}
-	if err := os.Rename(path, f.path); err != nil {
+	if err := os.Rename(path, f.Path); err != nil {
 		return nil, err
 	}
 	if c.files[digest] == nil {
@@ -156,14 +162,17 @@ func (c *cache) add(path, digest string, size int64) (*file, error) {
 }
 
 // share says that a file has so many users more.
-func (c *cache) share(f *file, users int) {
+func (c *cache) share(f *File, users int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.users += users
 }
 
+// Release says that a file has a user less. Each user calls it once.
+func (f *File) Release() { f.cache.release(f, 1) }
+
 // release says that a file has so many users less.
-func (c *cache) release(f *file, users int) {
+func (c *cache) release(f *File, users int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.users -= users
@@ -186,8 +195,8 @@ func (u *unfinished) Write(p []byte) (int, error) {
 	c.unfinished, u.bytes = c.unfinished+n, u.bytes+n
 	c.trim(c.maxBytes)
 	if others && c.size+c.unfinished > c.maxBytes { // one at a time always finds room
-		return 0, faultf(ReasonCache, "chart cache %s is full with charts that are in use or being downloaded; "+
-			"it is tried again, or have the operator of the helm deployer raise chartCache.size", c.dir)
+		return 0, Errorf(CacheFailed, "cache %s is full with files that are in use or being downloaded; "+
+			"it is tried again, or have the operator of the deployer raise the size of its cache", c.dir)
 	}
 	return len(p), nil
 }
@@ -201,7 +210,7 @@ func (u *unfinished) done() {
 
 // trim removes files that nobody uses: those that are too old, and those used longest ago while the rest is too large.
 func (c *cache) trim(maxBytes int64) {
-	byUse := func(a, b *file) int { return a.used.Compare(b.used) }
+	byUse := func(a, b *File) int { return a.used.Compare(b.used) }
 	for _, f := range slices.SortedFunc(maps.Values(c.files), byUse) {
 		if f.users == 0 && (c.size+c.unfinished > maxBytes || c.clock.Since(f.used) >= c.maxAge) {
 			c.remove(f)
@@ -210,10 +219,10 @@ func (c *cache) trim(maxBytes int64) {
 }
 
 // remove removes a file. One that stays on the disk goes with the directory.
-func (c *cache) remove(f *file) {
-	delete(c.files, f.digest)
+func (c *cache) remove(f *File) {
+	delete(c.files, f.Digest)
 	c.size -= f.size
-	_ = os.Remove(f.path) // see above
+	_ = os.Remove(f.Path) // see above
 }
 
 // failed explains an error of the disk. When that is full, everything goes that nobody uses, so that the next try
@@ -224,11 +233,11 @@ func (c *cache) failed(operation string, err error) error {
 		defer c.mu.Unlock()
 		c.trim(0)
 	}
-	return faultf(ReasonCache, "%s chart cache %s: %w; the plugin needs a directory that it can write to, with room for "+
+	return Errorf(CacheFailed, "%s cache %s: %w; the plugin needs a directory that it can write to, with room for "+
 		"the size of the cache", operation, c.dir, err)
 }
 
 func tooLarge(limit int64) error {
-	return faultf(ReasonTooLarge, "it is larger than the %d bytes allowed; use a smaller one, or have the operator of "+
-		"the helm deployer allow more", limit)
+	return Errorf(TooLarge, "it is larger than the %d bytes allowed; use a smaller one, or have the operator of "+
+		"the deployer allow more", limit)
 }

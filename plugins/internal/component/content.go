@@ -1,0 +1,275 @@
+package component
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// Access returns where the content of a resource is, and what it must be.
+func (v *Version) Access(resource Resource) (Access, Expected, error) {
+	access, err := ParseAccess(resource.Access, v.Home)
+	if err != nil {
+		return nil, Expected{}, err
+	}
+	kind := KindBlob
+	switch a := access.(type) {
+	case Artifact:
+		kind = KindArtifact
+	case Blob:
+		kind = a.Kind
+	case HelmChart: // a chart repository has no artifact that could be compared
+		if d := resource.Digest; d != nil && ofManifest[d.NormalisationAlgorithm] {
+			return access, Expected{}, nil
+		}
+	}
+	want, err := resource.Digest.Expected(kind)
+	return access, want, err
+}
+
+// Want says what content is wanted. A Reader is asked for one Layer and Check only, with any Limit and Digest.
+type Want struct {
+	// Layer chooses the layer of an artifact that is the content, such as (*Manifest).ChartLayer.
+	Layer func(*Manifest) (ocispec.Descriptor, error)
+	// Limit bounds the content, in bytes. Check looks at it.
+	Limit int64
+	Check fetch.Check
+	// Digest is what the content must be; the zero value for anything.
+	Digest Expected
+}
+
+// Content gets the content of a resource, to be released. A HelmChart is refused: its content is in a chart repository.
+// The error is any of package fetch or net/http, or the cause of ctx.
+func (r *Reader) Content(
+	ctx context.Context, access Access, credentials *sdk.Credentials, want Want,
+) (*fetch.File, error) {
+	switch a := access.(type) {
+	case Artifact:
+		return r.Artifact(ctx, a.Reference, credentials.Registries, want)
+	case Blob:
+		return r.blob(ctx, a, credentials.Registries, want)
+	case Wget:
+		return r.address(ctx, a, credentials.ChartRepositories, want)
+	default:
+		return nil, invalidf("the access leads to a chart repository, which has nothing but charts")
+	}
+}
+
+// Artifact gets the layer of an artifact, which is to be released, as Content does. The reference has a tag or a digest.
+func (r *Reader) Artifact(
+	ctx context.Context, ref registry.Reference, credentials []sdk.RegistryCredentials, want Want,
+) (*fetch.File, error) {
+	ref.Registry = fetch.NormalizeHost(ref.Registry)
+	switch pinned, given := want.Digest.Manifest, digest.Digest(ref.Reference); {
+	case pinned == "":
+	case given.Validate() == nil && given != pinned:
+		return nil, fetch.Errorf(fetch.DigestMismatch, "the access has the digest %s, but the digest of the resource is %s; "+
+			"correct the component descriptor", given, pinned)
+	default:
+		ref.Reference = pinned.String() // also if the tag was moved
+	}
+	fixed := ref.ValidateReferenceAsDigest() == nil
+	key := fetch.KeyOf("artifact", ref.Reference, want.Digest, want.Limit)
+	return r.fetcher.FromRegistry(ctx, ref, credentials, key,
+		func(ctx context.Context, p *fetch.Pull, known fetch.Memo) (fetch.Memo, *fetch.File, error) {
+			found, document, err := p.Manifest(ctx, ref.Reference, known.Manifest)
+			memo := fetch.Memo{Fixed: fixed, Manifest: found}
+			if err != nil || document == nil {
+				return memo, nil, err
+			}
+			layer, err := layerOf(ctx, p, document, want.Layer)
+			if err != nil {
+				return memo, nil, err
+			}
+			file, err := p.Blob(ctx, []ocispec.Descriptor{layer}, want.Limit, want.Check)
+			if err != nil || Verify("", want.Digest.Blob, document) == nil { // some writers give that of the manifest
+				return memo, file, err
+			}
+			file, err = Verified(file, want.Digest.Blob)
+			return memo, file, err
+		})
+}
+
+const (
+	// maxManifests bounds how many manifests of an index are read to find the one with the layer.
+	maxManifests = 16
+	// helmConfig is the type of artifacts that are charts.
+	helmConfig = "application/vnd.cncf.helm.config.v1+json"
+)
+
+// layerOf returns the layer of a manifest. Of an index it is that of the only manifest that has one: the others are of
+// something else, such as an image or a signature.
+func layerOf(
+	ctx context.Context, p *fetch.Pull, document []byte, choose func(*Manifest) (ocispec.Descriptor, error),
+) (layer ocispec.Descriptor, err error) {
+	manifest, err := ParseManifest(document)
+	switch {
+	case err != nil:
+		return layer, err
+	case !manifest.IsIndex():
+		return choose(manifest)
+	}
+	candidates := manifest.Manifests
+	if charts := selectBy(candidates, isChart); len(charts) > 0 { // older tools do not say what a manifest is
+		candidates = charts
+	}
+	if len(candidates) > maxManifests {
+		return layer, invalidf("the artifact is an index of %d manifests, of which nothing says which one to take",
+			len(candidates))
+	}
+	matching := 0
+	for _, candidate := range candidates {
+		if _, err := checkDescriptor("a manifest of the index", candidate); err != nil {
+			return layer, err
+		}
+		_, document, err := p.Manifest(ctx, candidate.Digest.String(), "")
+		if err != nil {
+			return layer, err
+		}
+		if manifest, err = ParseManifest(document); err != nil {
+			return layer, err
+		}
+		if found, err := choose(manifest); err == nil {
+			layer = found
+			matching++
+		}
+	}
+	if matching != 1 {
+		return layer, invalidf("the artifact is an index of manifests, of which %d have what is wanted, but expected one",
+			matching)
+	}
+	return layer, nil
+}
+
+func isChart(d ocispec.Descriptor) bool { return d.ArtifactType == helmConfig }
+
+// selectBy returns those of a list that fulfil a condition.
+func selectBy(all []ocispec.Descriptor, is func(ocispec.Descriptor) bool) (selected []ocispec.Descriptor) {
+	for _, d := range all {
+		if is(d) {
+			selected = append(selected, d)
+		}
+	}
+	return selected
+}
+
+// blob gets the content of a blob, or the layer of an artifact set that a blob is.
+func (r *Reader) blob(
+	ctx context.Context, a Blob, credentials []sdk.RegistryCredentials, want Want,
+) (*fetch.File, error) {
+	a.Repository.Registry = fetch.NormalizeHost(a.Repository.Registry)
+	var blobs []ocispec.Descriptor
+	for _, chunk := range a.Chunks {
+		blobs = append(blobs, ocispec.Descriptor{Digest: chunk, Size: -1})
+	}
+	key := fetch.KeyOf("blob", a.Chunks, a.Kind, want.Digest, want.Limit)
+	return r.fetcher.FromRegistry(ctx, a.Repository, credentials, key,
+		func(ctx context.Context, p *fetch.Pull, _ fetch.Memo) (memo fetch.Memo, file *fetch.File, err error) {
+			memo.Fixed = true
+			if a.Kind == KindArtifactSet {
+				file, err = p.Blob(ctx, blobs, want.Limit+maxIndex)
+			} else {
+				file, err = p.Blob(ctx, blobs, want.Limit, want.Check)
+			}
+			if err == nil {
+				file, err = Verified(file, want.Digest.Blob)
+			}
+			if err != nil || a.Kind != KindArtifactSet {
+				return memo, file, err
+			}
+			defer file.Release()
+			layer, err := r.unpack(ctx, file, want)
+			return memo, layer, err
+		})
+}
+
+// unpack gets the layer of an artifact set.
+func (r *Reader) unpack(ctx context.Context, set *fetch.File, want Want) (layer *fetch.File, err error) {
+	wait := r.alone(ctx, func() { layer, err = r.unpackAlone(set, want) })
+	if wait != nil {
+		return nil, wait
+	}
+	return layer, err
+}
+
+func (r *Reader) unpackAlone(set *fetch.File, want Want) (*fetch.File, error) {
+	from, err := os.Open(set.Path)
+	if err != nil {
+		return nil, fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err)
+	}
+	defer from.Close() //nolint:errcheck // it is only read
+	explain := func(err error) error { return fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err) }
+	found, err := ReadArtifactSet(fetch.Body{From: from, Explain: explain}, want.Limit, want.Layer)
+	if err == nil {
+		err = Verify("the artifact", want.Digest.Manifest, found.Manifest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.fetcher.Store(bytes.NewReader(found.Content), want.Limit, want.Check)
+}
+
+// address gets the content of an address.
+func (r *Reader) address(
+	ctx context.Context, a Wget, credentials []sdk.ChartRepositoryCredentials, want Want,
+) (*fetch.File, error) {
+	u, err := url.Parse(a.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return nil, invalidf("the access has a url that is no address with http:// or https://, a host, and no user")
+	}
+	at := fetch.Address{
+		URL: u, Own: fetch.CredentialsFor(credentials, u), All: credentials, Limit: want.Limit, Check: want.Check,
+	}
+	if strings.HasPrefix(want.Digest.Blob.String(), string(digest.SHA256)+":") {
+		at.Digest = want.Digest.Blob.String()
+	}
+	file, err := r.fetcher.FromAddress(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return Verified(file, want.Digest.Blob)
+}
+
+// Verified returns a file that has the digest; empty for any. It releases one that has another.
+func Verified(file *fetch.File, want digest.Digest) (*fetch.File, error) {
+	err := verifyFile(file, want)
+	if err != nil {
+		file.Release()
+		return nil, err
+	}
+	return file, nil
+}
+
+// verifyFile compares a file with the digest that it must have; empty if it need not have one.
+func verifyFile(file *fetch.File, want digest.Digest) error {
+	found := digest.Digest(file.Digest)
+	if want == "" || found == want {
+		return nil
+	}
+	if want.Algorithm() != found.Algorithm() {
+		from, err := os.Open(file.Path)
+		if err != nil {
+			return fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err)
+		}
+		defer from.Close() //nolint:errcheck // it is only read
+		verifier := want.Verifier()
+		if _, err := io.Copy(verifier, from); err != nil {
+			return fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err)
+		}
+		if verifier.Verified() {
+			return nil
+		}
+	}
+	return fetch.Errorf(fetch.DigestMismatch, "the content has the digest %s, but expected %s, which is the digest of the "+
+		"resource; push it again, or correct the component descriptor", found, want)
+}

@@ -1,0 +1,181 @@
+package component
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+const (
+	// maxConfig bounds the config of a component version, which names one blob.
+	maxConfig = 64 << 10
+	// maxDescriptor bounds a descriptor, with what is around it.
+	maxDescriptor = 4 << 20
+)
+
+// Reader reads component versions from registries. Its methods can be called concurrently.
+type Reader struct {
+	fetcher *fetch.Fetcher
+	// parsing has room for one document, which takes many times its size in memory.
+	parsing chan struct{}
+}
+
+// NewReader returns a Reader that uses a Fetcher.
+func NewReader(fetcher *fetch.Fetcher) *Reader {
+	return &Reader{fetcher: fetcher, parsing: make(chan struct{}, 1)}
+}
+
+// Version is a component version.
+type Version struct {
+	*Descriptor
+
+	// Home is the repository that it was read from, without a tag.
+	Home registry.Reference
+}
+
+// Version reads a component version from the first of the places that has it. The error is of the kind fetch.NotFound
+// if no place has it, any of package fetch, or the cause of ctx.
+func (r *Reader) Version(
+	ctx context.Context, places Places, credentials []sdk.RegistryCredentials, name, version string,
+) (*Version, error) {
+	candidates, err := places.For(name, version)
+	if err != nil {
+		return nil, err
+	}
+	var asked []string
+	for _, place := range candidates {
+		home := registry.Reference{Registry: fetch.NormalizeHost(place.Host), Repository: place.Repository(name)}
+		found, err := r.versionAt(ctx, place, home, credentials, name, version)
+		switch {
+		case errors.Is(err, errNoVersion):
+			asked = append(asked, place.String())
+		case err != nil && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			known := fetch.Explain(err)
+			return nil, &fetch.Error{
+				Kind: known.Kind, Err: fmt.Errorf("read component %s %s from %s: %w", name, version, place, known.Err),
+			}
+		default:
+			return &Version{Descriptor: found, Home: home}, nil
+		}
+	}
+	if places.missing != "" {
+		return nil, fetch.Errorf(fetch.Unavailable, "component %s %s is not in %s, and other places are not known: %s",
+			name, version, strings.Join(asked, ", nor in "), places.missing)
+	}
+	return nil, fetch.Errorf(fetch.NotFound, "component %s %s is not in %s; push it, or correct its name or version, or "+
+		"where the Context says that components are", name, version, strings.Join(asked, ", nor in "))
+}
+
+// errNoVersion says that a place does not have a component version.
+var errNoVersion = errors.New("no such component version")
+
+// versionAt reads a component version from a place.
+func (r *Reader) versionAt(
+	ctx context.Context, place Place, home registry.Reference, credentials []sdk.RegistryCredentials, name, version string,
+) (*Descriptor, error) {
+	if place.WantsPlainHTTP && !r.fetcher.PlainHTTP(home.Registry) {
+		return nil, invalidf("the repository context has an address with http://, but the operator has not allowed it for "+
+			"this registry; write https://, or have the operator set plainHTTP for %s", home.Registry)
+	}
+	file, err := r.fetcher.FromRegistry(ctx, home, credentials, fetch.KeyOf("component", version),
+		func(ctx context.Context, p *fetch.Pull, known fetch.Memo) (fetch.Memo, *fetch.File, error) {
+			digest, document, err := p.Manifest(ctx, TagOf(version), known.Manifest)
+			if found, ok := errors.AsType[*fetch.Error](err); ok && found.Kind == fetch.NotFound {
+				err = errNoVersion
+			}
+			if err != nil || document == nil {
+				return fetch.Memo{Manifest: digest}, nil, err
+			}
+			descriptor, err := r.pull(ctx, p, document, name, version)
+			if err != nil {
+				return fetch.Memo{}, nil, err
+			}
+			file, err := r.fetcher.Store(bytes.NewReader(descriptor.V2), maxStored)
+			return fetch.Memo{Manifest: digest}, file, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	defer file.Release()
+	document, err := os.ReadFile(file.Path)
+	if err != nil {
+		return nil, fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err)
+	}
+	return r.parse(ctx, document, name, version)
+}
+
+// maxStored bounds a descriptor as JSON, which takes more bytes for some texts than YAML.
+const maxStored = 8 * maxDescriptor
+
+// pull gets the descriptor that a manifest leads to.
+func (r *Reader) pull(ctx context.Context, p *fetch.Pull, document []byte, name, version string) (*Descriptor, error) {
+	manifest, err := ParseManifest(document)
+	if err == nil && manifest.IsIndex() {
+		manifest, err = mainOf(ctx, p, manifest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	config, err := manifest.ComponentConfig()
+	if err != nil {
+		return nil, err
+	}
+	content, err := p.Document(ctx, config, maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	blob, err := DescriptorBlob(content)
+	if err != nil {
+		return nil, err
+	}
+	if content, err = p.Document(ctx, blob, maxDescriptor); err != nil {
+		return nil, err
+	}
+	if content, err = DescriptorFrom(blob.MediaType, content); err != nil {
+		return nil, err
+	}
+	return r.parse(ctx, content, name, version)
+}
+
+// mainOf gets the manifest of the component version in an index.
+func mainOf(ctx context.Context, p *fetch.Pull, index *Manifest) (*Manifest, error) {
+	main, err := index.Main()
+	if err != nil {
+		return nil, err
+	}
+	_, document, err := p.Manifest(ctx, main.Digest.String(), "")
+	if err != nil {
+		return nil, err
+	}
+	return ParseManifest(document)
+}
+
+// parse is Parse for one document at a time.
+func (r *Reader) parse(ctx context.Context, document []byte, name, version string) (found *Descriptor, err error) {
+	if wait := r.alone(ctx, func() { found, err = Parse(document, name, version) }); wait != nil {
+		return nil, wait
+	}
+	return found, err
+}
+
+// alone calls a function while no other is called.
+func (r *Reader) alone(ctx context.Context, do func()) error {
+	select {
+	case r.parsing <- struct{}{}:
+		defer func() { <-r.parsing }()
+		do()
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,170 @@
+package fetch
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Kind is what is wrong. It decides whether a retry can help.
+type Kind string
+
+// The kinds of errors.
+const (
+	// Invalid: the content, or what refers to it, has to be changed.
+	Invalid Kind = "Invalid"
+	// TooLarge: the content is larger than allowed.
+	TooLarge Kind = "TooLarge"
+	// DigestMismatch: the content does not have the digest that it must have.
+	DigestMismatch Kind = "DigestMismatch"
+	// Unauthorized: the server refuses the credentials.
+	Unauthorized Kind = "Unauthorized"
+	// CredentialsMissing: the server wants credentials and there are none.
+	CredentialsMissing Kind = "CredentialsMissing"
+	// Panic: a mistake in the deployer.
+	Panic Kind = "Panic"
+	// CredentialsInvalid: there are credentials that cannot be used. A retry may help, as with all that follow.
+	CredentialsInvalid Kind = "CredentialsInvalid"
+	// NotFound: there is no such content yet.
+	NotFound Kind = "NotFound"
+	// Unavailable: no answer, or one that says try again.
+	Unavailable Kind = "Unavailable"
+	// CacheFailed: the disk.
+	CacheFailed Kind = "CacheFailed"
+)
+
+// Codes returns the codes of Landscaper for an error of the kind; none if a retry may help.
+func (k Kind) Codes() []v1alpha1.ErrorCode {
+	switch k {
+	case Invalid, TooLarge, DigestMismatch, CredentialsMissing:
+		return []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
+	case Unauthorized:
+		return []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}
+	case Panic:
+		return []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}
+	default:
+		return nil
+	}
+}
+
+// Error is an error about content that was to be fetched. Its text is for users: it has no secrets, and nothing that a
+// server has sent.
+type Error struct {
+	Kind Kind
+	Err  error
+}
+
+// Errorf returns an *Error. The format is that of fmt.Errorf.
+func Errorf(kind Kind, format string, args ...any) error {
+	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
+}
+
+// Error returns the text of Err.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Explain returns the *Error in the chain of an error, or one of the kind Unavailable for any other, which is about the
+// connection.
+func Explain(err error) *Error {
+	if found, ok := errors.AsType[*Error](err); ok {
+		return found
+	}
+	return &Error{Kind: Unavailable, Err: connectionError(err)}
+}
+
+// connectionError returns an error of net/http without the address, which may have a secret in it. An error that is
+// not about the connection is replaced: it quotes what the server has sent, and that must not get into the status of a
+// deploy item, because its author may not be able to reach the server.
+func connectionError(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var (
+		found       *Error
+		network     net.Error
+		certificate *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &found):
+		return found
+	case errors.As(err, &certificate):
+		return fmt.Errorf("the certificate of the server is not trusted: %w; if it is from a private authority, add that "+
+			"to the credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, http.ErrSchemeMismatch):
+		return err
+	default:
+		return errors.New("the server does not answer as one of HTTP does")
+	}
+}
+
+// Body reads from a source that may break, with an *Error then.
+type Body struct {
+	// From is the source.
+	From io.Reader
+	// Explain returns the *Error for an error of From other than io.EOF.
+	Explain func(error) error
+}
+
+// Read implements io.Reader.
+func (b Body) Read(p []byte) (int, error) {
+	n, err := b.From.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // readers return it as it is
+		err = b.Explain(err)
+	}
+	return n, err
+}
+
+// bodyOf is the body of an answer.
+func bodyOf(from io.Reader) Body {
+	return Body{From: from, Explain: func(err error) error {
+		return Errorf(Unavailable, "the answer has broken off: %w", connectionError(err))
+	}}
+}
+
+// access is what there was to get access to a server with, for an error that says what was wrong with it.
+type access struct {
+	// field of the Context that has such credentials.
+	field string
+	// server that was asked.
+	server string
+	// tried says that there were credentials. Problems are those of others.
+	tried    bool
+	problems []string
+}
+
+// refused is the error of a server that has answered with 401 or 403.
+func (a access) refused() error {
+	problems := strings.Join(a.problems, "; ")
+	switch {
+	case problems != "":
+		return Errorf(CredentialsInvalid, "%s needs other credentials than the Context's %s has, "+
+			"some of which cannot be used: %s", a.server, a.field, problems)
+	case a.tried:
+		return Errorf(Unauthorized, "%s does not accept the credentials of the Context's %s, or does not allow them "+
+			"to read this; check user and password there, and that the address is right", a.server, a.field)
+	default:
+		return Errorf(CredentialsMissing, "%s wants credentials, and the Context has none for it; "+
+			"add some to the Context's %s, and check that the address is right", a.server, a.field)
+	}
+}
+
+// isRefusal says whether a status is about credentials.
+func isRefusal(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// statusError is an answer with a status that nothing else is known about.
+func statusError(who string, status int) error {
+	return Errorf(Unavailable, "the %s has answered with status %d (%s)", who, status, http.StatusText(status))
+}

@@ -1,0 +1,141 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+)
+
+// Memo is what is known of a source for certain credentials.
+type Memo struct {
+	// Fixed says that the source does not change.
+	Fixed bool
+	// Manifest is the digest by which it is seen whether the source has changed.
+	Manifest string
+
+	// etag and modified are the validators of an address.
+	etag, modified string
+	// digest of the file, and when the source was looked up.
+	digest string
+	looked time.Time
+}
+
+// LookUp finds out what a source has. known is what it had the last time, the zero Memo for nothing. Without a file it
+// has that still.
+type LookUp func(ctx context.Context, known Memo) (Memo, *File, error)
+
+// download is a file that is looked up and fetched for all that want it at the same time.
+type download struct {
+	// waiting counts the callers that wait for it, and cancel ends it when there are none.
+	waiting int
+	cancel  context.CancelFunc
+	// done is closed when found and err are set.
+	done  chan struct{}
+	found *File
+	err   error
+}
+
+// File returns the file of a source, to be released. It blocks until that is there or ctx ends. The key, of KeyOf,
+// stands for the source and for everything that decides who may have it, such as credentials. Callers that want the
+// same at the same time share a download, which goes on when one of them leaves because ctx has ended, and ends with
+// the last. The error is that of find, or the cause of ctx.
+func (f *Fetcher) File(ctx context.Context, key string, find LookUp) (*File, error) {
+	f.mu.Lock()
+	d := f.downloads[key]
+	if d == nil {
+		d = f.begin(ctx, key, find)
+	}
+	d.waiting++
+	f.mu.Unlock()
+	select {
+	case <-d.done:
+		return d.found, d.err
+	case <-ctx.Done():
+		f.leave(key, d)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// begin begins a download, whose goroutine ends with it.
+func (f *Fetcher) begin(ctx context.Context, key string, find LookUp) *download {
+	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime)
+	d := &download{cancel: cancel, done: make(chan struct{})}
+	f.downloads[key] = d
+	go func() {
+		defer cancel()
+		found, err := f.current(working, key, find)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.forget(key, d)
+		if err == nil {
+			f.cache.share(found, d.waiting) // each caller that waits is a user of the file now
+			f.cache.release(found, 1)
+		}
+		d.found, d.err = found, err
+		close(d.done)
+	}()
+	return d
+}
+
+// leave says that a caller does not wait for a download any more.
+func (f *Fetcher) leave(key string, d *download) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-d.done:
+		if d.found != nil {
+			f.cache.release(d.found, 1)
+		}
+		return
+	default:
+	}
+	if d.waiting--; d.waiting == 0 {
+		d.cancel()
+		f.forget(key, d) // a caller that comes now begins anew
+	}
+}
+
+func (f *Fetcher) forget(key string, d *download) {
+	if f.downloads[key] == d {
+		delete(f.downloads, key)
+	}
+}
+
+// current returns the file of a source: the one that is here if it need not be looked up, or what is found. A panic is
+// an error for those who wait, because it would end the process otherwise.
+func (f *Fetcher) current(ctx context.Context, key string, find LookUp) (found *File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = Errorf(Panic, "panic: %v", p)
+		}
+	}()
+	value, _ := f.memos.Get(key)
+	known, _ := value.(Memo)
+	kept := f.cache.get(known.digest)
+	if kept == nil {
+		known = Memo{}
+	}
+	now := f.config.Clock.Now()
+	if kept != nil && (known.Fixed || now.Sub(known.looked) < f.config.FreshFor) {
+		return kept, nil
+	}
+	looked, found, err := find(ctx, known)
+	switch {
+	case err == nil && found == nil:
+		found = kept
+	case kept != nil:
+		f.cache.release(kept, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	looked.digest, looked.looked = found.Digest, now
+	f.memos.Add(key, looked)
+	return found, nil
+}
+
+// KeyOf returns the key of a source. The parts, which may be credentials, are not kept.
+func KeyOf(parts ...any) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))
+}
