@@ -1,9 +1,10 @@
-// Package boundedyaml reads YAML of people who are not trusted with the memory of a plugin: a small document may stand
-// for a very large one.
+// Package boundedyaml reads YAML, and so JSON, of people who are not trusted with the memory of a plugin: a small
+// document may stand for a very large one.
 package boundedyaml
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -22,12 +23,17 @@ var (
 	errTags   = errors.New("it has a directive %TAG; write tags without it")
 	errUTF8   = errors.New("it is not in UTF-8")
 	errNoYAML = errors.New("it is no YAML")
+	errTwice  = errors.New("it has two fields of the same name")
 )
 
 // ToJSON returns a document as JSON. Two fields of the same name are an error, and so are aliases that make the
 // document much larger than it is written: the parser bounds how many values there are then, but not how large they
 // are. Errors quote nothing of the document.
 func ToJSON(document []byte) ([]byte, error) {
+	// Some JSON is no YAML for the parser, such as surrogate pairs and long names. It has no aliases.
+	if utf8.Valid(document) && json.Valid(document) {
+		return compact(document)
+	}
 	if err := check(document); err != nil {
 		return nil, err
 	}
@@ -39,6 +45,41 @@ func ToJSON(document []byte) ([]byte, error) {
 		return nil, errNoYAML
 	}
 	return content, nil
+}
+
+// compact returns valid JSON without white space around values.
+func compact(document []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber() // any number is a token then
+	if hasTwice(decoder) {
+		return nil, errTwice
+	}
+	var short bytes.Buffer
+	err := json.Compact(&short, document)
+	return short.Bytes(), err
+}
+
+// hasTwice reports whether two fields of the same name are in the next value of valid JSON.
+func hasTwice(from *json.Decoder) bool {
+	begin, _ := from.Token()
+	if _, ok := begin.(json.Delim); !ok {
+		return false
+	}
+	names := map[json.Token]bool{}
+	for from.More() {
+		if begin == json.Delim('{') {
+			name, _ := from.Token()
+			if names[name] {
+				return true
+			}
+			names[name] = true
+		}
+		if hasTwice(from) {
+			return true
+		}
+	}
+	_, _ = from.Token() // the end
+	return false
 }
 
 // CheckAliases returns an error if a document is larger than so many bytes, roughly, when its aliases are replaced by

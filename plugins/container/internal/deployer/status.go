@@ -115,19 +115,11 @@ func readExports(file []byte) (map[string]any, error) {
 	if len(strings.TrimSpace(string(file))) == 0 {
 		return nil, nil //nolint:nilnil // none is no error
 	}
-	var exports map[string]any
-	// Some JSON is no YAML for the library, such as "\/" and "\ud83d\ude00".
-	if twice, err := kjson.UnmarshalStrict(file, &exports); err == nil {
-		if len(twice) > 0 {
-			return nil, errExports
-		}
-		return exports, nil
-	}
 	content, err := boundedyaml.ToJSON(file)
 	if err != nil {
 		return nil, fmt.Errorf("%w; %w", errExports, err)
 	}
-	exports = nil // of what was no JSON
+	var exports map[string]any
 	if kjson.UnmarshalCaseSensitivePreserveInts(content, &exports) != nil {
 		return nil, errExports
 	}
