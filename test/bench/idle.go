@@ -44,7 +44,8 @@ func (b *bench) measureIdle(ctx context.Context) (err error) {
 	return sayMemory(host)
 }
 
-// sayMemory says how much memory a host and its plugins have, where shared pages count for each process in part.
+// sayMemory says how much memory a host and its plugins have, where shared pages count for each process in part, and
+// how much of it is anonymous: what a process has of its program's file depends on the page cache and other processes.
 func sayMemory(host *testenv.Host) error {
 	children, err := host.Children()
 	if err != nil {
@@ -61,7 +62,8 @@ func sayMemory(host *testenv.Host) error {
 			if err != nil {
 				return fmt.Errorf("read memory of %s: %w", name, err)
 			}
-			say("PSS of %-13s %5.0f MiB", name, float64(memory.Pss)/(1<<20))
+			say("PSS of %-13s %5.0f MiB, anonymous %5.0f MiB", name,
+				float64(memory.Pss)/(1<<20), float64(memory.Anonymous)/(1<<20))
 		}
 	}
 	say("")
