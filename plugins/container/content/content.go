@@ -1,9 +1,7 @@
-// Package content lets the author of a plugin add to the container deployer what only somebody finds who knows the
-// component model.
+// Package content lets the author of a plugin add repositories of components to the container deployer.
 //
-// The deployer itself brings what stands in the provider configuration. The fields blueprint.ref and
-// componentDescriptor.ref refer to a repository of components instead, and need a Resolver. Package
-// plugins/container/plugin takes it.
+// The deployer itself finds what blueprint.ref and componentDescriptor.ref refer to in OCI registries. A Resolver is for
+// other repositories and types of access. Package plugins/container/plugin takes it.
 package content
 
 import (
@@ -20,6 +18,8 @@ import (
 type Resolver interface {
 	// Resolve finds what the references of a request refer to. It is called before a Pod is created, and at the same
 	// time for several deploy items. It should return soon after ctx has ended.
+	//
+	// Without an error it may return nil; the deployer looks for the references itself then.
 	//
 	// An error that has an *sdk.Error in its chain decides by its codes whether the job has failed; without one the
 	// call is retried. Its text appears in the status of the deploy item and must hold no secrets.

@@ -6,6 +6,8 @@ package plugin
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
@@ -20,8 +22,8 @@ const name = "container"
 // Option adds something to what Serve serves.
 type Option func(*deployer.Options)
 
-// WithResolver has references to components found by a resolver; without one they are a mistake of the user. The last
-// one counts.
+// WithResolver has a resolver asked for references to components, before the deployer looks for them in OCI registries.
+// The last one counts.
 func WithResolver(resolver content.Resolver) Option {
 	return func(o *deployer.Options) { o.Resolver = resolver }
 }
@@ -29,12 +31,22 @@ func WithResolver(resolver content.Resolver) Option {
 // Serve is the main function of a container plugin; all that is said of sdk.Serve goes for it. version is that of the
 // program, free text, semantic version preferred.
 func Serve(version string, opts ...Option) {
-	o := deployer.Options{UserAgent: "pergola-container/" + version}
+	o := deployer.Options{UserAgent: "pergola-container/" + version, CacheDir: cacheDir()}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	defer tracing.Start(context.Background(), name, version)()
 	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type),
 		sdk.ConfigSchema(deployer.SettingsSchema), sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema),
-		sdk.ContextCredentials(), sdk.HostClusterAccess(), sdk.LatePickUp(), sdk.ScheduleInConfig())
+		sdk.ContextCredentials(), sdk.ContextOCMConfig(), sdk.HostClusterAccess(), sdk.LatePickUp(), sdk.ScheduleInConfig())
+}
+
+// cacheDir is where components are kept: in the user's directory for such things, which the host has made for this
+// process alone and removes with it, unless the operator lets the plugin have the variable XDG_CACHE_HOME.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir() // of a process without a home, which no host starts
+	}
+	return filepath.Join(dir, "pergola", "components")
 }

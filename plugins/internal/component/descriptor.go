@@ -95,7 +95,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 	c := found.Component
 	switch {
 	case name == "":
-		if err := checkComponent(what, c.Name, c.Version); err != nil {
+		if err := CheckName(what, c.Name, c.Version); err != nil {
 			return nil, err
 		}
 	case c.Name != name, versionOf(c.Version) != versionOf(version):
@@ -103,7 +103,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 			"component version again", what, shown(c.Name), shown(c.Version))
 	}
 	for _, r := range c.References {
-		if err := checkComponent(fmt.Sprintf("%s: reference %s", what, shown(r.Name)), r.Component, r.Version); err != nil {
+		if err := CheckName(fmt.Sprintf("%s: reference %s", what, shown(r.Name)), r.Component, r.Version); err != nil {
 			return nil, err
 		}
 	}

@@ -78,7 +78,7 @@ func ParseKey(text string) (Key, error) {
 		return Key{}, invalidf("resource.name in the key of the resource is %s, but expected the name of a resource, such as "+
 			"chart: at least two lower-case letters, digits, and between them - _ +", shown(name))
 	}
-	return key, checkComponent("component in the key of the resource", key.Component, key.Version)
+	return key, CheckName("component in the key of the resource", key.Component, key.Version)
 }
 
 // textOf returns a value of a key that must be a text.

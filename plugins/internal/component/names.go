@@ -19,9 +19,9 @@ var (
 	elementName = regexp.MustCompile(`^[a-z0-9][-_+a-z0-9]*[a-z0-9]$`)
 )
 
-// checkComponent returns an error unless field has the name and version of a component. Both are fit for the path of a
+// CheckName returns an error unless field has the name and version of a component. Both are fit for the path of a
 // registry then.
-func checkComponent(field, name, version string) error {
+func CheckName(field, name, version string) error {
 	if len(name) > maxName || !componentName.MatchString(name) {
 		return invalidf("%s has the name %s, but expected the name of a component, such as example.com/shop",
 			field, shown(name))

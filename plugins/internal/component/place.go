@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 // Place is a registry with components in it.
@@ -34,6 +36,11 @@ func (p Place) Repository(component string) string {
 		return path.Join(p.Prefix, hex.EncodeToString(sum[:]))
 	}
 	return path.Join(p.Prefix, "component-descriptors", component)
+}
+
+// Home returns the repository of a component, without a tag.
+func (p Place) Home(component string) registry.Reference {
+	return registry.Reference{Registry: fetch.NormalizeHost(p.Host), Repository: p.Repository(component)}
 }
 
 // Types of repository contexts, without their versions: those of registries, in the old and the new library, and those

@@ -81,6 +81,9 @@ func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []
 	return places, ignored, nil
 }
 
+// IsEmpty reports whether there are no places, and none that may be unknown.
+func (p Places) IsEmpty() bool { return len(p.resolvers) == 0 && p.missing == "" }
+
 // reasonConfigIgnored is given to the warning about a part of the ConfigMap that is not used.
 const reasonConfigIgnored = "OCMConfigIgnored"
 

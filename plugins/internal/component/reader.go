@@ -52,7 +52,7 @@ func (r *Reader) Version(
 	}
 	var asked []string
 	for _, place := range candidates {
-		home := registry.Reference{Registry: fetch.NormalizeHost(place.Host), Repository: place.Repository(name)}
+		home := place.Home(name)
 		found, err := r.versionAt(ctx, place, home, credentials, name, version)
 		switch {
 		case errors.Is(err, errNoVersion):

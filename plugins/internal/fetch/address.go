@@ -50,10 +50,6 @@ func (f *Fetcher) FromAddress(ctx context.Context, at Address) (*File, error) {
 			key = append(key, c.URL, c.CAData)
 		}
 	}
-	checks := []Check{HasDigest(at.Digest)}
-	if at.Check != nil {
-		checks = append([]Check{at.Check}, checks...)
-	}
 	return f.File(ctx, KeyOf(key...), func(ctx context.Context, known Memo) (Memo, *File, error) {
 		answer, err := f.get(ctx, at, own, known)
 		if err != nil {
@@ -72,7 +68,7 @@ func (f *Fetcher) FromAddress(ctx context.Context, at Address) (*File, error) {
 		default:
 			return Memo{}, nil, statusError("server", status)
 		}
-		found, err := f.cache.store(bodyOf(answer.Body), at.Limit, checks...)
+		found, err := f.cache.store(bodyOf(answer.Body), at.Limit, at.Check, HasDigest(at.Digest))
 		return Memo{
 			Fixed: at.Digest != "", etag: answer.Header.Get("ETag"), modified: answer.Header.Get("Last-Modified"),
 		}, found, err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -39,20 +40,19 @@ type config struct {
 	unknown []string
 }
 
-// readConfig reads and validates the provider configuration. resolves says whether there is a resolver for references.
-// The error names everything that is wrong with it.
-func readConfig(req *sdk.Request, s *settings, resolves bool) (*config, error) {
+// readConfig reads and validates the provider configuration. The error names everything that is wrong with it.
+func readConfig(req *sdk.Request, s *settings) (*config, error) {
 	document, unknown, misread, err := decodeConfig(req, s.isStrict())
 	if err != nil {
 		return nil, err
 	}
-	c, problems := checkConfig(document, s, resolves)
+	c, problems := checkConfig(document, s)
 	c.unknown = unknown
 	return c, misread.Error(problems)
 }
 
 // validateConfig returns everything that is wrong with a provider configuration.
-func validateConfig(raw []byte, s *settings, resolves bool) ([]sdk.Problem, error) {
+func validateConfig(raw []byte, s *settings) ([]sdk.Problem, error) {
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: raw}
 	document, _, misread, err := decodeConfig(&sdk.Request{DeployItem: item}, s.isStrict())
@@ -62,7 +62,7 @@ func validateConfig(raw []byte, s *settings, resolves bool) ([]sdk.Problem, erro
 	if err != nil {
 		return nil, err
 	}
-	_, problems := checkConfig(document, s, resolves)
+	_, problems := checkConfig(document, s)
 	return misread.With(problems), nil
 }
 
@@ -84,7 +84,7 @@ func decodeConfig(
 	return document, unknown, misread, err
 }
 
-func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves bool) (*config, field.ErrorList) {
+func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings) (*config, field.ErrorList) {
 	c := &config{ProviderConfiguration: document, resources: s.Resources}
 	if document.Resources != nil {
 		c.resources = *document.Resources
@@ -102,14 +102,14 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 	}
 	if b := document.Blueprint; b != nil {
 		if b.Inline != nil && b.Reference == nil {
-			files, err := readFiles(b.Inline.Filesystem)
+			files, err := components.ReadFiles(b.Inline.Filesystem)
 			if err != nil {
 				problems = append(problems, invalid(field.NewPath("blueprint", "inline", "filesystem"), err.Error()))
 			}
 			c.files = files
 		}
-		problems = append(problems, checkSource("blueprint", b.Reference != nil, b.Inline != nil, resolves)...)
-		if resolves && b.Reference != nil && b.Reference.ResourceName == "" {
+		problems = append(problems, checkSource("blueprint", b.Reference != nil, b.Inline != nil)...)
+		if b.Reference != nil && b.Reference.ResourceName == "" {
 			problems = append(problems, field.Required(field.NewPath("blueprint", "ref", "resourceName"), ""))
 		}
 	}
@@ -119,8 +119,8 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 		if inline && d.Reference == nil && json.Unmarshal(d.Inline, &object) != nil {
 			problems = append(problems, invalid(field.NewPath("componentDescriptor", "inline"), "expected an object"))
 		}
-		problems = append(problems, checkSource("componentDescriptor", d.Reference != nil, inline, resolves)...)
-		if resolves && d.Reference != nil && (d.Reference.ComponentName == "" || d.Reference.Version == "") {
+		problems = append(problems, checkSource("componentDescriptor", d.Reference != nil, inline)...)
+		if d.Reference != nil && (d.Reference.ComponentName == "" || d.Reference.Version == "") {
 			problems = append(problems, field.Required(field.NewPath("componentDescriptor", "ref"),
 				"expected componentName and version"))
 		}
@@ -140,17 +140,13 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings, resolves
 }
 
 // checkSource is about a field that refers to something, or holds it.
-func checkSource(name string, reference, inline, resolves bool) field.ErrorList {
+func checkSource(name string, reference, inline bool) field.ErrorList {
 	path := field.NewPath(name)
 	switch {
 	case reference && inline:
 		return field.ErrorList{invalid(path, "has both ref and inline; remove one of them")}
 	case !reference && !inline:
 		return field.ErrorList{field.Required(path, "expected ref or inline")}
-	case reference && !resolves:
-		return field.ErrorList{invalid(path.Child("ref"),
-			"is a reference to a repository of components, which this deployer does not know; "+
-				"give it inline, or run a plugin with a resolver")}
 	default:
 		return nil
 	}

@@ -17,9 +17,6 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-const needsResolver = "Invalid value: is a reference to a repository of components, which this deployer does not know; " +
-	"give it inline, or run a plugin with a resolver"
-
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	inline := func(filesystem any) tree {
@@ -30,10 +27,10 @@ func TestProblems(t *testing.T) {
 		"componentDescriptor": tree{"ref": tree{"componentName": "a", "version": "1", "repositoryContext": tree{"type": "x"}}},
 	}
 	for name, c := range map[string]struct {
-		reason   string
-		config   any
-		resolves bool
-		change   func(*settings)
+		reason string
+		config any
+
+		change func(*settings)
 		// want are how the problems begin; none for a configuration that is valid.
 		want []string
 	}{
@@ -70,20 +67,16 @@ func TestProblems(t *testing.T) {
 		"list": {reason: "a list is no configuration", config: []any{}, want: []string{": expected an object, but found a list"}},
 
 		"twice": {
-			reason: "nobody knows which one is meant", resolves: true,
+			reason: "nobody knows which one is meant",
 			config: configOf(tree{
 				"blueprint":           tree{"ref": tree{"resourceName": "a"}, "inline": tree{"filesystem": tree{}}},
 				"componentDescriptor": tree{"ref": tree{"componentName": "a", "version": "1"}, "inline": tree{}},
 			}),
 			want: []string{"blueprint: Invalid value: has both ref and inline", "componentDescriptor: Invalid value: has both"},
 		},
-		"away": {
-			reason: "the user learns what to do", config: configOf(references),
-			want: []string{"blueprint.ref: " + needsResolver, "componentDescriptor.ref: " + needsResolver},
-		},
-		"resolved": {reason: "a resolver is asked", resolves: true, config: configOf(references)},
+		"references": {reason: "they are looked up", config: configOf(references)},
 		"of nobody": {
-			reason: "a resolver needs names", resolves: true,
+			reason: "references are names",
 			config: configOf(tree{"blueprint": tree{"ref": tree{}}, "componentDescriptor": tree{"ref": tree{}}}),
 			want:   []string{"blueprint.ref.resourceName: Required", "componentDescriptor.ref: Required"},
 		},
@@ -110,7 +103,7 @@ func TestProblems(t *testing.T) {
 			if change == nil {
 				change = func(*settings) {}
 			}
-			found := problems(t, c.config, c.resolves, change)
+			found := problems(t, c.config, change)
 			if len(found) != len(c.want) {
 				t.Fatalf("%s: expected %d problems, but found:\n%s", c.reason, len(c.want), strings.Join(found, "\n"))
 			}
@@ -182,7 +175,7 @@ func TestReadFails(t *testing.T) {
 			_, err := read(t, c.config)
 			if c.withoutAnyItem {
 				s := defaultSettings()
-				_, err = readConfig(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, &s, false)
+				_, err = readConfig(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, &s)
 			}
 			known, ok := errors.AsType[*sdk.Error](err)
 			if !ok || known.Reason != c.wantReason || !cmp.Equal(known.Codes, []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}) {
@@ -227,7 +220,7 @@ func read(t *testing.T, value any, changes ...func(*settings)) (*config, error) 
 	}
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: marshal(t, value)}
-	return readConfig(&sdk.Request{DeployItem: item}, &s, false)
+	return readConfig(&sdk.Request{DeployItem: item}, &s)
 }
 
 func mustRead(t *testing.T, value any, changes ...func(*settings)) *config {
@@ -240,13 +233,13 @@ func mustRead(t *testing.T, value any, changes ...func(*settings)) *config {
 }
 
 // problems are those of a provider configuration, as texts.
-func problems(t *testing.T, value any, resolves bool, changes ...func(*settings)) []string {
+func problems(t *testing.T, value any, changes ...func(*settings)) []string {
 	t.Helper()
 	s := defaultSettings()
 	for _, change := range changes {
 		change(&s)
 	}
-	found, err := validateConfig(marshal(t, value), &s, resolves)
+	found, err := validateConfig(marshal(t, value), &s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +262,7 @@ func TestQuantities(t *testing.T) {
 	for name, fields := range map[string]tree{
 		"plain": {"resources": costly}, "hidden by another case": {"resources": costly, "RESOURCES": tree{"limits": tree{}}},
 	} {
-		if found := problems(t, configOf(fields), false); len(found) != 1 || !strings.Contains(found[0], "resources.limits.memory: expected an amount") {
+		if found := problems(t, configOf(fields)); len(found) != 1 || !strings.Contains(found[0], "resources.limits.memory: expected an amount") {
 			t.Errorf("%s: found %q", name, found)
 		}
 	}

@@ -10,9 +10,12 @@ package deployer
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -27,8 +30,10 @@ import (
 type Options struct {
 	// UserAgent is how it introduces itself to API servers.
 	UserAgent string
-	// Resolver finds what references refer to; nil if they are a mistake.
+	// Resolver finds what references refer to before the deployer looks for it; nil for none.
 	Resolver content.Resolver
+	// CacheDir is the folder for components. It belongs to the deployer alone. Required for references.
+	CacheDir string
 	// Clients are options for its clients.
 	Clients []target.Option
 	// Now is the clock; nil for that of the machine.
@@ -42,6 +47,8 @@ type Deployer struct {
 	settings settings
 	clusters *target.Cache
 	watches  *watch.Set
+	// finder finds components, and makes its cache when it is called first.
+	finder func() (*components.Finder, error)
 }
 
 var (
@@ -62,24 +69,41 @@ func New(o Options) *Deployer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Deployer{
-		options: o, settings: defaultSettings(), clusters: target.NewCache(o.UserAgent, o.Clients...),
-		watches: watch.New(watch.Pause(wakePause)),
+	d := &Deployer{
+		options: o, clusters: target.NewCache(o.UserAgent, o.Clients...), watches: watch.New(watch.Pause(wakePause)),
 	}
+	d.use(defaultSettings())
+	return d
+}
+
+// componentsBytes bounds the cache of components. Blueprints are small.
+const componentsBytes = 128 << 20
+
+func (d *Deployer) use(s settings) {
+	d.settings = s
+	d.finder = sync.OnceValues(func() (*components.Finder, error) {
+		fetcher, err := fetch.New(fetch.Config{
+			Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.registries, UserAgent: d.options.UserAgent,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return components.NewFinder(fetcher), nil
+	})
 }
 
 // Configure implements sdk.Configurer.
 func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
 	s, problems := loadSettings(req.Document)
 	if len(problems) == 0 {
-		d.settings = s
+		d.use(s)
 	}
 	return &sdk.ConfigureResponse{Problems: problems}, nil
 }
 
 // Validate implements sdk.Validator.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := validateConfig(req.Config, &d.settings, d.options.Resolver != nil)
+	problems, err := validateConfig(req.Config, &d.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +134,7 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
-	c, err := readConfig(req, &d.settings, d.options.Resolver != nil)
+	c, err := readConfig(req, &d.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +172,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 		}
 		return j.removeAll(ctx)
 	}
-	c, err := readConfig(req, &d.settings, d.options.Resolver != nil)
+	c, err := readConfig(req, &d.settings)
 	if err != nil {
 		return nil, withWayOut(err)
 	}

@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -60,39 +62,65 @@ func (j *podJob) input(ctx context.Context, c *config) (map[string][]byte, error
 	return files, nil
 }
 
-// resolve returns files and component descriptors, those of the provider configuration or those that a resolver finds.
+// resolve returns files and component descriptors, those of the provider configuration or those that it refers to. A
+// resolver is asked for references first.
 func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, error) {
-	out := &content.Resolved{Files: c.files}
 	descriptor := c.ComponentDescriptor
-	if descriptor != nil && descriptor.Reference == nil {
-		out.ComponentDescriptors = []json.RawMessage{descriptor.Inline}
-	}
 	blueprintAway := c.Blueprint != nil && c.Blueprint.Reference != nil
 	descriptorAway := descriptor != nil && descriptor.Reference != nil
-	if !blueprintAway && !descriptorAway {
-		return out, nil
-	}
-	req := &content.ResolveRequest{
-		ComponentDescriptor: descriptor, DeployItem: j.request.DeployItem, Context: j.request.Context,
-		Credentials: j.request.Credentials, Log: j.request.Log,
-	}
+	var blueprint *v1alpha1.BlueprintReference
 	if blueprintAway {
-		req.Blueprint = c.Blueprint.Reference
+		blueprint = c.Blueprint.Reference
 	}
-	found, err := j.deployer.options.Resolver.Resolve(ctx, req)
+	var found *content.Resolved
+	var err error
+	if resolver := j.deployer.options.Resolver; resolver != nil && (blueprintAway || descriptorAway) {
+		found, err = resolver.Resolve(ctx, &content.ResolveRequest{
+			Blueprint: blueprint, ComponentDescriptor: descriptor, DeployItem: j.request.DeployItem,
+			Context: j.request.Context, Credentials: j.request.Credentials, Log: j.request.Log,
+		})
+		if err == nil && found != nil && !descriptorAway {
+			found.ComponentDescriptors = nil // which stand in the provider configuration
+			if descriptor != nil {
+				found.ComponentDescriptors = []json.RawMessage{descriptor.Inline}
+			}
+		}
+	}
+	if err == nil && found == nil {
+		found, err = j.find(ctx, c, blueprint)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("resolve references of spec.config: %w", err)
 	}
-	if blueprintAway {
-		if err := checkNames(found.Files); err != nil {
-			return nil, err
-		}
-		out.Files = found.Files
+	if !blueprintAway {
+		return &content.Resolved{Files: c.files, ComponentDescriptors: found.ComponentDescriptors}, nil
 	}
-	if descriptorAway {
-		out.ComponentDescriptors = found.ComponentDescriptors
+	return found, checkNames(found.Files)
+}
+
+// find finds what the provider configuration refers to in the component model.
+func (j *podJob) find(
+	ctx context.Context, c *config, blueprint *v1alpha1.BlueprintReference,
+) (*content.Resolved, error) {
+	if blueprint == nil && c.ComponentDescriptor == nil {
+		return &content.Resolved{}, nil
 	}
-	return out, nil
+	finder, err := j.deployer.finder()
+	if err != nil {
+		return nil, err
+	}
+	registries, err := j.registryCredentials(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	credentials := &sdk.Credentials{Registries: registries}
+	if found := j.request.Credentials; found != nil {
+		credentials.ChartRepositories = found.ChartRepositories
+	}
+	return finder.Find(ctx, &components.Request{
+		Blueprint: blueprint, Descriptor: c.ComponentDescriptor, Context: j.request.Context,
+		OCMConfig: j.request.OCMConfig, Credentials: credentials, Warning: j.request.Warning,
+	})
 }
 
 // checkNames refuses files that would be put beside those of the blueprint, in the place of others: their names may

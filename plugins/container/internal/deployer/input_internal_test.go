@@ -11,10 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/chartserver"
+	"github.com/pergola-deploy/pergola/test/components"
 )
 
 // TestTargetFile: images of Landscaper's users read this file.
@@ -159,5 +162,50 @@ func TestGivenDoesNotGrow(t *testing.T) {
 				t.Errorf("%s: expected not more than ten times %d bytes, but found %d", c.reason, len(c.text), size)
 			}
 		})
+	}
+}
+
+// TestInputOfComponents: the container gets the files of the blueprint and the list of descriptors where Landscaper puts
+// them.
+func TestInputOfComponents(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: "somebody", Password: "hunter2"})
+	place := components.Place{Registry: registry}
+	place.Push(t, components.Version{Name: "example.com/shop", Version: "1.2.3", Resources: []components.Resource{{
+		Name: "shop", Type: "blueprint", Content: components.Blueprint(map[string]string{"a/b": "c"}), MediaType: components.BlueprintTar,
+	}}})
+	d := New(Options{CacheDir: t.TempDir(), UserAgent: "test"})
+	s := defaultSettings()
+	s.registries = []fetch.Registry{{Host: registry.Host(), CAData: registry.CA()}}
+	d.use(s)
+	repositoryContext, err := json.Marshal(place.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &podJob{deployer: d, request: &sdk.Request{
+		DeployItem: &landscaper.DeployItem{},
+		Credentials: &sdk.Credentials{Registries: []sdk.RegistryCredentials{
+			{Secret: "pull", DockerConfig: chartserver.DockerConfig(registry.Host(), "somebody", "hunter2")},
+		}},
+	}}
+	files, err := j.input(t.Context(), &config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
+		Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
+		ComponentDescriptor: &v1alpha1.ComponentDescriptor{Reference: &v1alpha1.ComponentDescriptorReference{
+			RepositoryContext: repositoryContext, ComponentName: "example.com/shop", Version: "1.2.3",
+		}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Meta       struct{ SchemaVersion string }
+		Components []struct{ Component struct{ Name string } }
+	}
+	if err := json.Unmarshal(files["component_descriptor.json"], &list); err != nil || list.Meta.SchemaVersion != "v2" ||
+		len(list.Components) != 1 || list.Components[0].Component.Name != "example.com/shop" {
+		t.Errorf("expected the list of one descriptor, but found %s and %v", files["component_descriptor.json"], err)
+	}
+	if string(files["content/a/b"]) != "c" || files["content/blueprint.yaml"] == nil {
+		t.Errorf("expected the files of the blueprint, but found %v", files)
 	}
 }

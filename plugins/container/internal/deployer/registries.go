@@ -23,20 +23,12 @@ type dockerConfig struct {
 // none. What cannot be used in the Context may be for somebody else; what the provider configuration names is meant.
 func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
 	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
-	for _, s := range c.RegistryPullSecrets {
-		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)
-		if err != nil {
-			return nil, err
-		}
-		if found.Problem != "" {
-			return nil, sdk.ConfigurationError(reasonPullSecret, "spec.config: registryPullSecrets: %s", found.Problem)
-		}
-		merged.add(found.DockerConfig, c.Image)
+	registries, err := j.registryCredentials(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	if j.request.Credentials != nil {
-		for _, found := range j.request.Credentials.Registries {
-			merged.add(found.DockerConfig, c.Image)
-		}
+	for _, found := range registries {
+		merged.add(found.DockerConfig, c.Image)
 	}
 	if len(merged.Auths) == 0 {
 		return nil, nil
@@ -46,6 +38,26 @@ func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error)
 		return nil, fmt.Errorf("write the credentials for the registry: %w", err)
 	}
 	return document, nil
+}
+
+// registryCredentials returns the credentials of the Secrets that the provider configuration names, all of which can be
+// used, and then those of the Context.
+func (j *podJob) registryCredentials(ctx context.Context, c *config) ([]sdk.RegistryCredentials, error) {
+	var all []sdk.RegistryCredentials
+	for _, s := range c.RegistryPullSecrets {
+		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		if found.Problem != "" {
+			return nil, sdk.ConfigurationError(reasonPullSecret, "spec.config: registryPullSecrets: %s", found.Problem)
+		}
+		all = append(all, *found)
+	}
+	if j.request.Credentials != nil {
+		all = append(all, j.request.Credentials.Registries...)
+	}
+	return all, nil
 }
 
 // add takes the credentials for the registry of an image out of a configuration. Those that are there already count.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -52,6 +53,8 @@ type settingsDocument struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 	// PodTemplate is merged into each Pod, as `kubectl patch` does it: metadata.labels, metadata.annotations and spec.
 	PodTemplate json.RawMessage `json:"podTemplate,omitempty"`
+	// Registries say how to speak to registries of components that are not spoken to in the usual way.
+	Registries []fetch.RegistryConfiguration `json:"registries,omitempty"`
 	// Debug helps to find out what is wrong.
 	Debug struct {
 		// KeepPod keeps a Pod that has ended until the next one of its deploy item, or until that is deleted.
@@ -79,6 +82,7 @@ type settings struct {
 
 	patience                time.Duration
 	stateBytes, exportBytes int64
+	registries              []fetch.Registry
 }
 
 const (
@@ -131,6 +135,7 @@ func loadSettings(document []byte) (settings, []sdk.Problem) {
 	checkPullPolicy(&problems, "initContainer", s.InitContainer.ImagePullPolicy)
 	checkPullPolicy(&problems, "waitContainer", s.WaitContainer.ImagePullPolicy)
 	checkTemplate(&problems, s.PodTemplate)
+	s.registries = fetch.ReadRegistries(&problems, "registries", s.Registries)
 	return s, problems
 }
 

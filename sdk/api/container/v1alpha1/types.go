@@ -72,7 +72,7 @@ type RunOnTarget struct {
 
 // Blueprint is a file system. Exactly one of its fields is set.
 type Blueprint struct {
-	// Reference is a resource of the component descriptor. It needs a resolver, which this deployer does not bring.
+	// Reference is a resource of the component descriptor.
 	Reference *BlueprintReference `json:"ref,omitempty"`
 	// Inline is the file system itself.
 	Inline *InlineBlueprint `json:"inline,omitempty"`
@@ -93,7 +93,7 @@ type InlineBlueprint struct {
 
 // ComponentDescriptor is that of the component that the deploy item is from. Exactly one of its fields is set.
 type ComponentDescriptor struct {
-	// Reference is where it can be found. It needs a resolver, which this deployer does not bring.
+	// Reference is where it can be found.
 	Reference *ComponentDescriptorReference `json:"ref,omitempty"`
 	// Inline is the component descriptor itself.
 	Inline json.RawMessage `json:"inline,omitempty"`
@@ -101,7 +101,7 @@ type ComponentDescriptor struct {
 
 // ComponentDescriptorReference names a version of a component.
 type ComponentDescriptorReference struct {
-	// RepositoryContext is the repository that it is in.
+	// RepositoryContext is the repository that it is in. Defaults to what the Context says.
 	RepositoryContext json.RawMessage `json:"repositoryContext,omitempty"`
 	// ComponentName is the name of the component.
 	ComponentName string `json:"componentName"`

@@ -1,4 +1,4 @@
-package deployer
+package components
 
 import (
 	"encoding/json"
@@ -19,10 +19,10 @@ import (
 // long as it is deep.
 const maxDepth = 50
 
-// readFiles reads a file system that stands in a document, and returns its files by their paths. An object is a
+// ReadFiles reads a file system that stands in a document, and returns its files by their paths. An object is a
 // directory, a text a file, and anything else the content of a file in YAML. The file system may also be a text that
 // has it as YAML.
-func readFiles(raw json.RawMessage) (map[string][]byte, error) {
+func ReadFiles(raw json.RawMessage) (map[string][]byte, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		converted, err := boundedyaml.ToJSON([]byte(text))

@@ -1,0 +1,215 @@
+package components
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/internal/component"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/sdk"
+	containerv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// Finder finds what references refer to. Its methods can be called concurrently.
+type Finder struct {
+	reader *component.Reader
+}
+
+// NewFinder returns a Finder that uses a Fetcher.
+func NewFinder(fetcher *fetch.Fetcher) *Finder { return &Finder{reader: component.NewReader(fetcher)} }
+
+// Request says what to find. It must not be changed until Find returns.
+type Request struct {
+	// Blueprint is the reference of the field blueprint; nil if it has none. It is a resource of Descriptor.
+	Blueprint *containerv1alpha1.BlueprintReference
+	// Descriptor is the field componentDescriptor; nil if there is none.
+	Descriptor *containerv1alpha1.ComponentDescriptor
+	// Context and OCMConfig of the call say where components are; nil for nowhere.
+	Context   *v1alpha1.Context
+	OCMConfig *sdk.OCMConfig
+	// Credentials for registries and addresses. Required.
+	Credentials *sdk.Credentials
+	// Warning tells the user something that does not keep the job from going on. Required.
+	Warning func(reason, text string)
+}
+
+// Find finds the files of the blueprint, and the descriptors of the component and of those that it refers to. It blocks
+// until they are there or ctx ends. The error is an *sdk.Error, or the cause of ctx.
+func (f *Finder) Find(ctx context.Context, req *Request) (*content.Resolved, error) {
+	found, err := f.find(ctx, req)
+	switch cause := context.Cause(ctx); {
+	case err != nil && cause != nil:
+		return nil, cause // says more than what came of it
+	case err != nil:
+		return nil, explain(err)
+	default:
+		return found, nil
+	}
+}
+
+func (f *Finder) find(ctx context.Context, req *Request) (*content.Resolved, error) {
+	found := &content.Resolved{}
+	if req.Descriptor == nil {
+		if req.Blueprint != nil {
+			return nil, invalidf("spec.config: blueprint.ref needs componentDescriptor, of which it is a resource; set it")
+		}
+		return found, nil
+	}
+	s, err := f.newSource(req)
+	if err != nil {
+		return nil, err
+	}
+	root, err := s.root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found.ComponentDescriptors, err = s.descriptors(ctx, root); err != nil {
+		return nil, err
+	}
+	if req.Blueprint != nil {
+		found.Files, err = s.blueprint(ctx, root, req.Blueprint.ResourceName)
+	}
+	return found, err
+}
+
+// source is where the components of one request are.
+type source struct {
+	finder *Finder
+	req    *Request
+	// inline is the repository in the item, which is asked first; nil for none.
+	inline *repository
+	places component.Places
+}
+
+func (f *Finder) newSource(req *Request) (*source, error) {
+	s := &source{finder: f, req: req}
+	repositoryContext, err := s.repositoryContext()
+	if err != nil {
+		return nil, err
+	}
+	s.places, err = component.PlacesOf(repositoryContext, req.OCMConfig, req.Warning)
+	return s, err
+}
+
+// repositoryContext returns where components are looked up first: where the reference, or the descriptor in the item,
+// says that they are, or else the Context. It is empty if nothing says so, and if they are in the item.
+func (s *source) repositoryContext() (json.RawMessage, error) {
+	if ref := s.req.Descriptor.Reference; ref != nil {
+		if len(ref.RepositoryContext) > 0 && string(ref.RepositoryContext) != "null" {
+			var err error
+			s.inline, err = readRepository(ref.RepositoryContext)
+			if s.inline != nil || err != nil {
+				return nil, err
+			}
+			return ref.RepositoryContext, nil
+		}
+	} else if known, err := component.Parse(s.req.Descriptor.Inline, "", ""); err != nil {
+		return nil, err
+	} else if n := len(known.RepositoryContexts); n > 0 {
+		last := known.RepositoryContexts[n-1]
+		if _, err := component.ParsePlace(last); err == nil { // it may have been in a file before
+			return last, nil
+		}
+	}
+	if c := s.req.Context; c != nil && c.RepositoryContext != nil {
+		return c.RepositoryContext.Raw, nil
+	}
+	return nil, nil
+}
+
+// root returns the component version that the provider configuration names, or has.
+func (s *source) root(ctx context.Context) (*component.Version, error) {
+	if ref := s.req.Descriptor.Reference; ref != nil {
+		if err := component.CheckName("spec.config: componentDescriptor.ref", ref.ComponentName, ref.Version); err != nil {
+			return nil, err
+		}
+		return s.version(ctx, ref.ComponentName, ref.Version)
+	}
+	return s.given(s.req.Descriptor.Inline, "", "")
+}
+
+// given returns a component version whose descriptor is in the item; name and version are empty for any. Its content is
+// in the first place that may have it.
+func (s *source) given(document []byte, name, version string) (*component.Version, error) {
+	descriptor, err := component.Parse(document, name, version)
+	if err != nil {
+		return nil, err
+	}
+	v := &component.Version{Descriptor: descriptor}
+	if places, err := s.places.For(descriptor.Name, descriptor.Version); err == nil {
+		v.Home = places[0].Home(descriptor.Name)
+	}
+	return v, nil
+}
+
+// version looks a component version up.
+func (s *source) version(ctx context.Context, name, version string) (*component.Version, error) {
+	if s.inline != nil {
+		if v := s.inline.version(name, version); v != nil {
+			return v, nil
+		}
+		if s.places.IsEmpty() {
+			return nil, invalidf("component %s %s is not in the repositoryContext of the type inline in spec.config: "+
+				"componentDescriptor.ref; add its descriptor", name, version)
+		}
+	}
+	return s.finder.reader.Version(ctx, s.places, s.req.Credentials.Registries, name, version)
+}
+
+const (
+	// maxComponents bounds how many components a list has.
+	maxComponents = 1000
+	// maxDescriptors bounds the bytes of their descriptors.
+	maxDescriptors = 8 << 20
+)
+
+// descriptors returns the descriptor of a component and of all that it refers to, each once, in the form of schema v2.
+func (s *source) descriptors(ctx context.Context, root *component.Version) (list []json.RawMessage, err error) {
+	type id struct{ name, version string }
+	known := map[id]bool{{root.Name, root.Version}: true}
+	bytes, leftOut := 0, 0
+	for queue := []*component.Version{root}; len(queue) > 0; queue = queue[1:] {
+		v := queue[0]
+		list = append(list, v.V2)
+		if bytes += len(v.V2); bytes > maxDescriptors {
+			return nil, tooMuchf("component %s %s refers to components whose descriptors have more than %d bytes together",
+				root.Name, root.Version, maxDescriptors)
+		}
+		for _, r := range v.References {
+			if known[id{r.Component, r.Version}] {
+				continue
+			}
+			if known[id{r.Component, r.Version}] = true; len(known) > maxComponents {
+				return nil, tooMuchf("component %s %s refers to more than %d components",
+					root.Name, root.Version, maxComponents)
+			}
+			next, err := s.referenced(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			if next == nil {
+				leftOut++
+				continue
+			}
+			queue = append(queue, next)
+		}
+	}
+	if leftOut > 0 {
+		s.req.Warning(reasonLeftOut, leftOutText(root, leftOut))
+	}
+	return list, nil
+}
+
+// referenced returns the component version of a reference; nil for one whose descriptor is not in the item although all
+// the others are, and that nothing says the place of.
+func (s *source) referenced(ctx context.Context, r component.Reference) (*component.Version, error) {
+	if document := r.Inline(); document != nil {
+		return s.given(document, r.Component, r.Version)
+	}
+	if s.req.Descriptor.Reference == nil && s.places.IsEmpty() {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return s.version(ctx, r.Component, r.Version)
+}

@@ -1,0 +1,331 @@
+package components_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/sdk"
+	containerv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/chartserver"
+	written "github.com/pergola-deploy/pergola/test/components"
+)
+
+const (
+	shop     = "example.com/shop"
+	store    = "example.com/store"
+	version  = "1.2.3"
+	user     = "somebody"
+	password = "pa55-of-somebody"
+)
+
+// world has a registry with a login, and a finder that trusts it.
+type world struct {
+	written.Place
+
+	finder   *components.Finder
+	warnings []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	r := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
+	fetcher, err := fetch.New(fetch.Config{
+		Dir: t.TempDir(), UserAgent: "test", Registries: []fetch.Registry{{Host: r.Host(), CAData: r.CA()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := fetcher.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{Place: written.Place{Registry: r}, finder: components.NewFinder(fetcher)}
+}
+
+// find finds the blueprint, or only descriptors without one. Components are where inContext says.
+func (w *world) find(
+	t *testing.T, blueprint string, descriptor *containerv1alpha1.ComponentDescriptor, inContext map[string]any,
+) (*content.Resolved, error) {
+	t.Helper()
+	req := &components.Request{
+		Descriptor: descriptor, Context: &v1alpha1.Context{},
+		Credentials: &sdk.Credentials{Registries: []sdk.RegistryCredentials{{
+			Secret: "pull", DockerConfig: chartserver.DockerConfig(w.Registry.Host(), user, password),
+		}}},
+		Warning: func(reason, text string) { w.warnings = append(w.warnings, reason+": "+text) },
+	}
+	if blueprint != "" {
+		req.Blueprint = &containerv1alpha1.BlueprintReference{ResourceName: blueprint}
+	}
+	if inContext != nil {
+		req.Context.RepositoryContext = &runtime.RawExtension{Raw: toJSON(t, inContext)}
+	}
+	found, err := w.finder.Find(t.Context(), req)
+	if err != nil && strings.Contains(err.Error(), password) {
+		t.Errorf("a text for people has a secret in it: %v", err)
+	}
+	return found, err
+}
+
+func toJSON(t *testing.T, value any) []byte {
+	t.Helper()
+	document, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+// refTo is a reference to the shop, with a repository context; nil for none.
+func refTo(t *testing.T, context map[string]any) *containerv1alpha1.ComponentDescriptor {
+	t.Helper()
+	ref := &containerv1alpha1.ComponentDescriptorReference{ComponentName: shop, Version: version}
+	if context != nil {
+		ref.RepositoryContext = toJSON(t, context)
+	}
+	return &containerv1alpha1.ComponentDescriptor{Reference: ref}
+}
+
+// inlineOf is the descriptor of a version in the item.
+func inlineOf(t *testing.T, v written.Version) *containerv1alpha1.ComponentDescriptor {
+	t.Helper()
+	return &containerv1alpha1.ComponentDescriptor{Inline: toJSON(t, v.Descriptor())}
+}
+
+// names are the components of a list of descriptors in the form of schema v2.
+func names(t *testing.T, list []json.RawMessage) (found []string) {
+	t.Helper()
+	for _, document := range list {
+		var d struct {
+			Meta      struct{ SchemaVersion string }
+			Component struct{ Name, Version string }
+		}
+		if err := json.Unmarshal(document, &d); err != nil || d.Meta.SchemaVersion != "v2" {
+			t.Errorf("expected schema v2, but found %s and %v", document, err)
+		}
+		found = append(found, d.Component.Name+" "+d.Component.Version)
+	}
+	return found
+}
+
+// isError fails unless an error has a reason, says something, and ends the job or not.
+func isError(t *testing.T, err error, reason string, final bool, says ...string) {
+	t.Helper()
+	known, ok := errors.AsType[*sdk.Error](err)
+	if !ok || known.Reason != reason || (len(sdk.Codes(err)) > 0) != final {
+		t.Fatalf("expected an error with the reason %s, final %t, but found %#v: %v", reason, final, known, err)
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("expected %q in the error, but found: %v", text, err)
+		}
+	}
+}
+
+var (
+	files     = map[string]string{"charts/shop/values.yaml": "a: b"}
+	blueprint = written.Blueprint(files)
+)
+
+// shopWith is the shop with a blueprint.
+func shopWith(r written.Resource) written.Version {
+	r.Name, r.Type = "blueprint", "landscaper.gardener.cloud/blueprint"
+	return written.Version{Name: shop, Version: version, Resources: []written.Resource{r}}
+}
+
+// TestBlueprints: a blueprint is found in each form.
+func TestBlueprints(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	written.PushArtifact(t, w.Registry, "blueprints/shop", "1", written.BlueprintTar, blueprint)
+	for name, r := range map[string]written.Resource{
+		"tar":           {Content: blueprint, MediaType: written.BlueprintTar},
+		"compressed":    {Content: written.Gzip(blueprint), MediaType: written.BlueprintTarGzip},
+		"old type":      {Content: blueprint, MediaType: "application/x-tar"},
+		"artifact":      {Access: written.OCIArtifact(w.Registry.Ref("blueprints/shop", "1"))},
+		"artifact set":  {Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsDots},
+		"index variant": {Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest},
+	} {
+		w := &world{Place: written.Place{Registry: w.Registry, Prefix: strings.ReplaceAll(name, " ", "-")}, finder: w.finder}
+		w.Push(t, shopWith(r))
+		found, err := w.find(t, "blueprint", refTo(t, w.Context()), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if paths := slices.Sorted(maps.Keys(found.Files)); !slices.Equal(paths, []string{"blueprint.yaml", "charts/shop/values.yaml"}) ||
+			string(found.Files["charts/shop/values.yaml"]) != "a: b" {
+			t.Errorf("%s: found the files %q", name, found.Files)
+		}
+		if got := names(t, found.ComponentDescriptors); !slices.Equal(got, []string{shop + " " + version}) {
+			t.Errorf("%s: found the descriptors %q", name, got)
+		}
+	}
+}
+
+// TestDescriptors: the list has a component and all that it refers to, each once, wherever the item says that they are.
+func TestDescriptors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	leaf := written.Version{Name: "example.com/leaf", Version: "1.0.0", Schema: written.SchemaV3}
+	again := written.Reference{Name: "again", Component: shop, Version: version} // a circle
+	middle := written.Version{
+		Name: store, Version: "2.0.0+x",
+		References: []written.Reference{{Name: "leaf", Component: leaf.Name, Version: leaf.Version}, again},
+	}
+	root := written.Version{Name: shop, Version: version, References: []written.Reference{
+		{Name: "store", Component: store, Version: middle.Version}, {Name: "leaf", Component: leaf.Name, Version: leaf.Version},
+	}}
+	for _, v := range []written.Version{leaf, middle, root} {
+		w.Push(t, v)
+	}
+	text := func(v written.Version) string { return string(toJSON(t, v.Descriptor())) }
+	withContext, labelled := root, root
+	withContext.RepositoryContexts = []map[string]any{{"type": "CommonTransportFormat", "filePath": "x"}, w.Context()}
+	middleInline := middle
+	middleInline.References = []written.Reference{{Name: "leaf", Component: leaf.Name, Version: leaf.Version, Inline: &leaf}}
+	labelled.References = []written.Reference{{Name: "store", Component: store, Version: middle.Version, Inline: &middleInline}}
+	tree := map[string]any{"type": "inline/v1", "compDescDirPath": "descriptors", "fileSystem": map[string]any{
+		"descriptors": map[string]any{"a.yaml": text(root), "b": map[string]any{"b.yaml": text(middle)}, "c.yaml": text(leaf), "x": "text"},
+	}}
+	all := []string{"example.com/leaf 1.0.0", shop + " " + version, store + " 2.0.0+x"}
+	for name, c := range map[string]struct {
+		descriptor *containerv1alpha1.ComponentDescriptor
+		inContext  map[string]any
+		want       []string
+		warning    string
+	}{
+		"reference":              {refTo(t, w.Context()), nil, all, ""},
+		"reference, Context":     {refTo(t, nil), w.Context(), all, ""},
+		"inline, own context":    {inlineOf(t, withContext), nil, all, ""},
+		"inline, Context":        {inlineOf(t, root), w.Context(), all, ""},
+		"inline, labels":         {inlineOf(t, labelled), nil, all, ""},
+		"inline, nowhere":        {inlineOf(t, root), nil, all[1:2], "ComponentsLeftOut: component descriptor of example.com/shop 1.2.3"},
+		"repository in the item": {refTo(t, tree), nil, all, ""},
+	} {
+		w := &world{Place: w.Place, finder: w.finder}
+		found, err := w.find(t, "", c.descriptor, c.inContext)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := slices.Sorted(slices.Values(names(t, found.ComponentDescriptors))); !slices.Equal(got, c.want) {
+			t.Errorf("%s: expected %q, but found %q", name, c.want, got)
+		}
+		if told := strings.Join(w.warnings, "\n"); (told == "") != (c.warning == "") || !strings.HasPrefix(told, c.warning) {
+			t.Errorf("%s: expected the warning %q, but found %q", name, c.warning, told)
+		}
+	}
+}
+
+// TestInlineBlueprints: content may be in the item, too.
+func TestInlineBlueprints(t *testing.T) {
+	t.Parallel()
+	v := shopWith(written.Resource{Access: map[string]any{"type": "localFilesystemBlob", "fileName": "shop"}})
+	context := map[string]any{
+		"type": "inline", "fileSystem": map[string]any{"d.yaml": string(toJSON(t, v.Descriptor()))}, "blobDirPath": "/blobs",
+		"blobFs": map[string]any{"blobs": map[string]any{"shop": map[string]any{
+			"blueprint.yaml": "kind: Blueprint", "a": map[string]any{"b": "c"},
+		}}},
+	}
+	found, err := newWorld(t).find(t, "blueprint", refTo(t, context), nil)
+	if err != nil || string(found.Files["a/b"]) != "c" || len(found.Files) != 2 {
+		t.Errorf("expected the files of the item, but found %v and %v", found, err)
+	}
+}
+
+// TestFindRefuses: what cannot be right ends the job; what may heal by itself is retried.
+func TestFindRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	many := written.Version{Name: shop, Version: version}
+	for i := range 1001 {
+		many.References = append(many.References, written.Reference{
+			Name: fmt.Sprintf("ref-%d", i), Component: "example.com/leaf", Version: fmt.Sprintf("1.0.%d", i),
+			Inline: &written.Version{Name: "example.com/leaf", Version: fmt.Sprintf("1.0.%d", i)},
+		})
+	}
+	blob := func(content []byte) written.Version {
+		return shopWith(written.Resource{Content: content, MediaType: written.BlueprintTar})
+	}
+	chart := blob(blueprint)
+	chart.Resources[0].Type = "helmChart"
+	wrong := blob(blueprint)
+	wrong.Resources[0].Digest = written.WrongDigest
+	bomb := written.Gzip(written.Blueprint(map[string]string{"a": strings.Repeat("\x00", 33<<20)}))
+	for name, c := range map[string]struct {
+		version    written.Version
+		descriptor *containerv1alpha1.ComponentDescriptor
+		reason     string
+		final      bool
+		says       []string
+	}{
+		"no component":         {reason: "ComponentNotFound", says: []string{shop, version, w.Registry.Host()}},
+		"referenced, missing":  {version: written.Version{Name: shop, Version: version, References: []written.Reference{{Name: "store", Component: store, Version: "1.0.0"}}}, reason: "ComponentNotFound", says: []string{store}},
+		"no blueprint of name": {version: written.Version{Name: shop, Version: version}, reason: "ComponentInvalid", final: true, says: []string{`no resource "blueprint"`}},
+		"chart as blueprint":   {version: chart, reason: "ComponentInvalid", final: true, says: []string{`"helmChart"`}},
+		"no tar":               {version: blob([]byte("text")), reason: "ComponentInvalid", final: true, says: []string{"tar"}},
+		"no blueprint.yaml":    {version: blob(written.Blueprint(map[string]string{"../x": ""})), reason: "ComponentInvalid", final: true, says: []string{"../x"}},
+		"unpacks to too much":  {version: blob(bomb), reason: "ComponentInvalid", final: true, says: []string{"more than"}},
+		"wrong digest":         {version: wrong, reason: "ComponentInvalid", final: true, says: []string{"digest"}},
+		"too many references":  {version: many, reason: "ComponentInvalid", final: true, says: []string{"more than 1000"}},
+		"no descriptor":        {descriptor: &containerv1alpha1.ComponentDescriptor{Inline: []byte(`{}`)}, reason: "ComponentInvalid", final: true, says: []string{"schema"}},
+		"bad name": {
+			descriptor: &containerv1alpha1.ComponentDescriptor{Reference: &containerv1alpha1.ComponentDescriptorReference{ComponentName: "../x", Version: "1"}},
+			reason:     "ComponentInvalid", final: true, says: []string{"componentDescriptor.ref", `"../x"`},
+		},
+		"file": {descriptor: refTo(t, map[string]any{"type": "local", "filePath": "/etc"}), reason: "ComponentInvalid", final: true, says: []string{"local"}},
+		"inline, not there": {
+			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{}}),
+			reason:     "ComponentInvalid", final: true, says: []string{"add its descriptor"},
+		},
+		"local blob, nowhere": {descriptor: inlineOf(t, blob(blueprint)), reason: "ComponentInvalid", final: true, says: []string{"nothing says where"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{Place: written.Place{Registry: w.Registry, Prefix: strings.NewReplacer(" ", "-", ",", "").Replace(name)}, finder: w.finder}
+			if c.version.Name != "" {
+				w.Push(t, c.version)
+			}
+			descriptor := c.descriptor
+			if descriptor == nil {
+				descriptor = refTo(t, w.Context())
+			}
+			_, err := w.find(t, "blueprint", descriptor, nil)
+			isError(t, err, c.reason, c.final, c.says...)
+		})
+	}
+}
+
+// TestFindWithoutComponent: a blueprint is a resource of a component.
+func TestFindWithoutComponent(t *testing.T) {
+	t.Parallel()
+	_, err := newWorld(t).find(t, "blueprint", nil, nil)
+	isError(t, err, "ComponentInvalid", true, "blueprint.ref needs componentDescriptor")
+}
+
+// TestFindUnauthorized: the user learns that credentials are missing.
+func TestFindUnauthorized(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, PlainHTTP: true})
+	fetcher, err := fetch.New(fetch.Config{Dir: t.TempDir(), UserAgent: "test", Registries: []fetch.Registry{{Host: other.Host(), PlainHTTP: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finder = components.NewFinder(fetcher)
+	_, err = w.find(t, "", refTo(t, written.Place{Registry: other}.Context()), nil)
+	isError(t, err, "ComponentUnauthorized", true, other.Host(), "registryPullSecrets")
+}
