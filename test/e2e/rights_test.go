@@ -54,7 +54,10 @@ func TestEachRightIsUsed(t *testing.T) {
 	setJob(t, waiting)
 	job := setJob(t, early)
 	waitLastError(t, early, early.Spec.Context)
-	create(t, &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: early.Spec.Context}})
+	later := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: early.Spec.Context}}
+	later.OCMConfig = &v1alpha1.LocalObjectReference{Name: "places"}
+	create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "places"}})
+	create(t, later)
 	waitFinished(t, early, job)
 	carryOutAgain(t, lost, v1alpha1.DeployItemPhaseFailed)
 	carryOutAgain(t, again, v1alpha1.DeployItemPhaseSucceeded)

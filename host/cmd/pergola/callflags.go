@@ -36,6 +36,8 @@ type callFlags struct {
 	target, context string
 	// secrets are files with the Secrets that the Context or the item names.
 	secrets []string
+	// configMap is the file with the ConfigMap that the Context names.
+	configMap string
 	// others are further Targets, as NAME=FILE.
 	others []string
 }
@@ -46,6 +48,7 @@ func (f *callFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.context, "context", "", "file with the Context of the items; without it an empty one")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "file with a Secret that the Context or the item names, "+
 		"with credentials for registries or chart repositories; may be given several times")
+	flags.StringVar(&f.configMap, "config-map", "", "file with the ConfigMap that ocmConfig of the Context names")
 }
 
 func (f *callFlags) addOthersTo(flags *pflag.FlagSet) {
@@ -89,7 +92,14 @@ func (f *callFlags) read(ctx context.Context, path string) (_ *localCall, err er
 	if call.secrets, err = f.readSecrets(); err != nil {
 		return nil, err
 	}
-	call.Credentials, err = target.Credentials(ctx, call.secrets, call.Context)
+	if call.Credentials, err = target.Credentials(ctx, call.secrets, call.Context); err != nil {
+		return nil, err
+	}
+	configMap, err := f.readConfigMap()
+	if err != nil {
+		return nil, err
+	}
+	call.OCMConfig, err = target.OCMConfig(ctx, configMap, call.Context)
 	return call, err
 }
 
@@ -273,6 +283,31 @@ func (s fileSecrets) Secret(_ context.Context, name types.NamespacedName, _ bool
 		return secret, nil
 	}
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name.Name)
+}
+
+// fileConfigMap is the ConfigMap of a file, which counts as one of the Context's namespace; nil for none.
+type fileConfigMap struct{ object *corev1.ConfigMap }
+
+var _ target.ConfigMapReader = fileConfigMap{}
+
+// ConfigMap implements target.ConfigMapReader.
+func (c fileConfigMap) ConfigMap(_ context.Context, name types.NamespacedName, _ bool) (*corev1.ConfigMap, error) {
+	if c.object == nil || c.object.Name != name.Name {
+		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name.Name)
+	}
+	return c.object, nil
+}
+
+// readConfigMap reads the ConfigMap.
+func (f *callFlags) readConfigMap() (fileConfigMap, error) {
+	if f.configMap == "" {
+		return fileConfigMap{}, nil
+	}
+	configMap := &corev1.ConfigMap{}
+	if err := readObject(f.configMap, nil, corev1.SchemeGroupVersion.WithKind("ConfigMap"), configMap); err != nil {
+		return fileConfigMap{}, fmt.Errorf("--config-map: %w", err)
+	}
+	return fileConfigMap{configMap}, nil
 }
 
 // readSecrets reads the Secrets of files. Its errors hold nothing of what is in them.

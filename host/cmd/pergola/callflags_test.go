@@ -185,6 +185,40 @@ func TestCredentialsOfFiles(t *testing.T) {
 	}
 }
 
+func TestConfigMapOfFile(t *testing.T) {
+	t.Parallel()
+	item := writeFile(t, "item.yaml", itemHead+"metadata: {name: a}\nspec: {type: t}\n")
+	lsContext := writeFile(t, "context.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\n"+
+		"metadata: {name: mine}\nocmConfig: {name: places}\n")
+	named := func(name string) string {
+		return writeFile(t, "map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {.ocmconfig: a}\n")
+	}
+	for reason, tc := range map[string]struct {
+		flags callFlags
+		want  *sdk.OCMConfig
+	}{
+		"the Context names none": {callFlags{configMap: named("places")}, nil},
+		"it is the one":          {callFlags{context: lsContext, configMap: named("places")}, &sdk.OCMConfig{Content: []byte("a")}},
+		"it is another one":      {callFlags{context: lsContext, configMap: named("other")}, &sdk.OCMConfig{Problem: "there is no"}},
+		"there is no file":       {callFlags{context: lsContext}, &sdk.OCMConfig{Problem: "there is no"}},
+	} {
+		call, err := tc.flags.read(t.Context(), item)
+		if err != nil {
+			t.Fatalf("%s: %v", reason, err)
+		}
+		got := call.OCMConfig
+		if (got == nil) != (tc.want == nil) || got != nil && (got.ConfigMap != "places" ||
+			string(got.Content) != string(tc.want.Content) || !strings.Contains(got.Problem, tc.want.Problem)) {
+			t.Errorf("%s: expected %v, but found %v", reason, tc.want, got)
+		}
+	}
+	bad := callFlags{configMap: lsContext}
+	if call, err := bad.read(t.Context(), item); call != nil || err == nil ||
+		!strings.Contains(err.Error(), "--config-map: read ") {
+		t.Errorf("expected the error of a Context that is no ConfigMap, but found %v", err)
+	}
+}
+
 func TestBadSecretFiles(t *testing.T) {
 	t.Parallel()
 	const secret, wanted = "t0ps3cret", "expected a Secret of v1, as"

@@ -138,10 +138,8 @@ func (d *itemDiff) run(cmd *cobra.Command, name string) (_ *diffReport, err erro
 	if err != nil {
 		return nil, err
 	}
-	if p.Info().Capabilities.ContextCredentials {
-		if call.Credentials, err = target.Credentials(ctx, resolver, call.Context); err != nil {
-			return nil, err
-		}
+	if err := call.ReadNamed(ctx, p.Info().Capabilities, resolver); err != nil {
+		return nil, err
 	}
 	found, err := p.Diff(ctx, *call)
 	if err != nil {

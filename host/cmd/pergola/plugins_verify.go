@@ -181,7 +181,8 @@ func (v *verifier) cases(ctx context.Context) ([]conformance.Case, error) {
 		}
 		item.Status.JobID = cmp.Or(item.Status.JobID, "verify")
 		call := conformance.Call{
-			DeployItem: item, Context: target.WithoutCredentials(local.Context), Credentials: local.Credentials, Secrets: named,
+			DeployItem: item, Context: target.WithoutCredentials(local.Context), Credentials: local.Credentials,
+			OCMConfig: local.OCMConfig, Secrets: named,
 		}
 		if t := local.Target; t != nil {
 			call.Target = &sdk.Target{Name: t.Target.Name, Type: t.Target.Spec.Type, Content: []byte(t.Content)}

@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestCredentialsGoToThePlugin: a plugin that takes credentials gets them with each call of a job, and with each
-// operation; what it says of trouble goes to people, and credentials do not. Nothing is read for a plugin that has not
+// TestCredentialsGoToThePlugin: a plugin that takes credentials and ocmConfig gets them with each call of a job, and with
+// each operation; what it says of trouble goes to people, and credentials do not. Nothing is read for a plugin that has not
 // asked for it, and nothing handed over.
 func TestCredentialsGoToThePlugin(t *testing.T) {
 	const secret = "t0ps3cret"
@@ -40,22 +40,29 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 					return succeeds(ctx, op, o)
 				}
 			})
-			b.plugin.capabilities.ContextCredentials = wanted
-			var got []*sdk.Credentials
+			b.plugin.capabilities.ContextCredentials, b.plugin.capabilities.ContextOCMConfig = wanted, wanted
+			type named struct {
+				Credentials *sdk.Credentials
+				OCMConfig   *sdk.OCMConfig
+			}
+			var got []named
 			call := b.plugin.call
 			b.plugin.call = func(
 				ctx context.Context, op plugin.Operation, in plugin.Call, observer plugin.Observer,
 			) (*plugin.Outcome, error) {
-				got = append(got, in.Credentials)
+				got = append(got, named{in.Credentials, in.OCMConfig})
 				return call(ctx, op, in, observer)
 			}
-			reads := 0
+			var secretReads, configMapReads int
 			b.targets = target.NewResolver(b.admin, interceptor.NewClient(b.admin, interceptor.Funcs{
 				Get: func(
 					ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 				) error {
-					if _, ok := object.(*corev1.Secret); ok {
-						reads++
+					switch object.(type) {
+					case *corev1.Secret:
+						secretReads++
+					case *corev1.ConfigMap:
+						configMapReads++
 					}
 					return c.Get(ctx, key, object, opts...)
 				},
@@ -69,7 +76,12 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 				t.Fatal(err)
 			}
 			lsContext.RegistryPullSecrets = []v1alpha1.LocalObjectReference{{Name: "pull"}}
+			lsContext.OCMConfig = &v1alpha1.LocalObjectReference{Name: "places"}
 			b.update(lsContext)
+			b.create(&corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "places", Namespace: b.item.Namespace},
+				Data:       map[string]string{".ocmconfig": secret},
+			})
 			b.create(&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "pull", Namespace: b.item.Namespace},
 				Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: config},
@@ -81,17 +93,20 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 			if gone := b.drive(); gone != nil || operations(b.calls) != "Reconcile Reconcile Reconcile Delete" {
 				t.Errorf("expected three calls and a deletion, but found %q", b.calls)
 			}
-			var want *sdk.Credentials
+			want := named{}
 			if wanted {
-				want = &sdk.Credentials{Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: config}}}
+				want.Credentials = &sdk.Credentials{
+					Registries: []sdk.RegistryCredentials{{Secret: "pull", DockerConfig: config}},
+				}
+				want.OCMConfig = &sdk.OCMConfig{ConfigMap: "places", Content: []byte(secret)}
 			}
 			for i := range got {
 				if diff := cmp.Diff(want, got[i]); diff != "" {
 					t.Errorf("call %d (-want +got):\n%s", i, diff)
 				}
 			}
-			if reads > 0 != wanted || reads > 1 {
-				t.Errorf("the Secret was read %d times for all calls", reads)
+			if want := map[bool]int{true: 1}[wanted]; secretReads != want || configMapReads != want {
+				t.Errorf("the Secret was read %d times for all calls, and the ConfigMap %d times", secretReads, configMapReads)
 			}
 			status, err := json.Marshal(item)
 			if err != nil {

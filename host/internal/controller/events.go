@@ -14,20 +14,22 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// references has items reconciled when a Target, its Secret or a Context that they refer to is created or changed: jobs
-// with an error, jobs that have failed because it was missing, and items that selectors may select now.
+// references has items reconciled when a Target or a Context that they refer to, the Secret of the Target, or the
+// ConfigMap of the Context is created or changed: jobs with an error, jobs that have failed because it was missing, and
+// items that selectors may select now.
 type references struct {
 	router *router
-	reader client.Reader // Targets
+	reader client.Reader // Targets and Contexts
 	// all: all items that refer to it are reconciled, and not only those with an error and those being deleted.
 	all bool
 	log *slog.Logger
 }
 
 const (
-	kindTarget  = "Target"
-	kindContext = "Context"
-	kindSecret  = "Secret"
+	kindTarget    = "Target"
+	kindContext   = "Context"
+	kindSecret    = "Secret"
+	kindConfigMap = "ConfigMap"
 )
 
 // handler handles the objects of a kind. Those that existed when the host started are ignored: all items are reconciled
@@ -53,11 +55,16 @@ func (r *references) handler(ctx context.Context, kind string) cache.ResourceEve
 }
 
 func (r *references) changed(ctx context.Context, kind string, object client.ObjectKey) {
-	reconcile := func() error { return r.reconcileUsers(kind, object) }
-	if kind == kindSecret {
-		reconcile = func() error { return r.secretCame(ctx, object) }
+	var err error
+	switch kind {
+	case kindSecret:
+		err = r.secretCame(ctx, object)
+	case kindConfigMap:
+		err = r.configMapChanged(ctx, object)
+	default:
+		err = r.reconcileUsers(kind, object)
 	}
-	if err := reconcile(); err != nil {
+	if err != nil {
 		r.log.Error("items were not reconciled again after a change of what they use", "kind", kind,
 			"object", object.String(), "error", err.Error())
 	}
@@ -77,6 +84,22 @@ func (r *references) secretCame(ctx context.Context, secret client.ObjectKey) er
 	return nil
 }
 
+// configMapChanged handles the Contexts whose ocmConfig names a ConfigMap.
+func (r *references) configMapChanged(ctx context.Context, configMap client.ObjectKey) error {
+	list := &v1alpha1.ContextList{}
+	if err := r.reader.List(
+		ctx, list, client.InNamespace(configMap.Namespace), client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return fmt.Errorf("list Contexts in the cache: %w", err)
+	}
+	for i := range list.Items {
+		if ref := list.Items[i].OCMConfig; ref != nil && ref.Name == configMap.Name {
+			r.changed(ctx, kindContext, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	return nil
+}
+
 // reconcileUsers has the items reconciled that refer to an object.
 func (r *references) reconcileUsers(kind string, object client.ObjectKey) error {
 	var using []types.NamespacedName
@@ -90,10 +113,11 @@ func (r *references) reconcileUsers(kind string, object client.ObjectKey) error 
 	return err
 }
 
-func newSecretMetadata() *metav1.PartialObjectMetadata {
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	return secret
+// newCoreMetadata returns an empty object for metadata-only access to the Secrets or ConfigMaps.
+func newCoreMetadata(kind string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return object
 }
 
 // watchLocks returns when the locks of others are known.
@@ -115,7 +139,8 @@ func (c *Controller) watchReferences(ctx context.Context) error {
 		all: c.options.Standalone || !c.options.Selectors.Empty(),
 	}
 	for kind, object := range map[string]client.Object{
-		kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{}, kindSecret: newSecretMetadata(),
+		kindTarget: &v1alpha1.Target{}, kindContext: &v1alpha1.Context{},
+		kindSecret: newCoreMetadata(kindSecret), kindConfigMap: newCoreMetadata(kindConfigMap),
 	} {
 		informer, err := c.manager.GetCache().GetInformer(ctx, object)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -346,8 +345,8 @@ func (j *job) pollInterval(wish time.Duration) time.Duration {
 	return wish
 }
 
-// prepare resolves Context, Target and, for a plugin that asks for them, credentials. Errors are those of package
-// target, contract.Error, or of the API server. Credentials that are wrong are no error: the plugin decides.
+// prepare resolves Context, Target and, for a plugin that asks for it, what the Context names. Errors are those of
+// package target, contract.Error, or of the API server.
 func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 	deadline, err := contract.Deadline(j.item)
 	if err != nil {
@@ -359,10 +358,8 @@ func (j *job) prepare(ctx context.Context) (plugin.Call, error) {
 		return plugin.Call{}, err
 	}
 	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}
-	if j.r.plugin.Info().Capabilities.ContextCredentials {
-		if c.Credentials, err = target.Credentials(ctx, j.r.targets, lsContext); err != nil {
-			return plugin.Call{}, err
-		}
+	if err := c.ReadNamed(ctx, j.r.plugin.Info().Capabilities, j.r.targets); err != nil {
+		return plugin.Call{}, err
 	}
 	return c, nil
 }

@@ -179,8 +179,8 @@ func TestRouteForgets(t *testing.T) {
 	expect(t, "a worker that is busy with it may remember it again, and so reconciles it once more", r.two, "c")
 }
 
-// TestChangeReachesItsUsers: when a Target or a Context changes, the items are looked at that refer to it, whatever their
-// annotations repeat.
+// TestChangeReachesItsUsers: when a Target, a Context or the ConfigMap of a Context changes, the items are looked at that
+// refer to it, whatever their annotations repeat.
 func TestChangeReachesItsUsers(t *testing.T) {
 	item := func(name, target, context string) *v1alpha1.DeployItem {
 		return newDeployItem("ns", name, withTargetNamed(target), func(i *v1alpha1.DeployItem) {
@@ -198,10 +198,21 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		item("a", "a", ""), item("b", "b", "own"), none, lying, item("named", "b", v1alpha1.DefaultContextName), silent,
 		elsewhere,
 	}
+	contexts := newFakeAPI(t)
+	for context, configMap := range map[string]string{"own": "places", "other": "others", "bare": ""} {
+		o := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: context}}
+		if configMap != "" {
+			o.OCMConfig = &v1alpha1.LocalObjectReference{Name: configMap}
+		}
+		contexts.create(o)
+	}
 	for name, tc := range map[string]struct {
 		kind, object string
 		want         []string
 	}{
+		"ConfigMap":       {kindConfigMap, "places", []string{"b", "none"}},
+		"no items":        {kindConfigMap, "others", nil},
+		"no Context":      {kindConfigMap, "own", nil},
 		"Target":          {kindTarget, "a", []string{"a", "lying", "silent"}},
 		"another Target":  {kindTarget, "b", []string{"b", "named"}},
 		"Context":         {kindContext, "own", []string{"b", "none"}},
@@ -218,8 +229,11 @@ func TestChangeReachesItsUsers(t *testing.T) {
 			r.memory.requeue(entry{item: i, plugin: "two", retries: 1}, noon)
 		}
 		r.cached(cached...)
-		changed := &references{router: r.router, all: true, log: slog.New(slog.DiscardHandler)}
-		changed.changed(t.Context(), tc.kind, client.ObjectKey{Namespace: "ns", Name: tc.object})
+		references := &references{
+			router: r.router, reader: contexts.admin, all: true, log: slog.New(slog.DiscardHandler),
+		}
+		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: tc.object}}
+		references.handler(t.Context(), tc.kind).OnUpdate(changed, changed)
 		expectSorted(t, name, r.one, tc.want...)
 		expectSorted(t, name+": jobs with an error", r.two, tc.want...)
 	}

@@ -80,7 +80,7 @@ func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployI
 	}
 	if err == nil && target.Spec.SecretRef != nil {
 		secret := client.ObjectKey{Namespace: item.Namespace, Name: target.Spec.SecretRef.Name}
-		err = r.cache.Get(ctx, secret, newSecretMetadata())
+		err = r.cache.Get(ctx, secret, newCoreMetadata(kindSecret))
 	}
 	return err == nil, client.IgnoreNotFound(err)
 }

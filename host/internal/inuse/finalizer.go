@@ -26,7 +26,7 @@ func Release(ctx context.Context, c client.Client) (released int, _ error) {
 	var errs []error
 	for _, gvk := range []schema.GroupVersionKind{
 		v1alpha1.GroupVersion.WithKind(kindTarget), v1alpha1.GroupVersion.WithKind(kindContext),
-		corev1.SchemeGroupVersion.WithKind(kindSecret),
+		corev1.SchemeGroupVersion.WithKind(kindSecret), corev1.SchemeGroupVersion.WithKind(kindConfigMap),
 	} {
 		list := &metav1.PartialObjectMetadataList{}
 		for more := true; more; more = list.Continue != "" {

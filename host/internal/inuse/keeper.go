@@ -1,6 +1,6 @@
 // Package inuse keeps what the deletion of a deploy item reads until the item is gone: its Target, its Context, and the
-// Secrets that these refer to. They have a finalizer as long as an item of their namespace names them, so that items,
-// Targets and Secrets can be deleted in any order, or with their namespace.
+// Secrets and the ConfigMap that these refer to. They have a finalizer as long as an item of their namespace names them,
+// so that items, Targets and Secrets can be deleted in any order, or with their namespace.
 //
 // # When
 //
@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Finalizer keeps a Target, a Context or a Secret as long as items use it.
+// Finalizer keeps a Target, a Context, a Secret or a ConfigMap as long as items use it.
 const Finalizer = "host.pergola.dev/in-use"
 
 // reasonInUse is the reason of the event of an object that is kept although it is to be deleted.
@@ -77,15 +78,15 @@ func (k *Keeper) Keep(ctx context.Context, used ...client.Object) error {
 		if err := k.add(ctx, metadataOf(object)); err != nil {
 			return err
 		}
-		for _, name := range secretsOf(object) {
-			secret := newSecret()
-			key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
-			err := k.cache.Get(ctx, key, secret)
+		for _, r := range namedBy(object) {
+			named := newMetadata(r.kind)
+			key := client.ObjectKey{Namespace: object.GetNamespace(), Name: r.name}
+			err := k.cache.Get(ctx, key, named)
 			if err == nil {
-				err = k.add(ctx, secret)
+				err = k.add(ctx, named)
 			}
 			if client.IgnoreNotFound(err) != nil { // the event of one that comes has it kept
-				return fmt.Errorf("keep Secret %q: %w", key, err)
+				return fmt.Errorf("keep %s %q: %w", r.kind, key, err)
 			}
 		}
 	}
@@ -135,41 +136,54 @@ func (k *Keeper) read(ctx context.Context, namespace string) (uses, []client.Obj
 		return nil, nil, err
 	}
 	targets, contexts := &v1alpha1.TargetList{}, &v1alpha1.ContextList{}
-	kept := &metav1.PartialObjectMetadataList{}
-	kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	here, shared := client.InNamespace(namespace), client.UnsafeDisableDeepCopy // they are only read
-	err := errors.Join(k.cache.List(ctx, targets, here, shared), k.cache.List(ctx, contexts, here, shared),
-		k.cache.List(ctx, kept, here, shared, client.MatchingFields{keptField: "true"}))
+	err := errors.Join(k.cache.List(ctx, targets, here, shared), k.cache.List(ctx, contexts, here, shared))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list in the cache what items use: %w", err)
 	}
 	var objects []client.Object
 	for i := range targets.Items {
-		used.addSecrets(&targets.Items[i])
+		used.addNamed(&targets.Items[i])
 		objects = append(objects, &targets.Items[i])
 	}
 	for i := range contexts.Items {
-		used.addSecrets(&contexts.Items[i])
+		used.addNamed(&contexts.Items[i])
 		objects = append(objects, &contexts.Items[i])
 	}
-	secrets := sets.New[string]()
-	for i := range kept.Items {
-		secrets.Insert(kept.Items[i].Name)
-		objects = append(objects, &kept.Items[i])
+	named, err := k.readNamed(ctx, namespace, used)
+	return used, append(objects, named...), err
+}
+
+// readNamed returns the metadata of the objects of namedKinds in a namespace that are used or have the finalizer.
+func (k *Keeper) readNamed(ctx context.Context, namespace string, used uses) ([]client.Object, error) {
+	var objects []client.Object
+	found := sets.New[reference]()
+	for _, kind := range namedKinds {
+		kept := &metav1.PartialObjectMetadataList{}
+		kept.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
+		if err := k.cache.List(
+			ctx, kept, client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.MatchingFields{keptField: "true"},
+		); err != nil {
+			return nil, fmt.Errorf("list in the cache what is kept: %w", err)
+		}
+		for i := range kept.Items {
+			found.Insert(reference{kind, kept.Items[i].Name})
+			objects = append(objects, &kept.Items[i])
+		}
 	}
 	for r := range used {
-		if r.kind != kindSecret || secrets.Has(r.name) {
+		if !slices.Contains(namedKinds, r.kind) || found.Has(r) {
 			continue
 		}
-		secret := newSecret()
-		err := k.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.name}, secret)
+		object := newMetadata(r.kind)
+		err := k.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.name}, object)
 		if err == nil {
-			objects = append(objects, secret)
+			objects = append(objects, object)
 		} else if !apierrors.IsNotFound(err) {
-			return nil, nil, fmt.Errorf("read Secret in the cache: %w", err)
+			return nil, fmt.Errorf("read %s in the cache: %w", r.kind, err)
 		}
 	}
-	return used, objects, nil
+	return objects, nil
 }
 
 // report records once that an object is kept.
@@ -190,11 +204,11 @@ func (k *Keeper) forget(uid types.UID) {
 	k.reported.Delete(uid)
 }
 
-// newSecret returns an empty object for metadata-only access to Secrets.
-func newSecret() *metav1.PartialObjectMetadata {
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kindSecret))
-	return secret
+// newMetadata returns an empty object for metadata-only access to one of namedKinds.
+func newMetadata(kind string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return object
 }
 
 // metadataOf returns a copy of the metadata that a write of finalizers needs.
@@ -204,10 +218,10 @@ func metadataOf(object client.Object) *metav1.PartialObjectMetadata {
 		ResourceVersion: object.GetResourceVersion(), DeletionTimestamp: object.GetDeletionTimestamp(),
 		Finalizers: append([]string(nil), object.GetFinalizers()...),
 	}}
-	gvk := corev1.SchemeGroupVersion.WithKind(kindSecret)
-	if kind := kindOf(object); kind != kindSecret {
-		gvk = v1alpha1.GroupVersion.WithKind(kind)
+	kind, group := kindOf(object), v1alpha1.GroupVersion
+	if slices.Contains(namedKinds, kind) {
+		group = corev1.SchemeGroupVersion
 	}
-	meta.SetGroupVersionKind(gvk)
+	meta.SetGroupVersionKind(group.WithKind(kind))
 	return meta
 }

@@ -58,6 +58,7 @@ func newWorld(t *testing.T, keeps bool) *world {
 	}}
 	w.lsContext = &v1alpha1.Context{ObjectMeta: meta("context"), ContextConfiguration: v1alpha1.ContextConfiguration{
 		RegistryPullSecrets: []v1alpha1.LocalObjectReference{{Name: "pull"}, {Name: "missing"}},
+		OCMConfig:           &v1alpha1.LocalObjectReference{Name: "places"},
 	}}
 	w.item = &v1alpha1.DeployItem{ObjectMeta: meta("item"), Spec: v1alpha1.DeployItemSpec{
 		Type: "test", Context: "context", Target: &v1alpha1.ObjectReference{Name: "target"},
@@ -65,11 +66,13 @@ func newWorld(t *testing.T, keeps bool) *world {
 	w.item.Finalizers = []string{v1alpha1.Finalizer} // and no annotation that repeats the Target
 	w.used = []client.Object{
 		w.target, w.lsContext, &corev1.Secret{ObjectMeta: meta("content")}, &corev1.Secret{ObjectMeta: meta("pull")},
+		&corev1.ConfigMap{ObjectMeta: meta("places")},
 	}
 	other := w.target.DeepCopy()
 	other.Name = "other"
 	w.unused = []client.Object{
 		other, &v1alpha1.Context{ObjectMeta: meta("other")}, &corev1.Secret{ObjectMeta: meta("other")},
+		&corev1.ConfigMap{ObjectMeta: meta("other")},
 	}
 	w.create(append(append([]client.Object{namespace}, w.used...), w.unused...)...)
 
@@ -184,12 +187,12 @@ func TestReleased(t *testing.T) { // not beside others, whose objects Release wo
 
 	w.elected.Store(false)
 	released, err := inuse.Release(t.Context(), w.admin)
-	if _, kept := w.exist(w.unused[0]); err != nil || released < 4 || kept {
-		t.Errorf("expected the finalizers of four objects to be removed, but found %d, %v", released, err)
+	if _, kept := w.exist(w.unused[0]); err != nil || released < 5 || kept {
+		t.Errorf("expected the finalizers of five objects to be removed, but found %d, %v", released, err)
 	}
 	w.elected.Store(true)
 	w.keeper.ReplicasChanged()
-	w.awaitKept(w.unused[0], w.lsContext, w.used[2], w.used[3])
+	w.awaitKept(w.unused[0], w.lsContext, w.used[2], w.used[3], w.used[4])
 }
 
 // TestKeptBeforeDeployment: all that the item uses is kept when Keep returns, although somebody has changed it since it

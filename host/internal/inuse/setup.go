@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// keptField is the index of Secrets in the cache that have the finalizer.
+	// keptField is the index of the objects of namedKinds in the cache that have the finalizer.
 	keptField = "kept"
 	// gather is how long after a change a namespace is looked at, so that a thousand changes cost one look.
 	gather = time.Second
@@ -57,8 +57,10 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) (*Keeper, error)
 		}
 		return nil
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, newSecret(), keptField, hasFinalizer); err != nil {
-		return nil, fmt.Errorf("index Secrets: %w", err)
+	for _, kind := range namedKinds {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, newMetadata(kind), keptField, hasFinalizer); err != nil {
+			return nil, fmt.Errorf("index %ss: %w", kind, err)
+		}
 	}
 	ctrl, err := controller.New("references", mgr, controller.Options{Reconciler: k})
 	if err != nil {
@@ -69,8 +71,11 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) (*Keeper, error)
 		"DeployItems": source.Kind(cache, o.NewItem(), namespacesOf(usesOther)),
 		"Targets":     source.Kind(cache, &v1alpha1.Target{}, namespacesOf(refersOther[*v1alpha1.Target])),
 		"Contexts":    source.Kind(cache, &v1alpha1.Context{}, namespacesOf(refersOther[*v1alpha1.Context])),
-		"Secrets":     source.Kind(cache, newSecret(), namespacesOf(refersOther[*metav1.PartialObjectMetadata])),
-		"replicas":    source.TypedChannel(k.wake, k.election()),
+		"Secrets":     source.Kind(cache, newMetadata(kindSecret), namespacesOf(refersOther[*metav1.PartialObjectMetadata])),
+		"ConfigMaps": source.Kind(
+			cache, newMetadata(kindConfigMap), namespacesOf(refersOther[*metav1.PartialObjectMetadata]),
+		),
+		"replicas": source.TypedChannel(k.wake, k.election()),
 	} {
 		if err := ctrl.Watch(watched); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", kind, err)

@@ -15,9 +15,10 @@ type reference struct{ kind, name string }
 
 // The kinds of references.
 const (
-	kindTarget  = "Target"
-	kindContext = "Context"
-	kindSecret  = "Secret"
+	kindTarget    = "Target"
+	kindContext   = "Context"
+	kindSecret    = "Secret"
+	kindConfigMap = "ConfigMap"
 )
 
 // uses are the objects of one namespace that items refer to, each with the creation of the oldest of these items.
@@ -39,27 +40,36 @@ func (u uses) addItem(item *metav1.PartialObjectMetadata) {
 	u.add(kindContext, contextName, item.CreationTimestamp)
 }
 
-// addSecrets adds the Secrets that an object names, if the object itself is used.
-func (u uses) addSecrets(object client.Object) {
+// addNamed adds what an object names, if the object itself is used.
+func (u uses) addNamed(object client.Object) {
 	if since, used := u[reference{kindOf(object), object.GetName()}]; used {
-		for _, name := range secretsOf(object) {
-			u.add(kindSecret, name, since)
+		for _, r := range namedBy(object) {
+			u.add(r.kind, r.name, since)
 		}
 	}
 }
 
-// secretsOf returns the names of the Secrets that a Target or a Context refers to.
-func secretsOf(object client.Object) []string {
+// namedBy returns the Secrets and the ConfigMap that a Target or a Context refers to.
+func namedBy(object client.Object) []reference {
+	var named []reference
 	switch object := object.(type) {
 	case *v1alpha1.Target:
 		if object.Spec.SecretRef != nil {
-			return []string{object.Spec.SecretRef.Name}
+			named = append(named, reference{kindSecret, object.Spec.SecretRef.Name})
 		}
 	case *v1alpha1.Context:
-		return target.SecretsOf(object)
+		for _, name := range target.SecretsOf(object) {
+			named = append(named, reference{kindSecret, name})
+		}
+		if name := target.ConfigMapOf(object); name != "" {
+			named = append(named, reference{kindConfigMap, name})
+		}
 	}
-	return nil
+	return named
 }
+
+// namedKinds are the kinds of what namedBy returns, of the core API.
+var namedKinds = []string{kindSecret, kindConfigMap}
 
 func kindOf(object client.Object) string {
 	switch object.(type) {
@@ -67,8 +77,8 @@ func kindOf(object client.Object) string {
 		return kindTarget
 	case *v1alpha1.Context:
 		return kindContext
-	default:
-		return kindSecret
+	default: // metadata of what namedBy returns
+		return object.GetObjectKind().GroupVersionKind().Kind
 	}
 }
 

@@ -29,13 +29,16 @@ func TestNext(t *testing.T) {
 		o.Configurations = map[string]runtime.RawExtension{target.ChartRepositoriesKey: {
 			Raw: []byte(`{"auths":[{"url":"https://charts.example.org","secretRef":{"name":"` + chartSecret + `"}}]}`),
 		}}
+		o.OCMConfig = &v1alpha1.LocalObjectReference{Name: name + "-places"}
 		return o
 	}
-	secret := func(name string) client.Object {
-		o := newSecret()
+	metadata := func(kind, name string) client.Object {
+		o := newMetadata(kind)
 		o.Name = name
 		return o
 	}
+	secret := func(name string) client.Object { return metadata(kindSecret, name) }
+	configMap := func(name string) client.Object { return metadata(kindConfigMap, name) }
 	itemAt := func(created metav1.Time, target, lsContext string) *metav1.PartialObjectMetadata {
 		item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
 		item.Spec.Target, item.Spec.Context = &v1alpha1.ObjectReference{Name: target}, lsContext
@@ -74,6 +77,11 @@ func TestNext(t *testing.T) {
 		"Secret for charts":                    {both, secret("chart"), false, false, stepAdd},
 		"Secret for charts, implied Context":   {both, secret("default-chart"), false, false, stepAdd},
 		"Secret for charts, Context of nobody": {both, secret("other-chart"), true, false, stepRemove},
+		"ConfigMap of a Context":               {both, configMap("named-places"), false, false, stepAdd},
+		"ConfigMap of a Context, deleted":      {both, configMap("default-places"), true, true, stepReport},
+		"ConfigMap of a Context of nobody":     {both, configMap("other-places"), true, false, stepRemove},
+		"ConfigMap with the name of a Secret":  {both, configMap("pull"), false, false, stepNone},
+		"Secret with the name of a ConfigMap":  {both, secret("named-places"), false, false, stepNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := uses{}
@@ -81,7 +89,7 @@ func TestNext(t *testing.T) {
 				u.addItem(item)
 			}
 			for _, object := range []client.Object{used, unused, named, other, implied} {
-				u.addSecrets(object)
+				u.addNamed(object)
 			}
 			object, _ := tc.object.DeepCopyObject().(client.Object)
 			if tc.kept {

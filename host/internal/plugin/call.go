@@ -80,6 +80,20 @@ type Call struct {
 	Children []sdk.Child
 }
 
+// ReadNamed reads what the call's Context names for a plugin with these capabilities. What is wrong with it is no error:
+// the plugin decides. The error is that of the reader, wrapped, and worth another try.
+func (c *Call) ReadNamed(ctx context.Context, can Capabilities, reader target.Reader) (err error) {
+	if can.ContextCredentials {
+		if c.Credentials, err = target.Credentials(ctx, reader, c.Context); err != nil {
+			return err
+		}
+	}
+	if can.ContextOCMConfig {
+		c.OCMConfig, err = target.OCMConfig(ctx, reader, c.Context)
+	}
+	return err
+}
+
 // Observer hears what a plugin says while it works. Its methods are called one after the other.
 type Observer interface {
 	// Progress tells what the plugin does or waits for.

@@ -35,8 +35,7 @@ type SecretReader interface {
 // error. The error is that of the reader, wrapped, and worth another try. Credentials blocks on API requests until ctx
 // ends.
 func Credentials(ctx context.Context, reader SecretReader, lsContext *v1alpha1.Context) (*sdk.Credentials, error) {
-	where := fmt.Sprintf("Context %q", lsContext.Namespace+"/"+lsContext.Name)
-	r := &credentialReader{reader: reader, namespace: lsContext.Namespace, where: where, left: maxBytes}
+	r := &credentialReader{reader: reader, place: placeOf(lsContext), left: maxBytes}
 	registries, err := r.registries(ctx, lsContext.RegistryPullSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("resolve credentials of %s: %w", r.where, err)
@@ -59,7 +58,7 @@ func NamedCredentials(
 			"Secret %q: the host reads no Secrets of other namespaces than that of the deploy item, which is %q; "+
 				"create the Secret there, and name that one", cut(ref.Namespace)+"/"+cut(ref.Name), namespace)}, nil
 	}
-	r := &credentialReader{reader: reader, namespace: namespace, left: maxBytes}
+	r := &credentialReader{reader: reader, place: place{namespace: namespace}, left: maxBytes}
 	entry, err := r.registry(ctx, "", ref.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %q: %w", namespace+"/"+cut(ref.Name), err)
@@ -70,16 +69,27 @@ func NamedCredentials(
 // credentialReader resolves the credentials of one Context, or of one Secret. Its errors are texts for the user about
 // these credentials, but for a *apiServerError.
 type credentialReader struct {
-	reader    SecretReader
-	namespace string
-	where     string // the Context, in messages; empty if they name no field
-	left      int    // bytes that may still be handed over
+	place
+	reader SecretReader
+	left   int // bytes that may still be handed over
 }
 
-// apiServerError is an error of the API server that says nothing about the credentials.
+// place is where names of objects are found, and the objects.
+type place struct {
+	namespace string
+	where     string // the Context, in messages; empty if they name no field
+}
+
+func placeOf(lsContext *v1alpha1.Context) place {
+	return place{
+		namespace: lsContext.Namespace, where: fmt.Sprintf("Context %q", lsContext.Namespace+"/"+lsContext.Name),
+	}
+}
+
+// apiServerError is an error of the API server that says nothing about the object.
 type apiServerError struct{ error }
 
-// told splits what credentialReader has found into a text for the user and the error of the API server.
+// told splits what was found out about an object into a text for the user and the error of the API server.
 func told(err error) (problem string, _ error) {
 	if failed := (*apiServerError)(nil); errors.As(err, &failed) {
 		return "", failed.error
@@ -91,12 +101,12 @@ func told(err error) (problem string, _ error) {
 }
 
 // wrong is an error about a field of the Context.
-func (r *credentialReader) wrong(field, format string, args ...any) error {
+func (p place) wrong(field, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	if r.where == "" {
+	if p.where == "" {
 		return err
 	}
-	return fmt.Errorf("%s: %s: %w", r.where, field, err)
+	return fmt.Errorf("%s: %s: %w", p.where, field, err)
 }
 
 // tooMany is what is told about the entries that do not count.
@@ -114,30 +124,44 @@ func (r *credentialReader) spend(field string, bytes int) error {
 	return nil
 }
 
-// secret has take look at a Secret of the Context's namespace that a field of the Context names. What seems wrong is
-// confirmed with a live read, because somebody may just have mended it.
+// secret has take look at a Secret of the Context's namespace that a field of the Context names.
 func (r *credentialReader) secret(ctx context.Context, field, name string, take func(*corev1.Secret) error) error {
+	kind := named[corev1.Secret]{kind: "Secret", resource: "secrets", advice: "create it, or remove the entry",
+		read: r.reader.Secret}
+	return kind.confirmed(ctx, r.place, field, name, take)
+}
+
+// named are the objects of a kind that fields of a Context name.
+type named[T any] struct {
+	kind, resource string
+	advice         string // for an object that does not exist
+	read           func(ctx context.Context, name types.NamespacedName, fresh bool) (*T, error)
+}
+
+// confirmed has take look at an object of the Context's namespace that a field of the Context names. What seems wrong is
+// confirmed with a live read, because it may just have been mended.
+func (n named[T]) confirmed(ctx context.Context, in place, field, name string, take func(*T) error) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return r.wrong(field+".name", "no Secret can have the name %q; correct it", cut(name))
+		return in.wrong(field+".name", "no %s can have the name %q; correct it", n.kind, cut(name))
 	}
-	full := types.NamespacedName{Namespace: r.namespace, Name: name}
+	full := types.NamespacedName{Namespace: in.namespace, Name: name}
 	var problem error
 	for _, fresh := range []bool{false, true} {
-		secret, err := r.reader.Secret(ctx, full, fresh)
+		object, err := n.read(ctx, full, fresh)
 		switch {
 		case apierrors.IsNotFound(err):
-			return r.wrong(field+".name", "there is no Secret %q; create it, or remove the entry", full)
+			return in.wrong(field+".name", "there is no %s %q; %s", n.kind, full, n.advice)
 		case apierrors.IsForbidden(err):
-			return r.wrong(field+".name", `the Secret %q may not be read; allow "get" for secrets in the namespace %q`,
-				full, r.namespace)
+			return in.wrong(field+".name", `the %s %q may not be read; allow "get" for %s in the namespace %q`,
+				n.kind, full, n.resource, in.namespace)
 		case err != nil:
 			return &apiServerError{err}
 		}
-		if problem = take(secret); problem == nil {
+		if problem = take(object); problem == nil {
 			return nil
 		}
 	}
-	return r.wrong(field, "Secret %q: %w", full, problem)
+	return in.wrong(field, "%s %q: %w", n.kind, full, problem)
 }
 
 // cut bounds what is quoted of a Context or a Secret.

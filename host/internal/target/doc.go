@@ -3,11 +3,11 @@
 //
 // # Where objects are read from
 //
-// Targets, Contexts and the Secrets of Targets are read from the namespace of the DeployItem, whatever
+// Targets, Contexts and what these name are read from the namespace of the DeployItem, whatever
 // spec.target.namespace says. They come from a cache, which may lag; therefore nothing is reported as missing or wrong
-// that was seen in the cache alone: the Resolver looks once more with live objects first. The data of secrets is never
-// in an informer. It is remembered by version, and the cached metadata of the secret tells which version is current, so
-// that an unchanged Target costs no request after the first, and its content is parsed once for all items.
+// that was seen in the cache alone: the Resolver looks once more with live objects first. The data of Secrets and
+// ConfigMaps is never in an informer. It is remembered by version, and the cached metadata tells which version is
+// current, so that an unchanged Target costs no request after the first, and its content is parsed once for all items.
 //
 // # What a plugin gets
 //
@@ -91,6 +91,12 @@
 // is told in the place of the credentials, and the plugin tells the user when it would have needed them. Nothing is
 // told that was seen in a cache alone. What the API server cannot answer at the moment is an error, and worth another
 // try.
+//
+// # The configuration of the component model
+//
+// The Context's ocmConfig names a ConfigMap of its namespace, whose key .ocmconfig says where components are looked up. A
+// plugin gets the content of that key as it is, at most 256 KiB. What is missing or wrong is told in its place, as with
+// credentials, because most items need no components.
 //
 // # Secrets and errors
 //

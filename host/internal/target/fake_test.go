@@ -21,7 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// store is a client that counts how often it is asked. As a cache it refuses to hand out the data of secrets.
+// store is a client that counts how often it is asked. As a cache it refuses to hand out the data of Secrets and ConfigMaps.
 type store struct {
 	client.Reader
 
@@ -66,8 +66,11 @@ func (s *store) get(
 	ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption,
 ) error {
 	s.requests.Add(1)
-	if _, isSecret := object.(*corev1.Secret); isSecret && s.isCache {
-		return fmt.Errorf("secret %s was read from the cache", key)
+	switch object.(type) {
+	case *corev1.Secret, *corev1.ConfigMap:
+		if s.isCache {
+			return fmt.Errorf("%T %s was read from the cache", object, key)
+		}
 	}
 	return cmp.Or(s.err, c.Get(ctx, key, object, o...))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// cacheSize is how many secrets, and how many contents of Targets, a Resolver remembers. Those that were not used for
+// cacheSize is how many Secrets and ConfigMaps, and how many contents of Targets, a Resolver remembers. Those that were not used for
 // longest go first.
 const cacheSize = 1000
 
@@ -52,7 +52,7 @@ type Options struct {
 type Resolver struct {
 	cached, live client.Reader
 	options      Options
-	secrets      *lru.Cache // by version
+	objects      *lru.Cache // Secrets and ConfigMaps, by readVersion
 
 	mu       sync.Mutex // held while a content is looked up and made
 	contents *lru.Cache
@@ -60,15 +60,15 @@ type Resolver struct {
 
 // NewResolver returns a Resolver.
 //
-// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets (a
-// *metav1.PartialObjectMetadata of kind v1/Secret). live reads from the API server and is asked for the same Targets
-// and Contexts, and for Secrets.
+// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps (each
+// a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is asked for
+// the same Targets and Contexts, and for Secrets and ConfigMaps.
 func NewResolver(cached, live client.Reader, o Options) *Resolver {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return &Resolver{
-		cached: cached, live: live, options: o, secrets: lru.New(cacheSize), contents: lru.New(cacheSize),
+		cached: cached, live: live, options: o, objects: lru.New(cacheSize), contents: lru.New(cacheSize),
 	}
 }
 
@@ -316,33 +316,56 @@ func versionOf(object metav1.Object) version {
 // request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
 // cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
 func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
-	if fresh {
-		return r.readSecret(ctx, name)
-	}
-	metadata := &metav1.PartialObjectMetadata{}
-	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := r.cached.Get(ctx, name, metadata)
-	if apierrors.IsNotFound(err) {
-		return r.readSecret(ctx, name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get metadata of Secret %q: %w", name, err)
-	}
-	if known, ok := r.secrets.Get(versionOf(metadata)); ok {
-		return known.(*corev1.Secret), nil //nolint:forcetypeassert // nothing else is in there
-	}
-	return r.readSecret(ctx, name)
+	return read(ctx, r, "Secret", name, fresh, func(found *corev1.Secret) *corev1.Secret {
+		return &corev1.Secret{Type: found.Type, Data: found.Data}
+	})
 }
 
-func (r *Resolver) readSecret(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
-	object := &corev1.Secret{}
-	if err := r.live.Get(ctx, name, object); err != nil {
-		return nil, fmt.Errorf("get Secret %q: %w", name, err)
+// ConfigMap is Secret for ConfigMaps, of which only names and Data are there; all but what OCMConfig reads is empty.
+func (r *Resolver) ConfigMap(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.ConfigMap, error) {
+	return read(ctx, r, "ConfigMap", name, fresh, func(found *corev1.ConfigMap) *corev1.ConfigMap {
+		data := make(map[string]string, len(found.Data))
+		for key := range found.Data {
+			data[key] = ""
+		}
+		if config, ok := found.Data[configMapKey]; ok {
+			data[configMapKey] = config
+		}
+		return &corev1.ConfigMap{Data: data}
+	})
+}
+
+// readVersion identifies one state of an object that was read.
+type readVersion struct {
+	kind string
+	version
+}
+
+// read returns an object of the core API, of which slim has what is kept in memory.
+func read[T any, O interface {
+	*T
+	client.Object
+}](ctx context.Context, r *Resolver, kind string, name types.NamespacedName, fresh bool, slim func(O) O) (O, error) {
+	if !fresh {
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+		err := r.cached.Get(ctx, name, metadata)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get metadata of %s %q: %w", kind, name, err)
+		}
+		if known, ok := r.objects.Get(readVersion{kind, versionOf(metadata)}); ok && err == nil {
+			return known.(O), nil //nolint:forcetypeassert // nothing else of this kind is in there
+		}
 	}
-	version := versionOf(object)
-	read := &corev1.Secret{Type: object.Type, Data: object.Data, ObjectMeta: metav1.ObjectMeta{
-		Namespace: version.Namespace, Name: version.Name, UID: version.uid, ResourceVersion: version.resourceVersion,
-	}} // the rest is not kept in memory
-	r.secrets.Add(version, read)
-	return read, nil
+	object := O(new(T))
+	if err := r.live.Get(ctx, name, object); err != nil {
+		return nil, fmt.Errorf("get %s %q: %w", kind, name, err)
+	}
+	version, kept := versionOf(object), slim(object)
+	kept.SetNamespace(version.Namespace)
+	kept.SetName(version.Name)
+	kept.SetUID(version.uid)
+	kept.SetResourceVersion(version.resourceVersion)
+	r.objects.Add(readVersion{kind, version}, kept)
+	return kept, nil
 }

@@ -42,7 +42,8 @@ func main() {
 		hooks := hook.Hooks{}.RegisterHook(record.Hook(plugin), hook.Types()...)
 		sdk.ServeHooks(hooks, name, version, sdk.HookedTypes(mockv1alpha1.Type, tracedType))
 	case "keeper":
-		sdk.Serve(keeper{}, name, version, sdk.Types("test.pergola.dev/keeper"), sdk.HostClusterAccess())
+		sdk.Serve(keeper{}, name, version, sdk.Types("test.pergola.dev/keeper"), sdk.HostClusterAccess(),
+			sdk.ContextOCMConfig())
 	case "rogue":
 		rogue.Serve(file, mode)
 	default:
