@@ -210,7 +210,7 @@ func (e *examination) checkCallEnds(ctx context.Context) {
 }
 
 // baits are secrets that nobody says by chance.
-var baits = []string{"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6"}
+var baits = []string{"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3"}
 
 // bait are credentials for servers that there are not. They come with calls that have none of their own, so that it is
 // seen who says them.
@@ -237,12 +237,26 @@ func baitCluster() *sdk.HostCluster {
 	}
 }
 
+// baitOCMConfig is a configuration with credentials, although they do not belong there.
+func baitOCMConfig() *sdk.OCMConfig {
+	return &sdk.OCMConfig{ConfigMap: "conformance", Content: fmt.Appendf(nil,
+		`{"type":"credentials.config.ocm.software","consumers":[{"identity":{"type":"OCIRegistry",`+
+			`"hostname":"registry.conformance.invalid"},"credentials":[{"type":"Credentials","properties":{"password":%q}}]}]}`,
+		baits[4])}
+}
+
 // checkCredentials sees whether calls have a result, whichever credentials come with them. What is said in them, and in
 // all others, is looked through as it comes.
 func (e *examination) checkCredentials(ctx context.Context) {
 	const problem = "the rules are being checked"
+	namesOCMConfig := &v1alpha1.Context{}
+	namesOCMConfig.OCMConfig = &v1alpha1.LocalObjectReference{Name: "conformance"}
 	for where, call := range map[string]Call{
-		"access to a host cluster": {HostCluster: baitCluster()},
+		"access to a host cluster":   {HostCluster: baitCluster()},
+		"ocmConfig with credentials": {Context: namesOCMConfig, OCMConfig: baitOCMConfig()},
+		"ocmConfig that cannot be used": {
+			Context: namesOCMConfig, OCMConfig: &sdk.OCMConfig{ConfigMap: "conformance", Problem: problem},
+		},
 		"credentials that cannot be used": {Credentials: &sdk.Credentials{
 			Registries:        []sdk.RegistryCredentials{{Secret: "conformance", Problem: problem}, {Problem: problem}},
 			ChartRepositories: []sdk.ChartRepositoryCredentials{{Problem: problem}},

@@ -274,6 +274,12 @@ func misbehaviours() map[string]misbehaviour {
 			}
 			return c.Send(m)
 		}},
+		"RepeatsOCMConfig": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			if failure := m.GetResult().GetFailed(); failure != nil {
+				failure.Errors[0].Message += string(c.start.GetOcmConfig().GetContent())
+			}
+			return c.Send(m)
+		}},
 		"FailsWithAccess": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
 			if c.start.GetHostCluster() != nil {
 				return errors.New("not with access")

@@ -63,8 +63,8 @@ var rules = []struct {
 	{RuleHooks, "RunHooks answers with an outcome for each function of a hook type that is listed: none, a result " +
 		"without a negative time to requeue after, or an error with a reason and a message. Start comes without a " +
 		"deploy item."},
-	{RuleCredentials, "A call ends as usual whichever credentials and access to the host cluster come with it, and " +
-		"without any. Nothing that is said in a call holds them."},
+	{RuleCredentials, "A call ends as usual whichever credentials, ocmConfig and access to the host cluster come " +
+		"with it, and without any. Nothing that is said in a call holds credentials."},
 	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: " +
 		"with holdings that each name the namespace, the name and the UID of a deploy item, or with a failure that " +
 		"says why."},
