@@ -68,8 +68,8 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 // lastWrites is how long the writes may take that follow a call which has taken all of timeouts.shutdown.
 const lastWrites = 5 * time.Second
 
-// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems and
-// secrets nothing but metadata, and the source that it gets its DeployItems from. When it stops, calls under way may
+// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems, Secrets
+// and ConfigMaps nothing but metadata, and the source that it gets its DeployItems from. When it stops, calls under way may
 // take the time of drain. How it and its controllers start and stop is logged at level debug.
 func newManager(
 	cluster *rest.Config, drain time.Duration, log *slog.Logger,
