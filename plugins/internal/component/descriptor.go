@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"oras.land/oras-go/v2/registry"
 )
 
 // Descriptor is what a component version consists of.
@@ -191,4 +193,33 @@ func (d *Descriptor) Blueprint(name string) (Resource, error) {
 			shown(name), d.Name, d.Version, shown(found.Type), listed(blueprintTypes))
 	}
 	return found, nil
+}
+
+// Version is a component version.
+type Version struct {
+	*Descriptor
+
+	// Home is the repository that it is in, without a tag; the zero value if it is not known.
+	Home registry.Reference
+}
+
+// Access returns where the content of a resource is, and what it must be.
+func (v *Version) Access(resource Resource) (Access, Expected, error) {
+	access, err := ParseAccess(resource.Access, v.Home)
+	if err != nil {
+		return nil, Expected{}, err
+	}
+	kind := KindBlob
+	switch a := access.(type) {
+	case Artifact:
+		kind = KindArtifact
+	case Blob:
+		kind = a.Kind
+	case HelmChart: // a chart repository has no artifact that could be compared
+		if d := resource.Digest; d != nil && ofManifest[d.NormalisationAlgorithm] {
+			return access, Expected{}, nil
+		}
+	}
+	want, err := resource.Digest.Expected(kind)
+	return access, want, err
 }

@@ -81,6 +81,9 @@ func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []
 	return places, ignored, nil
 }
 
+// Missing says why there may be other places than these; empty if there are none.
+func (p Places) Missing() string { return p.missing }
+
 // IsEmpty reports whether there are no places, and none that may be unknown.
 func (p Places) IsEmpty() bool { return len(p.resolvers) == 0 && p.missing == "" }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/plugins/internal/ocm"
 )
 
 const (
@@ -67,7 +68,7 @@ func (s *source) blueprintFiles(ctx context.Context, v *component.Version, name 
 		return nil, invalidf("it is stored with its component, but nothing says where that is; set the repositoryContext of " +
 			"the Context")
 	}
-	file, err := s.finder.reader.Content(ctx, access, s.req.Credentials, component.Want{
+	file, err := s.finder.reader.Content(ctx, access, s.req.Credentials, ocm.Want{
 		Layer: (*component.Manifest).BlueprintLayer, Limit: maxPacked, Digest: digest,
 	})
 	if err != nil {

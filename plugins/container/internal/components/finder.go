@@ -7,6 +7,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/plugins/internal/ocm"
 	"github.com/pergola-deploy/pergola/sdk"
 	containerv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -14,11 +15,11 @@ import (
 
 // Finder finds what references refer to. Its methods can be called concurrently.
 type Finder struct {
-	reader *component.Reader
+	reader *ocm.Reader
 }
 
 // NewFinder returns a Finder that uses a Fetcher.
-func NewFinder(fetcher *fetch.Fetcher) *Finder { return &Finder{reader: component.NewReader(fetcher)} }
+func NewFinder(fetcher *fetch.Fetcher) *Finder { return &Finder{reader: ocm.NewReader(fetcher)} }
 
 // Request says what to find. It must not be changed until Find returns.
 type Request struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/plugins/internal/ocm"
 	"github.com/pergola-deploy/pergola/sdk"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -61,7 +62,7 @@ func (f *Fetcher) fromHelmAccess(
 	if err != nil {
 		return nil, err
 	}
-	return component.Verified(archive, want.Blob)
+	return ocm.Verified(archive, want.Blob)
 }
 
 // aboutComponent is about for what leads to a chart.

@@ -10,6 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/plugins/internal/ocm"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -35,7 +36,7 @@ type Config struct {
 type Fetcher struct {
 	config     Config
 	files      *fetch.Fetcher
-	components *component.Reader
+	components *ocm.Reader
 
 	// parsing has room for one index, which is in memory then.
 	parsing chan struct{}
@@ -51,7 +52,7 @@ func New(config Config) (*Fetcher, error) {
 		return nil, err
 	}
 	return &Fetcher{
-		config: config, files: files, components: component.NewReader(files), parsing: make(chan struct{}, 1),
+		config: config, files: files, components: ocm.NewReader(files), parsing: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -147,6 +148,6 @@ func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Cre
 }
 
 // want is what a chart in a registry or of a component is.
-func (f *Fetcher) want() component.Want {
-	return component.Want{Layer: (*component.Manifest).ChartLayer, Limit: f.config.ArchiveBytes, Check: isArchive}
+func (f *Fetcher) want() ocm.Want {
+	return ocm.Want{Layer: (*component.Manifest).ChartLayer, Limit: f.config.ArchiveBytes, Check: isArchive}
 }

@@ -1,4 +1,4 @@
-package component
+package ocm
 
 import (
 	"bytes"
@@ -12,56 +12,36 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Access returns where the content of a resource is, and what it must be.
-func (v *Version) Access(resource Resource) (Access, Expected, error) {
-	access, err := ParseAccess(resource.Access, v.Home)
-	if err != nil {
-		return nil, Expected{}, err
-	}
-	kind := KindBlob
-	switch a := access.(type) {
-	case Artifact:
-		kind = KindArtifact
-	case Blob:
-		kind = a.Kind
-	case HelmChart: // a chart repository has no artifact that could be compared
-		if d := resource.Digest; d != nil && ofManifest[d.NormalisationAlgorithm] {
-			return access, Expected{}, nil
-		}
-	}
-	want, err := resource.Digest.Expected(kind)
-	return access, want, err
-}
-
 // Want says what content is wanted. A Reader is asked for one Layer and Check only, with any Limit and Digest.
 type Want struct {
 	// Layer chooses the layer of an artifact that is the content, such as (*Manifest).ChartLayer.
-	Layer func(*Manifest) (ocispec.Descriptor, error)
+	Layer func(*component.Manifest) (ocispec.Descriptor, error)
 	// Limit bounds the content, in bytes. Check looks at it.
 	Limit int64
 	Check fetch.Check
 	// Digest is what the content must be; the zero value for anything.
-	Digest Expected
+	Digest component.Expected
 }
 
 // Content gets the content of a resource, to be released. A HelmChart is refused: its content is in a chart repository.
 // The error is any of package fetch or net/http, or the cause of ctx.
 func (r *Reader) Content(
-	ctx context.Context, access Access, credentials *sdk.Credentials, want Want,
+	ctx context.Context, access component.Access, credentials *sdk.Credentials, want Want,
 ) (*fetch.File, error) {
 	switch a := access.(type) {
-	case Artifact:
+	case component.Artifact:
 		return r.Artifact(ctx, a.Reference, credentials.Registries, want)
-	case Blob:
+	case component.Blob:
 		return r.blob(ctx, a, credentials.Registries, want)
-	case Wget:
+	case component.Wget:
 		return r.address(ctx, a, credentials.ChartRepositories, want)
 	default:
-		return nil, invalidf("the access leads to a chart repository, which has nothing but charts")
+		return nil, fetch.Errorf(fetch.Invalid, "the access leads to a chart repository, which has nothing but charts")
 	}
 }
 
@@ -92,8 +72,8 @@ func (r *Reader) Artifact(
 				return memo, nil, err
 			}
 			file, err := p.Blob(ctx, []ocispec.Descriptor{layer}, want.Limit, want.Check)
-			if err != nil || Verify("", want.Digest.Blob, document) == nil { // some writers give that of the manifest
-				return memo, file, err
+			if err != nil || component.Verify("", want.Digest.Blob, document) == nil {
+				return memo, file, err // some writers give the digest of the manifest
 			}
 			file, err = Verified(file, want.Digest.Blob)
 			return memo, file, err
@@ -103,6 +83,8 @@ func (r *Reader) Artifact(
 const (
 	// maxManifests bounds how many manifests of an index are read to find the one with the layer.
 	maxManifests = 16
+	// maxAround is what an artifact set may have around its content.
+	maxAround = 1 << 20
 	// helmConfig is the type of artifacts that are charts.
 	helmConfig = "application/vnd.cncf.helm.config.v1+json"
 )
@@ -110,9 +92,9 @@ const (
 // layerOf returns the layer of a manifest. Of an index it is that of the only manifest that has one: the others are of
 // something else, such as an image or a signature.
 func layerOf(
-	ctx context.Context, p *fetch.Pull, document []byte, choose func(*Manifest) (ocispec.Descriptor, error),
+	ctx context.Context, p *fetch.Pull, document []byte, choose func(*component.Manifest) (ocispec.Descriptor, error),
 ) (layer ocispec.Descriptor, err error) {
-	manifest, err := ParseManifest(document)
+	manifest, err := component.ParseManifest(document)
 	switch {
 	case err != nil:
 		return layer, err
@@ -124,19 +106,20 @@ func layerOf(
 		candidates = charts
 	}
 	if len(candidates) > maxManifests {
-		return layer, invalidf("the artifact is an index of %d manifests, of which nothing says which one to take",
-			len(candidates))
+		return layer, fetch.Errorf(fetch.Invalid,
+			"the artifact is an index of %d manifests, of which nothing says which one to take", len(candidates))
 	}
 	matching := 0
 	for _, candidate := range candidates {
-		if _, err := checkDescriptor("a manifest of the index", candidate); err != nil {
-			return layer, err
+		if candidate.Digest.Validate() != nil {
+			return layer, fetch.Errorf(fetch.Invalid,
+				"the artifact is an index with a manifest whose digest cannot be right")
 		}
 		_, document, err := p.Manifest(ctx, candidate.Digest.String(), "")
 		if err != nil {
 			return layer, err
 		}
-		if manifest, err = ParseManifest(document); err != nil {
+		if manifest, err = component.ParseManifest(document); err != nil {
 			return layer, err
 		}
 		if found, err := choose(manifest); err == nil {
@@ -145,8 +128,8 @@ func layerOf(
 		}
 	}
 	if matching != 1 {
-		return layer, invalidf("the artifact is an index of manifests, of which %d have what is wanted, but expected one",
-			matching)
+		return layer, fetch.Errorf(fetch.Invalid,
+			"the artifact is an index of manifests, of which %d have what is wanted, but expected one", matching)
 	}
 	return layer, nil
 }
@@ -165,7 +148,7 @@ func selectBy(all []ocispec.Descriptor, is func(ocispec.Descriptor) bool) (selec
 
 // blob gets the content of a blob, or the layer of an artifact set that a blob is.
 func (r *Reader) blob(
-	ctx context.Context, a Blob, credentials []sdk.RegistryCredentials, want Want,
+	ctx context.Context, a component.Blob, credentials []sdk.RegistryCredentials, want Want,
 ) (*fetch.File, error) {
 	a.Repository.Registry = fetch.NormalizeHost(a.Repository.Registry)
 	var blobs []ocispec.Descriptor
@@ -176,15 +159,15 @@ func (r *Reader) blob(
 	return r.fetcher.FromRegistry(ctx, a.Repository, credentials, key,
 		func(ctx context.Context, p *fetch.Pull, _ fetch.Memo) (memo fetch.Memo, file *fetch.File, err error) {
 			memo.Fixed = true
-			if a.Kind == KindArtifactSet {
-				file, err = p.Blob(ctx, blobs, want.Limit+maxIndex)
+			if a.Kind == component.KindArtifactSet {
+				file, err = p.Blob(ctx, blobs, want.Limit+maxAround)
 			} else {
 				file, err = p.Blob(ctx, blobs, want.Limit, want.Check)
 			}
 			if err == nil {
 				file, err = Verified(file, want.Digest.Blob)
 			}
-			if err != nil || a.Kind != KindArtifactSet {
+			if err != nil || a.Kind != component.KindArtifactSet {
 				return memo, file, err
 			}
 			defer file.Release()
@@ -209,9 +192,9 @@ func (r *Reader) unpackAlone(set *fetch.File, want Want) (*fetch.File, error) {
 	}
 	defer from.Close() //nolint:errcheck // it is only read
 	explain := func(err error) error { return fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err) }
-	found, err := ReadArtifactSet(fetch.Body{From: from, Explain: explain}, want.Limit, want.Layer)
+	found, err := component.ReadArtifactSet(fetch.Body{From: from, Explain: explain}, want.Limit, want.Layer)
 	if err == nil {
-		err = Verify("the artifact", want.Digest.Manifest, found.Manifest)
+		err = component.Verify("the artifact", want.Digest.Manifest, found.Manifest)
 	}
 	if err != nil {
 		return nil, err
@@ -221,11 +204,12 @@ func (r *Reader) unpackAlone(set *fetch.File, want Want) (*fetch.File, error) {
 
 // address gets the content of an address.
 func (r *Reader) address(
-	ctx context.Context, a Wget, credentials []sdk.ChartRepositoryCredentials, want Want,
+	ctx context.Context, a component.Wget, credentials []sdk.ChartRepositoryCredentials, want Want,
 ) (*fetch.File, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return nil, invalidf("the access has a url that is no address with http:// or https://, a host, and no user")
+		return nil, fetch.Errorf(fetch.Invalid,
+			"the access has a url that is no address with http:// or https://, a host, and no user")
 	}
 	at := fetch.Address{
 		URL: u, Own: fetch.CredentialsFor(credentials, u), All: credentials, Limit: want.Limit, Check: want.Check,

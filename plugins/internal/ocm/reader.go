@@ -1,4 +1,4 @@
-package component
+package ocm
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"oras.land/oras-go/v2/registry"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -33,19 +34,11 @@ func NewReader(fetcher *fetch.Fetcher) *Reader {
 	return &Reader{fetcher: fetcher, parsing: make(chan struct{}, 1)}
 }
 
-// Version is a component version.
-type Version struct {
-	*Descriptor
-
-	// Home is the repository that it was read from, without a tag.
-	Home registry.Reference
-}
-
 // Version reads a component version from the first of the places that has it. The error is of the kind fetch.NotFound
 // if no place has it, any of package fetch, or the cause of ctx.
 func (r *Reader) Version(
-	ctx context.Context, places Places, credentials []sdk.RegistryCredentials, name, version string,
-) (*Version, error) {
+	ctx context.Context, places component.Places, credentials []sdk.RegistryCredentials, name, version string,
+) (*component.Version, error) {
 	candidates, err := places.For(name, version)
 	if err != nil {
 		return nil, err
@@ -65,12 +58,12 @@ func (r *Reader) Version(
 				Kind: known.Kind, Err: fmt.Errorf("read component %s %s from %s: %w", name, version, place, known.Err),
 			}
 		default:
-			return &Version{Descriptor: found, Home: home}, nil
+			return &component.Version{Descriptor: found, Home: home}, nil
 		}
 	}
-	if places.missing != "" {
+	if places.Missing() != "" {
 		return nil, fetch.Errorf(fetch.Unavailable, "component %s %s is not in %s, and other places are not known: %s",
-			name, version, strings.Join(asked, ", nor in "), places.missing)
+			name, version, strings.Join(asked, ", nor in "), places.Missing())
 	}
 	return nil, fetch.Errorf(fetch.NotFound, "component %s %s is not in %s; push it, or correct its name or version, or "+
 		"where the Context says that components are", name, version, strings.Join(asked, ", nor in "))
@@ -81,15 +74,16 @@ var errNoVersion = errors.New("no such component version")
 
 // versionAt reads a component version from a place.
 func (r *Reader) versionAt(
-	ctx context.Context, place Place, home registry.Reference, credentials []sdk.RegistryCredentials, name, version string,
-) (*Descriptor, error) {
+	ctx context.Context, place component.Place, home registry.Reference, credentials []sdk.RegistryCredentials,
+	name, version string,
+) (*component.Descriptor, error) {
 	if place.WantsPlainHTTP && !r.fetcher.PlainHTTP(home.Registry) {
-		return nil, invalidf("the repository context has an address with http://, but the operator has not allowed it for "+
-			"this registry; write https://, or have the operator set plainHTTP for %s", home.Registry)
+		return nil, fetch.Errorf(fetch.Invalid, "the repository context has an address with http://, but the operator has "+
+			"not allowed it for this registry; write https://, or have the operator set plainHTTP for %s", home.Registry)
 	}
 	file, err := r.fetcher.FromRegistry(ctx, home, credentials, fetch.KeyOf("component", version),
 		func(ctx context.Context, p *fetch.Pull, known fetch.Memo) (fetch.Memo, *fetch.File, error) {
-			digest, document, err := p.Manifest(ctx, TagOf(version), known.Manifest)
+			digest, document, err := p.Manifest(ctx, component.TagOf(version), known.Manifest)
 			if found, ok := errors.AsType[*fetch.Error](err); ok && found.Kind == fetch.NotFound {
 				err = errNoVersion
 			}
@@ -118,8 +112,10 @@ func (r *Reader) versionAt(
 const maxStored = 8 * maxDescriptor
 
 // pull gets the descriptor that a manifest leads to.
-func (r *Reader) pull(ctx context.Context, p *fetch.Pull, document []byte, name, version string) (*Descriptor, error) {
-	manifest, err := ParseManifest(document)
+func (r *Reader) pull(
+	ctx context.Context, p *fetch.Pull, document []byte, name, version string,
+) (*component.Descriptor, error) {
+	manifest, err := component.ParseManifest(document)
 	if err == nil && manifest.IsIndex() {
 		manifest, err = mainOf(ctx, p, manifest)
 	}
@@ -134,21 +130,21 @@ func (r *Reader) pull(ctx context.Context, p *fetch.Pull, document []byte, name,
 	if err != nil {
 		return nil, err
 	}
-	blob, err := DescriptorBlob(content)
+	blob, err := component.DescriptorBlob(content)
 	if err != nil {
 		return nil, err
 	}
 	if content, err = p.Document(ctx, blob, maxDescriptor); err != nil {
 		return nil, err
 	}
-	if content, err = DescriptorFrom(blob.MediaType, content); err != nil {
+	if content, err = component.DescriptorFrom(blob.MediaType, content); err != nil {
 		return nil, err
 	}
 	return r.parse(ctx, content, name, version)
 }
 
 // mainOf gets the manifest of the component version in an index.
-func mainOf(ctx context.Context, p *fetch.Pull, index *Manifest) (*Manifest, error) {
+func mainOf(ctx context.Context, p *fetch.Pull, index *component.Manifest) (*component.Manifest, error) {
 	main, err := index.Main()
 	if err != nil {
 		return nil, err
@@ -157,12 +153,14 @@ func mainOf(ctx context.Context, p *fetch.Pull, index *Manifest) (*Manifest, err
 	if err != nil {
 		return nil, err
 	}
-	return ParseManifest(document)
+	return component.ParseManifest(document)
 }
 
 // parse is Parse for one document at a time.
-func (r *Reader) parse(ctx context.Context, document []byte, name, version string) (found *Descriptor, err error) {
-	if wait := r.alone(ctx, func() { found, err = Parse(document, name, version) }); wait != nil {
+func (r *Reader) parse(
+	ctx context.Context, document []byte, name, version string,
+) (found *component.Descriptor, err error) {
+	if wait := r.alone(ctx, func() { found, err = component.Parse(document, name, version) }); wait != nil {
 		return nil, wait
 	}
 	return found, err
