@@ -9,7 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// fieldOfRepositories is that of the Context which has the credentials for addresses.
+// fieldOfRepositories is the field of a Context with the credentials for addresses.
 const fieldOfRepositories = "configurations.helmChartRepoCredentials"
 
 // Address is content at an address of http or https.
@@ -19,7 +19,7 @@ type Address struct {
 	// after a redirect, too.
 	Own *sdk.ChartRepositoryCredentials
 	All []sdk.ChartRepositoryCredentials
-	// Digest that the content must have, after which it does not change; empty for any.
+	// Digest of the content; empty for any. Content with a digest does not change.
 	Digest string
 	// Limit bounds the content, in bytes. Check looks at it; nil for none. Addresses with the same URL, credentials and
 	// Digest have the same Check and Limit, or another Use.

@@ -38,7 +38,7 @@ type File struct {
 
 	cache *cache
 	size  int64
-	// users counts those who have not released it yet, and used is when the last of them did.
+	// users counts callers before their release, and used is the time of the last release.
 	users int
 	used  time.Time
 }
@@ -69,7 +69,7 @@ func (c *cache) close() error {
 	return nil
 }
 
-// get returns the file with a digest, to be released; nil if it is not there, such as one that somebody has removed.
+// get returns the file with a digest, to be released; nil if it is not there.
 func (c *cache) get(digest string) *File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +95,8 @@ const sniffed = 512
 // takes any file.
 type Check func(digest string, begin []byte) error
 
-// store reads a file into the cache and returns it, to be released. Nobody sees it before it is complete. Errors of
-// the reader and of checks are faults, and are returned as they are.
+// store reads a file into the cache and returns it, to be released. It is visible when it is complete. An *Error
+// of the reader or of a check is returned as it is.
 func (c *cache) store(from io.Reader, limit int64, checks ...Check) (*File, error) {
 	w, err := os.CreateTemp(c.dir, "new-*")
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *cache) release(f *File, users int) {
 	c.trim(c.maxBytes)
 }
 
-// unfinished counts what is written of a file that is not one of the cache yet. The error says that there is no room.
+// unfinished counts the written bytes of a file before it is one of the cache. The error says that there is no room.
 type unfinished struct {
 	cache *cache
 	bytes int64
@@ -212,7 +212,7 @@ func (u *unfinished) done() {
 	u.cache.unfinished -= u.bytes
 }
 
-// trim removes files that nobody uses: those that are too old, and those used longest ago while the rest is too large.
+// trim removes unused files: old ones, and the longest unused while the rest is too large.
 func (c *cache) trim(maxBytes int64) {
 	byUse := func(a, b *File) int { return a.used.Compare(b.used) }
 	for _, f := range slices.SortedFunc(maps.Values(c.files), byUse) {
@@ -229,8 +229,7 @@ func (c *cache) remove(f *File) {
 	_ = os.Remove(f.Path) // see above
 }
 
-// failed explains an error of the disk. When that is full, everything goes that nobody uses, so that the next try
-// finds room.
+// failed explains an error of the disk. A full disk loses all unused files, to make room for the next try.
 func (c *cache) failed(operation string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		c.mu.Lock()

@@ -20,7 +20,7 @@ import (
 // maxRedirects is that of browsers and of net/http, halved: archives are behind one or two.
 const maxRedirects = 5
 
-// newTransport returns what connections to servers are made with that the authorities of the system vouch for.
+// newTransport returns the transport for servers with a certificate of the system's authorities.
 func newTransport(base *http.Transport, stallAfter time.Duration) (*http.Transport, error) {
 	if base == nil {
 		var ok bool
@@ -29,7 +29,7 @@ func newTransport(base *http.Transport, stallAfter time.Duration) (*http.Transpo
 		}
 	}
 	t := base.Clone()
-	t.DisableCompression = true // so that a limit on the bytes is one on what is downloaded
+	t.DisableCompression = true // a limit counts downloaded bytes
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -59,7 +59,7 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write gives the server time for its answer, which somebody is waiting for already.
+// Write gives the server time for its answer: a Read may wait for it already.
 func (c *stallConn) Write(p []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.after)); err != nil {
 		return 0, err
@@ -83,8 +83,7 @@ func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, err
 	return t, nil
 }
 
-// router sends each request with the transport for its server, so that authorities that are given for a server count
-// for that server only.
+// router sends each request with the transport for its server: authorities given for a server count for it alone.
 type router struct {
 	usual *http.Transport
 	// special are the transports by server, as ServerOf has it.

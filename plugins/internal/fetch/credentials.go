@@ -118,7 +118,7 @@ func parseDockerConfig(document []byte) ([]dockerEntry, error) {
 func newDockerEntry(key string) dockerEntry {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	host, below, _ := strings.Cut(key, "/")
-	// What cannot be the name of a server is not repeated in a message: somebody may have put a password there.
+	// No message quotes a key that is no server's name: it may be a password.
 	host = host[strings.LastIndexByte(host, '@')+1:]
 	for _, version := range []string{"v1", "v2"} {
 		if rest, ok := strings.CutPrefix(below, version); ok && (rest == "" || rest[0] == '/') {

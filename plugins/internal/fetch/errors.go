@@ -132,7 +132,7 @@ func bodyOf(from io.Reader) Body {
 	}}
 }
 
-// access is what there was to get access to a server with, for an error that says what was wrong with it.
+// access is the credentials for a server, for an error about them.
 type access struct {
 	// field of the Context that has such credentials.
 	field string

@@ -25,7 +25,7 @@ const (
 const (
 	// maxMemos bounds how many sources are remembered.
 	maxMemos = 10_000
-	// maxTime bounds a download, which callers that wait for it may leave earlier.
+	// maxTime bounds a download. Its callers may leave earlier.
 	maxTime = 30 * time.Minute
 )
 
@@ -33,7 +33,7 @@ const (
 type Config struct {
 	// Dir is where the cache makes its own directory. It is created if it does not exist.
 	Dir string
-	// MaxBytes bounds the cache, MaxAge how long it keeps what nobody uses. They default to DefaultMaxBytes and
+	// MaxBytes bounds the cache, and MaxAge the time without use of a file. They default to DefaultMaxBytes and
 	// DefaultMaxAge.
 	MaxBytes int64
 	MaxAge   time.Duration
@@ -42,8 +42,8 @@ type Config struct {
 	// StallAfter is how long a server may send nothing. Defaults to DefaultStallAfter.
 	StallAfter time.Duration
 	// Registries say how servers are reached that need something said. All others are known by the authorities of the
-	// system, and registries are reached by https. What is said counts for the server whatever it is asked for: a
-	// registry's server of tokens may be listed, too, or that of a chart repository.
+	// system, and registries are reached by https. An entry counts for all requests to
+	// its server, which may also be a server of tokens or of a chart repository.
 	Registries []Registry
 	// UserAgent is told to servers. Required.
 	UserAgent string

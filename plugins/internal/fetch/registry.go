@@ -18,7 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// fieldOfRegistries is that of the Context which has the credentials for registries.
+// fieldOfRegistries is the field of a Context with the credentials for registries.
 const fieldOfRegistries = "registryPullSecrets"
 
 const (
@@ -227,7 +227,7 @@ func (p *Pull) explain(err error) error {
 		return statusError("registry", answer.StatusCode)
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
 		errors.Is(err, content.ErrInvalidDescriptorSize):
-		return Errorf(DigestMismatch, "what the registry has sent does not have the digest and size that it should; "+
+		return Errorf(DigestMismatch, "the registry has sent content with another digest or size; "+
 			"push it again")
 	// oras has no type for a login without a password when the registry has asked for one.
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),

@@ -25,7 +25,7 @@ type Memo struct {
 // has that still.
 type LookUp func(ctx context.Context, known Memo) (Memo, *File, error)
 
-// download is a file that is looked up and fetched for all that want it at the same time.
+// download is one lookup and fetch of a file for all concurrent callers.
 type download struct {
 	// waiting counts the callers that wait for it, and cancel ends it when there are none.
 	waiting int
@@ -37,9 +37,8 @@ type download struct {
 }
 
 // File returns the file of a source, to be released. It blocks until that is there or ctx ends. The key, of KeyOf,
-// stands for the source and for everything that decides who may have it, such as credentials. Callers that want the
-// same at the same time share a download, which goes on when one of them leaves because ctx has ended, and ends with
-// the last. The error is that of find, or the cause of ctx.
+// stands for the source and the credentials for it. Concurrent callers with one key share a download: it goes on when
+// the ctx of one ends, and ends with the last. The error is that of find, or the cause of ctx.
 func (f *Fetcher) File(ctx context.Context, key string, find LookUp) (*File, error) {
 	f.mu.Lock()
 	d := f.downloads[key]
@@ -102,8 +101,8 @@ func (f *Fetcher) forget(key string, d *download) {
 	}
 }
 
-// current returns the file of a source: the one that is here if it need not be looked up, or what is found. A panic is
-// an error for those who wait, because it would end the process otherwise.
+// current returns the file of a source, from the cache if no lookup is due. A panic of find is an error for its callers
+// alone: it would end the process otherwise.
 func (f *Fetcher) current(ctx context.Context, key string, find LookUp) (found *File, err error) {
 	defer func() {
 		if p := recover(); p != nil {

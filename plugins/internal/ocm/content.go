@@ -89,8 +89,8 @@ const (
 	helmConfig = "application/vnd.cncf.helm.config.v1+json"
 )
 
-// layerOf returns the layer of a manifest. Of an index it is that of the only manifest that has one: the others are of
-// something else, such as an image or a signature.
+// layerOf returns the layer of a manifest. In an index, one manifest must have it: the others are an
+// image or a signature, for example.
 func layerOf(
 	ctx context.Context, p *fetch.Pull, document []byte, choose func(*component.Manifest) (ocispec.Descriptor, error),
 ) (layer ocispec.Descriptor, err error) {
@@ -106,8 +106,8 @@ func layerOf(
 		candidates = charts
 	}
 	if len(candidates) > maxManifests {
-		return layer, fetch.Errorf(fetch.Invalid,
-			"the artifact is an index of %d manifests, of which nothing says which one to take", len(candidates))
+		return layer, fetch.Errorf(fetch.Invalid, "the artifact is an index of %d manifests, but expected one manifest, or "+
+			"at most %d with one of a chart or a blueprint", len(candidates), maxManifests)
 	}
 	matching := 0
 	for _, candidate := range candidates {
@@ -129,7 +129,7 @@ func layerOf(
 	}
 	if matching != 1 {
 		return layer, fetch.Errorf(fetch.Invalid,
-			"the artifact is an index of manifests, of which %d have what is wanted, but expected one", matching)
+			"the artifact is an index with %d manifests of a chart or a blueprint, but expected one", matching)
 	}
 	return layer, nil
 }

@@ -6,16 +6,15 @@ import (
 )
 
 const (
-	// reasonInvalid is given to the error about a component or a blueprint that has to be changed, or what says where it
-	// is.
+	// reasonInvalid is the reason of an error in a component, a blueprint, or the places of components.
 	reasonInvalid = "ComponentInvalid"
-	// reasonNotFound is given to the error about a component or content that is not there yet.
+	// reasonNotFound is the reason for a missing component or content.
 	reasonNotFound = "ComponentNotFound"
-	// reasonUnauthorized is given to the error about credentials for a registry.
+	// reasonUnauthorized is the reason for missing or refused credentials.
 	reasonUnauthorized = "ComponentUnauthorized"
-	// reasonUnavailable is given to the error about a registry that does not answer as it should.
+	// reasonUnavailable is the reason for a registry without a proper answer.
 	reasonUnavailable = "ComponentUnavailable"
-	// reasonLeftOut is given to the warning about references that nothing says the place of.
+	// reasonLeftOut is the reason of the warning about references without a place.
 	reasonLeftOut = "ComponentsLeftOut"
 )
 

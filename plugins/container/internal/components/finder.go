@@ -203,8 +203,8 @@ func (s *source) descriptors(ctx context.Context, root *component.Version) (list
 	return list, nil
 }
 
-// referenced returns the component version of a reference; nil for one whose descriptor is not in the item although all
-// the others are, and that nothing says the place of.
+// referenced returns the component version of a reference; nil if the component descriptor is in the item, and neither
+// the item nor the Context has a place for the reference.
 func (s *source) referenced(ctx context.Context, r component.Reference) (*component.Version, error) {
 	if document := r.Inline(); document != nil {
 		return s.given(document, r.Component, r.Version)

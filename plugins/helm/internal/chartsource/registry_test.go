@@ -242,7 +242,7 @@ func TestRegistryManifests(t *testing.T) {
 		text   string
 	}{
 		"image":      {chartsource.ReasonArchiveInvalid, problem, "a container image"},
-		"with-two":   {chartsource.ReasonArchiveInvalid, problem, "of which 2 have"},
+		"with-two":   {chartsource.ReasonArchiveInvalid, problem, "with 2 manifests of a chart"},
 		"two-layers": {chartsource.ReasonArchiveInvalid, problem, "2 layers"},
 		"path":       {chartsource.ReasonArchiveInvalid, problem, "cannot be right"},
 		"huge":       {chartsource.ReasonTooLarge, problem, "larger than"},
