@@ -20,6 +20,8 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
@@ -48,6 +50,8 @@ type Options struct {
 	Resolvers map[chart.Field]chart.Resolver
 	// Targets are options for the clients of targets.
 	Targets []target.Option
+	// Clock is that of the cache of charts. Defaults to that of the system.
+	Clock clock.PassiveClock
 	// Log is for what concerns no deploy item.
 	Log *slog.Logger
 }
@@ -84,7 +88,7 @@ func (d *Deployer) use(s settings.Settings) error {
 	charts, err := chartsource.New(chartsource.Config{
 		Config: fetch.Config{
 			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge,
-			Registries: s.Registries, UserAgent: d.options.UserAgent,
+			Registries: s.Registries, UserAgent: d.options.UserAgent, Clock: d.options.Clock,
 		},
 		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers,
 	})
@@ -160,7 +164,9 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 	}
 	defer archive.Release()
 	if j.chart != nil && j.chart.Digest == archive.Digest {
-		j.chart.Resource = resourceOf(archive) // another version of the component may have the same chart
+		same := *j.chart                    // see document
+		same.Resource = resourceOf(archive) // another version of the component may have the same chart
+		j.chart = &same
 	}
 	return j.reconcileRelease(ctx, c, archive, force)
 }

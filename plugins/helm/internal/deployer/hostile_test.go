@@ -16,7 +16,7 @@ import (
 // withProcesses has Helm work in processes of its own, as the plugin does it, with tight limits.
 func (w *world) withProcesses() *world {
 	w.Helper()
-	w.Plugin = start(w.World, func(workers int, log *slog.Logger) helm.Helm {
+	w.Plugin = start(w.World, w.clock, func(workers int, log *slog.Logger) helm.Helm {
 		return worker.New(worker.Options{Workers: workers, Log: log})
 	})
 	w.Configure(object{"workers": 2, "limits": object{"unpacked": "20Mi", "rendered": "10Mi", "renderTime": "4s", "memory": "512Mi"}})

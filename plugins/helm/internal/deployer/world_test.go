@@ -7,8 +7,11 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/deployer"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
@@ -38,15 +41,16 @@ type world struct {
 	*plugintest.Host
 
 	orders *orderLog
+	clock  *clocktesting.FakePassiveClock // of the cache of charts
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	orders := &orderLog{}
-	return &world{orders: orders, Host: plugintest.NewHost(t, plugintest.HostOptions{
+	orders, now := &orderLog{}, clocktesting.NewFakePassiveClock(time.Now())
+	return &world{orders: orders, clock: now, Host: plugintest.NewHost(t, plugintest.HostOptions{
 		APIVersion: "helm.pergola.dev/v1alpha1", Kind: "HelmConfiguration",
 		Start: func(w *plugintest.World) *sdktest.Plugin {
-			return start(w, func(int, *slog.Logger) helm.Helm {
+			return start(w, now, func(int, *slog.Logger) helm.Helm {
 				return &listener{Helm: helm3.New(w.Requests.Wrap), orders: orders}
 			})
 		},
@@ -54,13 +58,16 @@ func newWorld(t *testing.T) *world {
 }
 
 // start starts a deployer that has Helm do its work.
-func start(w *plugintest.World, by func(workers int, log *slog.Logger) helm.Helm) *sdktest.Plugin {
+func start(
+	w *plugintest.World, now clock.PassiveClock, by func(workers int, log *slog.Logger) helm.Helm,
+) *sdktest.Plugin {
 	w.Helper()
 	d, err := deployer.New(deployer.Options{
 		UserAgent: "pergola-helm/test",
 		CacheDir:  w.TempDir(),
 		Helm:      by,
 		Targets:   []target.Option{target.WrapTransport(w.Requests.Wrap)},
+		Clock:     now,
 		Log:       slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -71,13 +78,15 @@ func start(w *plugintest.World, by func(workers int, log *slog.Logger) helm.Helm
 }
 
 // in returns the same world for a subtest.
-func (w *world) in(t *testing.T) *world { return &world{Host: w.In(t), orders: w.orders} }
+func (w *world) in(t *testing.T) *world {
+	return &world{Host: w.In(t), orders: w.orders, clock: w.clock}
+}
 
 // at returns the same world with another namespace.
 func (w *world) at(namespace string) *world {
 	inner := *w.Host
 	inner.World = w.At(namespace)
-	return &world{Host: &inner, orders: w.orders}
+	return &world{Host: &inner, orders: w.orders, clock: w.clock}
 }
 
 // The builders of what is in a configuration.
