@@ -25,8 +25,6 @@ type Blob struct {
 	Repository registry.Reference
 	// Chunks are the digests of the blobs that the content consists of, at least one.
 	Chunks []digest.Digest
-	// MediaType of the content.
-	MediaType string
 	// Kind is KindArtifactSet or KindBlob.
 	Kind Kind
 }
@@ -51,13 +49,18 @@ func (HelmChart) isAccess() {}
 func (Wget) isAccess()      {}
 
 // ParseAccess reads the access of a resource of a component whose repository is home.
-// A scheme in it does not matter: how a registry is reached is up to the operator. Errors begin with "the access".
+// Without a home, an access to it is refused. A scheme in it does not matter: how a registry is reached is up to the operator. Errors begin with "the access".
 func ParseAccess(document json.RawMessage, home registry.Reference) (Access, error) {
 	var a accessFields
 	if err := unmarshal(document, &a); err != nil {
 		return nil, invalidf("the access cannot be read: %w", err)
 	}
-	switch strings.TrimSuffix(a.Type, "/v1") {
+	kind := strings.TrimSuffix(a.Type, "/v1")
+	if home.Registry == "" && slices.Contains(homeTypes, kind) {
+		return nil, invalidf("the access has the type %s, but nothing says where the component is; set the "+
+			"repositoryContext of the Context", kind)
+	}
+	switch kind {
 	case "ociArtifact", "OCIArtifact", "ociRegistry", "ociImage", "OCIImage":
 		return parseArtifact("imageReference", a.ImageReference)
 	case "relativeOciReference":
@@ -82,6 +85,9 @@ func ParseAccess(document json.RawMessage, home registry.Reference) (Access, err
 			"local blobs, or use one of ociArtifact, localBlob, ociBlob, helm and wget", shown(a.Type))
 	}
 }
+
+// homeTypes are the types of accesses to the registry of the component.
+var homeTypes = []string{"relativeOciReference", "localBlob", "LocalBlob", "localOciBlob"}
 
 // accessFields are those of all types.
 type accessFields struct {
@@ -121,6 +127,8 @@ func parseArtifact(field, text string) (Artifact, error) {
 		host, repository = dockerHub, "library/"+rest
 	case !isHost:
 		host, repository = dockerHub, rest
+	case host == dockerHub && !strings.Contains(repository, "/"):
+		repository = "library/" + repository
 	}
 	ref, err := registry.ParseReference(host + "/" + repository)
 	if err != nil || !slices.Contains([]string{"", "oci", "https", "http"}, scheme) {
@@ -147,7 +155,7 @@ var artifactTypes = []string{
 // blob reads the digests of a blob, which is an artifact if the media type says so.
 func (a *accessFields) blob(repository registry.Reference, field, digests string) (Access, error) {
 	repository.Reference = ""
-	blob := Blob{Repository: repository, MediaType: a.MediaType, Kind: KindBlob}
+	blob := Blob{Repository: repository, Kind: KindBlob}
 	for part := range strings.SplitSeq(digests, ",") {
 		chunk := digest.Digest(strings.TrimSpace(part))
 		if chunk.Validate() != nil || len(blob.Chunks) == maxChunks {

@@ -38,22 +38,22 @@ func TestParseAccess(t *testing.T) {
 		"relative":           {object{"type": "relativeOciReference/v1", "reference": "charts/shop:1"}, artifact("reg.example", "charts/shop", "1")},
 		"local blob": {
 			object{"type": "localBlob", "localReference": one, "mediaType": helmType, "globalAccess": image("evil.example/x:1")},
-			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, MediaType: helmType, Kind: component.KindBlob},
+			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, Kind: component.KindBlob},
 		},
 		"chunks": {
 			object{"type": "LocalBlob/v1", "localReference": one + "," + other, "mediaType": "application/x-tgz"},
-			component.Blob{Repository: inHome, Chunks: []digest.Digest{one, other}, MediaType: "application/x-tgz", Kind: component.KindBlob},
+			component.Blob{Repository: inHome, Chunks: []digest.Digest{one, other}, Kind: component.KindBlob},
 		},
 		"artifact set": {
 			object{"type": "localBlob", "localReference": one, "mediaType": "application/vnd.oci.image.manifest.v1+tar+gzip"},
-			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, MediaType: "application/vnd.oci.image.manifest.v1+tar+gzip", Kind: component.KindArtifactSet},
+			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, Kind: component.KindArtifactSet},
 		},
 		"local manifest": {object{"type": "localBlob", "localReference": one, "mediaType": "application/vnd.oci.image.manifest.v1+json"}, artifact(home.Registry, home.Repository, one.String())},
 		"local index":    {object{"type": "localBlob", "localReference": one, "mediaType": "application/vnd.oci.image.index.v1+json"}, artifact(home.Registry, home.Repository, one.String())},
 		"localOciBlob":   {object{"type": "localOciBlob", "digest": one}, component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, Kind: component.KindBlob}},
 		"ociBlob": {
 			object{"type": "ociBlob", "ref": "other.example/x@" + one.String(), "digest": one, "size": 5, "mediaType": helmType},
-			component.Blob{Repository: registry.Reference{Registry: "other.example", Repository: "x"}, Chunks: []digest.Digest{one}, MediaType: helmType, Kind: component.KindBlob},
+			component.Blob{Repository: registry.Reference{Registry: "other.example", Repository: "x"}, Chunks: []digest.Digest{one}, Kind: component.KindBlob},
 		},
 		"ociBlob, digest in ref": {
 			object{"type": "OCIImageLayer", "ref": "other.example/x@" + one.String()},
@@ -61,7 +61,7 @@ func TestParseAccess(t *testing.T) {
 		},
 		"layout": {
 			object{"type": "localBlob", "localReference": one, "mediaType": "application/vnd.ocm.software.oci.layout.v1+tar"},
-			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, MediaType: "application/vnd.ocm.software.oci.layout.v1+tar", Kind: component.KindArtifactSet},
+			component.Blob{Repository: inHome, Chunks: []digest.Digest{one}, Kind: component.KindArtifactSet},
 		},
 		"helm":                {object{"type": "helm", "helmRepository": "https://charts.example/a", "helmChart": "shop:1.0.0", "version": "2.0.0"}, component.HelmChart{Repository: "https://charts.example/a", Name: "shop", Version: "1.0.0"}},
 		"helm, other version": {object{"type": "Helm/v1", "helmRepository": "https://charts.example", "helmChart": "shop", "version": "2.0.0", "caCert": "", "keyring": nil}, component.HelmChart{Repository: "https://charts.example", Name: "shop", Version: "2.0.0"}},

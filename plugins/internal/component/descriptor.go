@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 // Descriptor is what a component version consists of.
@@ -80,6 +82,20 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 	content, err := toV2(document)
 	if err != nil {
 		return nil, invalidf("%s cannot be read: %w", what, err)
+	}
+	var count struct {
+		Component struct {
+			Contexts   length `json:"repositoryContexts"`
+			Resources  length `json:"resources"`
+			Sources    length `json:"sources"`
+			References length `json:"componentReferences"`
+		} `json:"component"`
+	}
+	if err := unmarshal(content, &count); err != nil {
+		return nil, invalidf("%s cannot be read: %w", what, err)
+	}
+	if n := count.Component; max(n.Contexts, n.Resources, n.Sources, n.References) > maxElements {
+		return nil, fetch.Errorf(fetch.TooLarge, "%s has a list of more than %d elements", what, maxElements)
 	}
 	var found struct {
 		Component struct {

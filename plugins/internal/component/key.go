@@ -30,11 +30,18 @@ const (
 	attributeVersion = "version"
 )
 
+// maxAttributes bounds the attributes in a text.
+const maxAttributes = 10
+
 // String returns the attributes for people, the name first.
 func (i Identity) String() string {
-	text := shown(i[attributeName])
+	text, n := shown(i[attributeName]), 0
 	for _, attribute := range slices.Sorted(maps.Keys(i)) {
-		if attribute != attributeName {
+		switch n++; {
+		case attribute == attributeName:
+		case n > maxAttributes:
+			return text + " …"
+		default:
 			text += fmt.Sprintf(" %s=%s", strings.Trim(shown(attribute), `"`), shown(i[attribute]))
 		}
 	}

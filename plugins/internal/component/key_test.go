@@ -2,6 +2,7 @@ package component_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -80,5 +81,17 @@ func TestParseKeyRefuses(t *testing.T) {
 	for _, text := range []string{"=", "Y29tcG9uZW50_", "component: {}"} {
 		_, err := component.ParseKey(text)
 		refused(t, err, "it cannot be read as base64")
+	}
+}
+
+// TestIdentityText: a message has room for some attributes.
+func TestIdentityText(t *testing.T) {
+	t.Parallel()
+	identity := component.Identity{"name": "chart"}
+	for n := range 1000 {
+		identity[fmt.Sprintf("a%d", n)] = "b"
+	}
+	if text := identity.String(); len(text) > 1000 || !strings.HasSuffix(text, "…") {
+		t.Errorf("found %s", text)
 	}
 }

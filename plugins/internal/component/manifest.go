@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
 // Manifest is a manifest or an index of an OCI registry or an artifact set.
@@ -49,6 +51,13 @@ var (
 // ParseManifest reads a manifest or an index. A document that could be taken for both is refused.
 func ParseManifest(document []byte) (*Manifest, error) {
 	m := &Manifest{}
+	var count struct {
+		Layers    length `json:"layers"`
+		Manifests length `json:"manifests"`
+	}
+	if json.Unmarshal(document, &count) == nil && max(count.Layers, count.Manifests) > maxManifestElements {
+		return nil, fetch.Errorf(fetch.TooLarge, "the manifest has more than %d layers or manifests", maxManifestElements)
+	}
 	if json.Unmarshal(document, m) != nil || m.Manifests != nil && (m.Layers != nil || m.Config != nil) {
 		return nil, invalidf("expected a manifest of a registry, but found something else")
 	}

@@ -193,3 +193,32 @@ func TestBlueprintLayer(t *testing.T) {
 		})
 	}
 }
+
+// TestManyElements: a short document with a million elements takes no gigabyte.
+func TestManyElements(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string { return "[" + strings.Repeat("{},", n-1) + "{}]" }
+	descriptor := func(list, elements string) []byte {
+		return []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop", "version": "1.2.3", "` + list + `": ` + elements + `}}`)
+	}
+	for _, list := range []string{"layers", "manifests"} {
+		if _, err := component.ParseManifest([]byte(`{"` + list + `": ` + many(1000) + `}`)); err != nil {
+			t.Errorf("%s: %v", list, err)
+		}
+		_, err := component.ParseManifest([]byte(`{"` + list + `": ` + many(1001) + `}`))
+		refused(t, err, "more than 1000")
+	}
+	for _, list := range []string{"repositoryContexts", "resources", "sources", "componentReferences"} {
+		_, err := component.Parse(descriptor(list, many(10_001)), shop, version)
+		refused(t, err, "more than 10000")
+	}
+	inTexts := `[{"name": "a,b"}, {"name": "c\\", "type": "\",\"", "access": {"a": [1, 2, 3]}}]`
+	if d, err := component.Parse(descriptor("resources", inTexts), shop, version); err != nil || len(d.Resources) != 2 {
+		t.Errorf("expected two resources, but found %v and %v", d, err)
+	}
+	for _, list := range []string{"null", "[]", "[ ]"} {
+		if _, err := component.Parse(descriptor("resources", list), shop, version); err != nil {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}

@@ -101,6 +101,9 @@ func parseBaseURL(baseURL, subPath string) (place Place, err error) {
 	}
 	ref := registry.Reference{Registry: place.Host, Repository: path.Join(place.Prefix, "x")}
 	switch {
+	case len(baseURL)+len(subPath) > maxName:
+		return Place{}, invalidf("the repository context has a baseUrl and a subPath of more than %d characters together",
+			maxName)
 	case baseURL == "":
 		return Place{}, invalidf("the repository context has no baseUrl; set it to the registry, such as registry.example.org")
 	case strings.Contains(address, "@"):

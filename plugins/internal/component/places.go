@@ -210,6 +210,9 @@ func (r *resolver) fits(component, version string) bool {
 	return err == nil && r.version.Check(v)
 }
 
+// maxPlaces bounds the places of one component, each of which costs requests.
+const maxPlaces = 20
+
 // For returns the places that may have a component version, each once, in the order in which they are to be asked: the
 // next one only if a place has no such version. The error is of the kind fetch.Unavailable if others may be unknown.
 func (p Places) For(component, version string) ([]Place, error) {
@@ -219,7 +222,11 @@ func (p Places) For(component, version string) ([]Place, error) {
 		case !r.fits(component, version):
 		case r.err != nil:
 			return nil, r.err
-		case !slices.Contains(found, r.place):
+		case slices.Contains(found, r.place):
+		case len(found) == maxPlaces:
+			return nil, invalidf("component %s %s has more than %d places where it is to be looked up; give the resolvers in "+
+				"the ConfigMap that the Context's ocmConfig names longer prefixes", component, version, maxPlaces)
+		default:
 			found = append(found, r.place)
 		}
 	}

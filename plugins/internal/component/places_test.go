@@ -1,6 +1,7 @@
 package component_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,4 +130,17 @@ func TestPlacesRefuses(t *testing.T) {
 			refused(t, err, c.says)
 		})
 	}
+}
+
+// TestManyPlaces: each place costs requests.
+func TestManyPlaces(t *testing.T) {
+	t.Parallel()
+	config := "type: ocm.config.ocm.software\nresolvers:\n"
+	for n := range 21 {
+		config += fmt.Sprintf("- {repository: {type: OCIRegistry, baseUrl: r%d.example}}\n", n)
+	}
+	places, _, err := component.ParsePlaces(nil, []byte(config))
+	must(t, err)
+	_, err = places.For(shop, version)
+	refused(t, err, "more than 20 places")
 }

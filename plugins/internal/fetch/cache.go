@@ -102,27 +102,29 @@ func (c *cache) store(from io.Reader, limit int64, checks ...Check) (*File, erro
 	if err != nil {
 		return nil, c.failed("write to", err)
 	}
-	counted := &unfinished{cache: c}
-	digest, size, err := fill(w, io.TeeReader(from, counted), limit, checks)
-	counted.done() // from now on its size counts
-	var f *File
+	// Nothing is there under this name after add; otherwise the file goes with the directory at the latest.
+	defer func() { _ = os.Remove(w.Name()) }()
+	digest, size, err := c.fill(w, from, limit, checks)
 	if err == nil {
-		f, err = c.add(w.Name(), digest, size)
+		var f *File
+		if f, err = c.add(w.Name(), digest, size); err == nil {
+			return f, nil
+		}
 	}
-	if err == nil {
-		return f, nil
-	}
-	_ = os.Remove(w.Name()) // otherwise it goes with the directory
 	if errors.As(err, new(*Error)) {
 		return nil, err
 	}
 	return nil, c.failed("write to", err)
 }
 
-// fill writes a new file and checks it.
-func fill(w *os.File, from io.Reader, limit int64, checks []Check) (digest string, size int64, err error) {
+// fill writes a new file and checks it. Its bytes count until it returns.
+func (c *cache) fill(
+	w *os.File, from io.Reader, limit int64, checks []Check,
+) (digest string, size int64, err error) {
+	counted := &unfinished{cache: c}
+	defer counted.done()
 	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(from, limit+1))
+	size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(io.TeeReader(from, counted), limit+1))
 	begin := make([]byte, min(size, sniffed))
 	if err == nil {
 		_, err = w.ReadAt(begin, 0)

@@ -151,6 +151,11 @@ func isKind(err error, kind Kind) bool {
 	return errors.As(err, &f) && f.Kind == kind
 }
 
+// panicking is a reader with a mistake.
+type panicking struct{}
+
+func (panicking) Read([]byte) (int, error) { panic("oops") } //nolint:forbidigo // see above
+
 func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	f, err := New(Config{Dir: t.TempDir()})
@@ -162,5 +167,12 @@ func TestPanicIsAnError(t *testing.T) {
 	})
 	if !isKind(err, Panic) {
 		t.Errorf("expected the panic as an error, but found %v", err)
+	}
+	_, err = f.File(t.Context(), "b", func(context.Context, Memo) (Memo, *File, error) {
+		file, err := f.Store(panicking{}, 5)
+		return Memo{}, file, err
+	})
+	if left, dirErr := os.ReadDir(f.cache.dir); !isKind(err, Panic) || dirErr != nil || len(left) > 0 || f.cache.unfinished != 0 {
+		t.Errorf("expected nothing to be left, but found %v, %d bytes and %v", left, f.cache.unfinished, err)
 	}
 }

@@ -3,10 +3,12 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
@@ -50,15 +52,19 @@ func (f *Fetcher) FromRegistry(
 		logins = []auth.Credential{auth.EmptyCredential}
 	}
 	key = KeyOf("registry", repository.String(), key, found.usable)
-	return f.File(ctx, key, func(ctx context.Context, known Memo) (Memo, *File, error) {
+	file, err := f.File(ctx, key, func(ctx context.Context, known Memo) (found Memo, file *File, err error) {
 		for _, login := range logins {
-			found, file, err := find(ctx, f.newPull(repository, login), known)
+			found, file, err = find(ctx, f.newPull(repository, login), known)
 			if !errors.Is(err, errRefused) {
-				return found, file, err
+				break
 			}
 		}
-		return Memo{}, nil, a.refused()
+		return found, file, err
 	})
+	if errors.Is(err, errRefused) {
+		return nil, a.refused() // its text is for this caller: others may have other Secrets with the same logins
+	}
+	return file, err
 }
 
 // Pull gets content from one repository with one login. It is for one goroutine.
@@ -112,89 +118,101 @@ func (p *Pull) Manifest(ctx context.Context, reference, known string) (digest st
 
 // Document gets a blob of at most limit bytes into memory. Its digest and size are verified.
 func (p *Pull) Document(ctx context.Context, blob ocispec.Descriptor, limit int64) ([]byte, error) {
-	answer, blob, err := p.open(ctx, blob, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Close() //nolint:errcheck // it was read to its end, or is not wanted
-	document, err := content.ReadAll(bodyOf(answer), blob)
-	return document, p.explain(err)
-}
-
-// open begins to read a blob of at most limit bytes, and returns it with its size.
-func (p *Pull) open(
-	ctx context.Context, blob ocispec.Descriptor, limit int64,
-) (io.ReadCloser, ocispec.Descriptor, error) {
-	if blob.Size > limit {
-		return nil, blob, tooLarge(limit)
-	}
-	var answer io.ReadCloser
-	var err error
-	if blob.Size >= 0 {
-		answer, err = p.repository.Blobs().Fetch(ctx, blob)
-	} else {
-		reference := blob.Digest.String()
-		blob, answer, err = p.repository.Blobs().FetchReference(ctx, reference)
-	}
-	switch {
-	case err != nil:
-		return nil, blob, p.explain(err)
-	case blob.Size > limit:
-		_ = answer.Close() // it is not wanted
-		return nil, blob, tooLarge(limit)
-	default:
-		return answer, blob, nil
-	}
+	from := &blobReader{ctx: ctx, pull: p, blobs: []ocispec.Descriptor{blob}, limit: limit, left: limit}
+	defer from.close()
+	return io.ReadAll(from)
 }
 
 // Blob gets the content of blobs, one after the other, into the cache, at most limit bytes of all together. Their
 // digests are verified, and their sizes but for negative ones. The file is to be released.
 func (p *Pull) Blob(ctx context.Context, blobs []ocispec.Descriptor, limit int64, checks ...Check) (*File, error) {
-	from := &blobReader{ctx: ctx, pull: p, blobs: blobs, left: limit}
+	from := &blobReader{ctx: ctx, pull: p, blobs: blobs, limit: limit, left: limit}
 	defer from.close()
 	return p.fetcher.cache.store(from, limit, checks...)
 }
 
-// blobReader reads blobs one after the other, and verifies each at its end.
+// blobReader reads blobs one after the other, and verifies each at its end. All its errors are *Error.
 type blobReader struct {
 	ctx   context.Context //nolint:containedctx // it reads for one call
 	pull  *Pull
 	blobs []ocispec.Descriptor
-	left  int64
+	// limit bounds the bytes of all, and left are those that may come yet.
+	limit, left int64
 
-	body    io.ReadCloser
-	current *content.VerifyReader
+	// body of the blob that is being read, nil for none, and the rest of its size, if that is known.
+	body     io.ReadCloser
+	rest     int64
+	verifier digest.Verifier
 }
 
 // Read implements io.Reader.
 func (r *blobReader) Read(b []byte) (n int, err error) {
 	for n == 0 && err == nil {
-		if r.current == nil {
+		if r.body == nil {
 			if len(r.blobs) == 0 {
 				return 0, io.EOF
 			}
-			if err := r.open(); err != nil {
+			if err := r.open(r.blobs[0]); err != nil {
 				return 0, err
 			}
 		}
-		n, err = bodyOf(r.current).Read(b)
+		n, err = bodyOf(r.body).Read(b)
+		_, _ = r.verifier.Write(b[:n]) // a hash takes anything
+		r.rest, r.left = r.rest-int64(n), r.left-int64(n)
+		switch {
+		case r.rest < 0 && r.blobs[0].Size >= 0:
+			return 0, errMismatch
+		case r.left < 0:
+			return 0, tooLarge(r.limit)
+		}
 		if errors.Is(err, io.EOF) {
-			err = r.pull.explain(r.current.Verify())
+			err = nil
+			if !r.verifier.Verified() {
+				err = errMismatch
+			}
 			r.close()
+			r.blobs = r.blobs[1:]
 		}
 	}
 	return n, err
 }
 
-// open begins with the next blob.
-func (r *blobReader) open() error {
-	answer, blob, err := r.pull.open(r.ctx, r.blobs[0], r.left)
-	if err != nil {
-		return err
+// open begins to read a blob.
+func (r *blobReader) open(blob ocispec.Descriptor) error {
+	if blob.Size > r.left {
+		return tooLarge(r.limit)
 	}
-	r.blobs, r.left = r.blobs[1:], r.left-blob.Size
-	r.body, r.current = answer, content.NewVerifyReader(answer, blob)
-	return nil
+	ref := r.pull.repository.Reference
+	scheme := "https"
+	if r.pull.repository.PlainHTTP {
+		scheme = "http"
+	}
+	address := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, ref.Host(), ref.Repository, blob.Digest)
+	ctx := auth.AppendRepositoryScope(r.ctx, ref, auth.ActionPull)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return Errorf(Invalid, "the digest %q cannot be in an address", blob.Digest)
+	}
+	answer, err := r.pull.repository.Client.Do(req)
+	if err != nil {
+		return r.pull.explain(err)
+	}
+	size := answer.ContentLength
+	switch {
+	case answer.StatusCode == http.StatusNotFound:
+		err = Errorf(NotFound, "the registry lacks a part of the artifact; push it again")
+	case answer.StatusCode != http.StatusOK:
+		err = r.pull.explain(&errcode.ErrorResponse{Method: req.Method, URL: req.URL, StatusCode: answer.StatusCode})
+	case size > r.left:
+		err = tooLarge(r.limit)
+	case size >= 0 && blob.Size >= 0 && size != blob.Size:
+		err = errMismatch
+	default:
+		r.body, r.rest, r.verifier = answer.Body, blob.Size, blob.Digest.Verifier()
+		return nil
+	}
+	_ = answer.Body.Close() // it is not wanted
+	return err
 }
 
 // close ends the blob that is being read; nothing if there is none.
@@ -202,8 +220,11 @@ func (r *blobReader) close() {
 	if r.body != nil {
 		_ = r.body.Close() // it was read to its end, or is not wanted
 	}
-	r.body, r.current = nil, nil
+	r.body = nil
 }
+
+// errMismatch is about content that has another digest or size than expected.
+var errMismatch = Errorf(DigestMismatch, "the registry has sent content with another digest or size; push it again")
 
 // errRefused says that a pull has failed because of its login.
 var errRefused = Errorf(Unauthorized, "the registry refuses the login")
@@ -217,25 +238,24 @@ func (p *Pull) explain(err error) error {
 		return nil
 	case errors.As(err, new(*Error)), errors.As(err, new(*url.Error)):
 		return Explain(err)
-	case errors.Is(err, errdef.ErrNotFound), errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
+	// Another 404 is that of a server of tokens.
+	case errors.Is(err, errdef.ErrNotFound):
 		return Errorf(NotFound, "the registry has no such artifact; check the reference, or push it")
 	// A token server refuses with 400, too, as OAuth2 has it.
-	case answer != nil && (isRefusal(answer.StatusCode) ||
+	case errors.As(err, &answer) && (isRefusal(answer.StatusCode) ||
 		answer.Method == http.MethodPost && answer.StatusCode == http.StatusBadRequest):
 		return errRefused
 	case answer != nil:
 		return statusError("registry", answer.StatusCode)
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
 		errors.Is(err, content.ErrInvalidDescriptorSize):
-		return Errorf(DigestMismatch, "the registry has sent content with another digest or size; "+
-			"push it again")
+		return errMismatch
 	// oras has no type for a login without a password when the registry has asked for one.
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),
 		p.login != auth.EmptyCredential && (p.login.Username == "" || p.login.Password == ""):
 		return errRefused
 	default:
-		return Errorf(Unavailable, "the registry does not answer as one does, or has content of another size than the "+
-			"manifest says, or wants a token from a server that is not asked: one without https, or at an internal address "+
-			"that is not the registry's")
+		return Errorf(Unavailable, "the registry does not answer as one does, or wants a token from a server that is "+
+			"not asked: one without https, or at an internal address that is not the registry's")
 	}
 }

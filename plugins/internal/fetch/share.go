@@ -104,14 +104,18 @@ func (f *Fetcher) forget(key string, d *download) {
 // current returns the file of a source, from the cache if no lookup is due. A panic of find is an error for its callers
 // alone: it would end the process otherwise.
 func (f *Fetcher) current(ctx context.Context, key string, find LookUp) (found *File, err error) {
+	var kept *File
 	defer func() {
 		if p := recover(); p != nil {
 			err = Errorf(Panic, "panic: %v", p)
 		}
+		if kept != nil && found != kept {
+			kept.Release()
+		}
 	}()
 	value, _ := f.memos.Get(key)
 	known, _ := value.(Memo)
-	kept := f.cache.get(known.digest)
+	kept = f.cache.get(known.digest)
 	if kept == nil {
 		known = Memo{}
 	}
@@ -120,14 +124,11 @@ func (f *Fetcher) current(ctx context.Context, key string, find LookUp) (found *
 		return kept, nil
 	}
 	looked, found, err := find(ctx, known)
-	switch {
-	case err == nil && found == nil:
-		found = kept
-	case kept != nil:
-		f.cache.release(kept, 1)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if found == nil {
+		found = kept
 	}
 	looked.digest, looked.looked = found.Digest, now
 	f.memos.Add(key, looked)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -51,7 +52,7 @@ func (r *Reader) Artifact(
 ) (*fetch.File, error) {
 	ref.Registry = fetch.NormalizeHost(ref.Registry)
 	switch pinned, given := want.Digest.Manifest, digest.Digest(ref.Reference); {
-	case pinned == "":
+	case !isSHA256(pinned): // no registry knows it by another digest
 	case given.Validate() == nil && given != pinned:
 		return nil, fetch.Errorf(fetch.DigestMismatch, "the access has the digest %s, but the digest of the resource is %s; "+
 			"correct the component descriptor", given, pinned)
@@ -67,7 +68,10 @@ func (r *Reader) Artifact(
 			if err != nil || document == nil {
 				return memo, nil, err
 			}
-			layer, err := layerOf(ctx, p, document, want.Layer)
+			if err := component.Verify("the artifact", want.Digest.Manifest, document); err != nil {
+				return memo, nil, err
+			}
+			layer, err := r.layerOf(ctx, p, document, want.Layer)
 			if err != nil {
 				return memo, nil, err
 			}
@@ -91,10 +95,10 @@ const (
 
 // layerOf returns the layer of a manifest. In an index, one manifest must have it: the others are an
 // image or a signature, for example.
-func layerOf(
+func (r *Reader) layerOf(
 	ctx context.Context, p *fetch.Pull, document []byte, choose func(*component.Manifest) (ocispec.Descriptor, error),
 ) (layer ocispec.Descriptor, err error) {
-	manifest, err := component.ParseManifest(document)
+	manifest, err := r.parseManifest(ctx, document)
 	switch {
 	case err != nil:
 		return layer, err
@@ -102,8 +106,9 @@ func layerOf(
 		return choose(manifest)
 	}
 	candidates := manifest.Manifests
-	if charts := selectBy(candidates, isChart); len(charts) > 0 { // older tools do not say what a manifest is
-		candidates = charts
+	isOther := func(d ocispec.Descriptor) bool { return d.ArtifactType != helmConfig }
+	if charts := slices.DeleteFunc(slices.Clone(candidates), isOther); len(charts) > 0 {
+		candidates = charts // older tools do not say what a manifest is
 	}
 	if len(candidates) > maxManifests {
 		return layer, fetch.Errorf(fetch.Invalid, "the artifact is an index of %d manifests, but expected one manifest, or "+
@@ -119,7 +124,7 @@ func layerOf(
 		if err != nil {
 			return layer, err
 		}
-		if manifest, err = component.ParseManifest(document); err != nil {
+		if manifest, err = r.parseManifest(ctx, document); err != nil {
 			return layer, err
 		}
 		if found, err := choose(manifest); err == nil {
@@ -134,17 +139,8 @@ func layerOf(
 	return layer, nil
 }
 
-func isChart(d ocispec.Descriptor) bool { return d.ArtifactType == helmConfig }
-
-// selectBy returns those of a list that fulfil a condition.
-func selectBy(all []ocispec.Descriptor, is func(ocispec.Descriptor) bool) (selected []ocispec.Descriptor) {
-	for _, d := range all {
-		if is(d) {
-			selected = append(selected, d)
-		}
-	}
-	return selected
-}
+// isSHA256 reports whether a digest is one of SHA-256, by which registries know content; false for an empty one.
+func isSHA256(d digest.Digest) bool { return strings.HasPrefix(d.String(), string(digest.SHA256)+":") }
 
 // blob gets the content of a blob, or the layer of an artifact set that a blob is.
 func (r *Reader) blob(
@@ -214,7 +210,7 @@ func (r *Reader) address(
 	at := fetch.Address{
 		URL: u, Own: fetch.CredentialsFor(credentials, u), All: credentials, Limit: want.Limit, Check: want.Check,
 	}
-	if strings.HasPrefix(want.Digest.Blob.String(), string(digest.SHA256)+":") {
+	if isSHA256(want.Digest.Blob) {
 		at.Digest = want.Digest.Blob.String()
 	}
 	file, err := r.fetcher.FromAddress(ctx, at)

@@ -19,7 +19,7 @@ const (
 	// maxConfig bounds the config of a component version, which names one blob.
 	maxConfig = 64 << 10
 	// maxDescriptor bounds a descriptor, with what is around it.
-	maxDescriptor = 4 << 20
+	maxDescriptor = 2 << 20
 )
 
 // Reader reads component versions from registries. Its methods can be called concurrently.
@@ -115,9 +115,9 @@ const maxStored = 8 * maxDescriptor
 func (r *Reader) pull(
 	ctx context.Context, p *fetch.Pull, document []byte, name, version string,
 ) (*component.Descriptor, error) {
-	manifest, err := component.ParseManifest(document)
+	manifest, err := r.parseManifest(ctx, document)
 	if err == nil && manifest.IsIndex() {
-		manifest, err = mainOf(ctx, p, manifest)
+		manifest, err = r.mainOf(ctx, p, manifest)
 	}
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (r *Reader) pull(
 }
 
 // mainOf gets the manifest of the component version in an index.
-func mainOf(ctx context.Context, p *fetch.Pull, index *component.Manifest) (*component.Manifest, error) {
+func (r *Reader) mainOf(ctx context.Context, p *fetch.Pull, index *component.Manifest) (*component.Manifest, error) {
 	main, err := index.Main()
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func mainOf(ctx context.Context, p *fetch.Pull, index *component.Manifest) (*com
 	if err != nil {
 		return nil, err
 	}
-	return component.ParseManifest(document)
+	return r.parseManifest(ctx, document)
 }
 
 // parse is Parse for one document at a time.
@@ -161,6 +161,14 @@ func (r *Reader) parse(
 	ctx context.Context, document []byte, name, version string,
 ) (found *component.Descriptor, err error) {
 	if wait := r.alone(ctx, func() { found, err = component.Parse(document, name, version) }); wait != nil {
+		return nil, wait
+	}
+	return found, err
+}
+
+// parseManifest is component.ParseManifest for one document at a time.
+func (r *Reader) parseManifest(ctx context.Context, document []byte) (found *component.Manifest, err error) {
+	if wait := r.alone(ctx, func() { found, err = component.ParseManifest(document) }); wait != nil {
 		return nil, wait
 	}
 	return found, err

@@ -64,10 +64,6 @@ func (s *source) blueprintFiles(ctx context.Context, v *component.Version, name 
 	if err != nil {
 		return nil, err
 	}
-	if blob, ok := access.(component.Blob); ok && blob.Repository.Registry == "" {
-		return nil, invalidf("it is stored with its component, but nothing says where that is; set the repositoryContext of " +
-			"the Context")
-	}
 	file, err := s.finder.reader.Content(ctx, access, s.req.Credentials, ocm.Want{
 		Layer: (*component.Manifest).BlueprintLayer, Limit: maxPacked, Digest: digest,
 	})
@@ -110,7 +106,7 @@ func unpack(from io.Reader) (map[string][]byte, error) {
 			continue
 		}
 		name := strings.TrimPrefix(path.Clean(header.Name), "/")
-		if !fs.ValidPath(name) {
+		if !fs.ValidPath(name) || name == "." {
 			return nil, invalidf("it has a file %.200q, which is no path below the blueprint", header.Name)
 		}
 		if left -= header.Size; left < 0 {

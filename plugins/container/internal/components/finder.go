@@ -58,7 +58,7 @@ func (f *Finder) find(ctx context.Context, req *Request) (*content.Resolved, err
 		}
 		return found, nil
 	}
-	s, err := f.newSource(req)
+	s, err := f.newSource(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ type source struct {
 	places component.Places
 }
 
-func (f *Finder) newSource(req *Request) (*source, error) {
+func (f *Finder) newSource(ctx context.Context, req *Request) (*source, error) {
 	s := &source{finder: f, req: req}
-	repositoryContext, err := s.repositoryContext()
+	repositoryContext, err := s.repositoryContext(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +96,11 @@ func (f *Finder) newSource(req *Request) (*source, error) {
 
 // repositoryContext returns where components are looked up first: where the reference, or the descriptor in the item,
 // says that they are, or else the Context. It is empty if nothing says so, and if they are in the item.
-func (s *source) repositoryContext() (json.RawMessage, error) {
+func (s *source) repositoryContext(ctx context.Context) (json.RawMessage, error) {
 	if ref := s.req.Descriptor.Reference; ref != nil {
 		if len(ref.RepositoryContext) > 0 && string(ref.RepositoryContext) != "null" {
 			var err error
-			s.inline, err = readRepository(ref.RepositoryContext)
+			s.inline, err = readRepository(ctx, ref.RepositoryContext)
 			if s.inline != nil || err != nil {
 				return nil, err
 			}
@@ -148,12 +148,9 @@ func (s *source) given(document []byte, name, version string) (*component.Versio
 // version looks a component version up.
 func (s *source) version(ctx context.Context, name, version string) (*component.Version, error) {
 	if s.inline != nil {
-		if v := s.inline.version(name, version); v != nil {
-			return v, nil
-		}
-		if s.places.IsEmpty() {
-			return nil, invalidf("component %s %s is not in the repositoryContext of the type inline in spec.config: "+
-				"componentDescriptor.ref; add its descriptor", name, version)
+		v, err := s.inline.version(name, version)
+		if err == nil || s.places.IsEmpty() {
+			return v, err
 		}
 	}
 	return s.finder.reader.Version(ctx, s.places, s.req.Credentials.Registries, name, version)
@@ -167,34 +164,29 @@ const (
 )
 
 // descriptors returns the descriptor of a component and of all that it refers to, each once, in the form of schema v2.
-func (s *source) descriptors(ctx context.Context, root *component.Version) (list []json.RawMessage, err error) {
-	type id struct{ name, version string }
+func (s *source) descriptors(ctx context.Context, root *component.Version) ([]json.RawMessage, error) {
 	known := map[id]bool{{root.Name, root.Version}: true}
-	bytes, leftOut := 0, 0
-	for queue := []*component.Version{root}; len(queue) > 0; queue = queue[1:] {
-		v := queue[0]
-		list = append(list, v.V2)
-		if bytes += len(v.V2); bytes > maxDescriptors {
+	list, bytes, leftOut := []json.RawMessage{root.V2}, len(root.V2), 0
+	for queue := root.References; len(queue) > 0; queue = queue[1:] {
+		r := queue[0]
+		if known[id{r.Component, r.Version}] {
+			continue
+		}
+		if known[id{r.Component, r.Version}] = true; len(known) > maxComponents {
+			return nil, tooMuchf("component %s %s refers to more than %d components", root.Name, root.Version, maxComponents)
+		}
+		next, err := s.referenced(ctx, r)
+		switch {
+		case err != nil:
+			return nil, err
+		case next == nil:
+			leftOut++
+			continue
+		}
+		list, queue = append(list, next.V2), append(queue, next.References...)
+		if bytes += len(next.V2); bytes > maxDescriptors {
 			return nil, tooMuchf("component %s %s refers to components whose descriptors have more than %d bytes together",
 				root.Name, root.Version, maxDescriptors)
-		}
-		for _, r := range v.References {
-			if known[id{r.Component, r.Version}] {
-				continue
-			}
-			if known[id{r.Component, r.Version}] = true; len(known) > maxComponents {
-				return nil, tooMuchf("component %s %s refers to more than %d components",
-					root.Name, root.Version, maxComponents)
-			}
-			next, err := s.referenced(ctx, r)
-			if err != nil {
-				return nil, err
-			}
-			if next == nil {
-				leftOut++
-				continue
-			}
-			queue = append(queue, next)
 		}
 	}
 	if leftOut > 0 {

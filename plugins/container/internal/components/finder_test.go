@@ -264,6 +264,7 @@ func TestFindRefuses(t *testing.T) {
 	chart.Resources[0].Type = "helmChart"
 	wrong := blob(blueprint)
 	wrong.Resources[0].Digest = written.WrongDigest
+	aliases := "x: &a " + strings.Repeat("y", 1000) + "\nz: [" + strings.Repeat("*a,", 3000) + "]"
 	bomb := written.Gzip(written.Blueprint(map[string]string{"a": strings.Repeat("\x00", 33<<20)}))
 	for name, c := range map[string]struct {
 		version    written.Version
@@ -289,7 +290,19 @@ func TestFindRefuses(t *testing.T) {
 		"file": {descriptor: refTo(t, map[string]any{"type": "local", "filePath": "/etc"}), reason: "ComponentInvalid", final: true, says: []string{"local"}},
 		"inline, not there": {
 			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{}}),
-			reason:     "ComponentInvalid", final: true, says: []string{"add its descriptor"},
+			reason:     "ComponentInvalid", final: true, says: []string{"add a file with its descriptor"},
+		},
+		"inline, not readable": {
+			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{"a.yaml": "meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}"}}),
+			reason:     "ComponentInvalid", final: true, says: []string{`"a.yaml"`, "quotes"},
+		},
+		"inline, aliases": {
+			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{"a.yaml": aliases, "b.yaml": aliases, "c.yaml": aliases, "d.yaml": aliases}}),
+			reason:     "ComponentInvalid", final: true, says: []string{"more than 8388608 bytes"},
+		},
+		"local manifest, nowhere": {
+			descriptor: inlineOf(t, shopWith(written.Resource{Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest})),
+			reason:     "ComponentInvalid", final: true, says: []string{"nothing says where"},
 		},
 		"local blob, nowhere": {descriptor: inlineOf(t, blob(blueprint)), reason: "ComponentInvalid", final: true, says: []string{"nothing says where"}},
 	} {

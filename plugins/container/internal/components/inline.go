@@ -2,22 +2,32 @@ package components
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 )
 
 // repository is a repository of components in a document, as Landscaper has it.
 type repository struct {
-	// descriptors are documents, some of which may be others, and blobs are files by their paths.
-	descriptors, blobs map[string][]byte
+	descriptors map[id]*component.Descriptor
+	// problem is what is wrong with the first file of a descriptor that cannot be read; empty if all can be.
+	problem string
+	// blobs are files by their paths.
+	blobs map[string][]byte
 }
 
+// id names a component version.
+type id struct{ name, version string }
+
 // readRepository reads a repository context; nil for one of another type, which is no repository in a document.
-func readRepository(document json.RawMessage) (*repository, error) {
+func readRepository(ctx context.Context, document json.RawMessage) (*repository, error) {
 	var found struct {
 		Type           string          `json:"type"`
 		FileSystem     json.RawMessage `json:"fileSystem"`
@@ -34,7 +44,10 @@ func readRepository(document json.RawMessage) (*repository, error) {
 	if err != nil {
 		return nil, invalidf("%s.fileSystem: %w", field, err)
 	}
-	r := &repository{descriptors: below(files, found.DescriptorPath), blobs: below(files, found.BlobPath)}
+	r := &repository{descriptors: map[id]*component.Descriptor{}, blobs: below(files, found.BlobPath)}
+	if err := r.readDescriptors(ctx, below(files, found.DescriptorPath)); err != nil {
+		return nil, err
+	}
 	switch {
 	case found.BlobMode != "":
 		return nil, invalidf("%s.blobFsMode is %q, which reads files of the deployer; put the content into blobFs",
@@ -63,15 +76,47 @@ func below(files map[string][]byte, directory string) map[string][]byte {
 	return found
 }
 
-// version returns a component version; nil if it is not in the repository.
-func (r *repository) version(name, version string) *component.Version {
-	for _, document := range r.descriptors {
-		found, err := component.Parse(document, "", "")
-		if err == nil && found.Name == name && found.Version == version {
-			return &component.Version{Descriptor: found}
+// readDescriptors reads the descriptors in files, which may also have others.
+func (r *repository) readDescriptors(ctx context.Context, files map[string][]byte) error {
+	left := maxDescriptors
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		// As JSON it has what aliases stand for.
+		document, err := boundedyaml.ToJSON(files[name])
+		if left -= len(document); left < 0 {
+			return tooMuchf("the files in the repositoryContext in spec.config: componentDescriptor.ref have more than %d bytes",
+				maxDescriptors)
+		}
+		var found *component.Descriptor
+		if err == nil {
+			found, err = component.Parse(document, "", "")
+		}
+		switch {
+		case err == nil && r.descriptors[id{found.Name, found.Version}] == nil:
+			r.descriptors[id{found.Name, found.Version}] = found
+		case err != nil && r.problem == "":
+			r.problem = fmt.Sprintf("%.200q: %v", name, err)
 		}
 	}
 	return nil
+}
+
+// version returns a component version.
+func (r *repository) version(name, version string) (*component.Version, error) {
+	if found := r.descriptors[id{name, version}]; found != nil {
+		return &component.Version{Descriptor: found}, nil
+	}
+	const missing = "component %s %s is not in the repositoryContext of the type inline in spec.config: " +
+		"componentDescriptor.ref; "
+	if r.problem != "" {
+		return nil, invalidf(missing+"correct its file, if it is %s", name, version, r.problem)
+	}
+	return nil, invalidf(missing+"add a file with its descriptor, such as component-descriptor.yaml", name, version)
 }
 
 // localTypes are the types of access to content of the repository.

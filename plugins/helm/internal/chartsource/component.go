@@ -2,6 +2,8 @@ package chartsource
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -43,6 +45,9 @@ func (f *Fetcher) fromComponent(
 		wanted := f.want()
 		wanted.Digest = want
 		archive, err = f.components.Content(ctx, access, credentials, wanted)
+	}
+	if errors.As(err, new(*sdk.Error)) {
+		return nil, fmt.Errorf("fetch %s: %w", key, err) // that of a chart repository does not name the resource
 	}
 	return archive, about(key.String(), err)
 }

@@ -2,6 +2,7 @@ package chartsource_test
 
 import (
 	"context"
+	"crypto/sha512"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -90,6 +91,15 @@ func TestComponents(t *testing.T) {
 		change(&v)
 		return v
 	}
+	manifest := fmt.Sprintf(`{"layers": [{"mediaType": %q, "digest": %q, "size": %d}]}`, chartserver.ChartMediaType, digestOf(plain), len(plain))
+	if _, err := registry.PushManifest("charts/plain", "sha512", "application/vnd.oci.image.manifest.v1+json", []byte(manifest)); err != nil {
+		t.Fatal(err)
+	}
+	withSHA512 := with(ref("sha512"), func(v *components.Version) {
+		v.Document = fmt.Appendf(nil, `{"meta": {"schemaVersion": "v2"}, "component": {"name": %q, "version": %q, "resources": [{"name": "chart", `+
+			`"access": {"type": "ociArtifact", "imageReference": %q}, "digest": {"hashAlgorithm": "SHA-512", "normalisationAlgorithm": "ociArtifactDigest/v1", "value": "%x"}}]}}`,
+			shop, version, registry.Ref("charts/plain", "sha512"), sha512.Sum512([]byte(manifest)))
+	})
 	pinned := ref("pinned")
 	pinned.Digest = components.Digest(digest)
 	tests := map[string]components.Version{
@@ -109,6 +119,7 @@ func TestComponents(t *testing.T) {
 		"artifact":               shopWith(ref("1.0.0")),
 		"artifact, pinned":       shopWith(ref("anything@" + digest)),
 		"artifact, digest":       shopWith(pinned),
+		"artifact, SHA-512":      withSHA512,
 		"relative reference":     shopWith(components.Resource{Access: map[string]any{"type": "relativeOciReference", "reference": "charts/plain:1.0.0"}}),
 		"chart repository":       shopWith(components.Resource{Content: plain, Access: map[string]any{"type": "helm", "helmRepository": repository.URL(), "helmChart": "plain:1.0.0"}}),
 		"registry as repository": shopWith(components.Resource{Access: map[string]any{"type": "helm", "helmRepository": "oci://" + registry.Host() + "/charts", "helmChart": "plain", "version": "1.0.0"}}),
@@ -202,6 +213,7 @@ func TestComponentRefuses(t *testing.T) {
 		"bad YAML":            {version: with(func(v *components.Version) { v.Document = []byte("a: b: c") }), reason: chartsource.ReasonComponentInvalid, says: []string{"cannot be read"}},
 		"ambiguous":           {version: with(func(v *components.Version) { v.Resources = append(v.Resources, v.Resources[0]) }), reason: chartsource.ReasonComponentInvalid, says: []string{"twice"}},
 		"too large":           {version: with(func(v *components.Version) { v.Document = []byte("a: " + strings.Repeat("b", 5<<20)) }), reason: chartsource.ReasonTooLarge, says: []string{shop}},
+		"size of descriptor":  {version: with(func(v *components.Version) { v.Refer = func(d *ocispec.Descriptor) { d.Size++ } }), reason: chartsource.ReasonDigestMismatch, says: []string{"another digest or size"}},
 		"wrong digest":        {version: shopWith(components.Resource{Content: plain, Digest: components.WrongDigest}), reason: chartsource.ReasonDigestMismatch, says: []string{"resource", digestOf(plain)}},
 		"wrong, artifact set": {version: shopWith(components.Resource{Content: plain, Stored: components.AsDots, Digest: components.WrongDigest}), reason: chartsource.ReasonDigestMismatch},
 		"wrong, manifest":     {version: shopWith(components.Resource{Content: plain, Stored: components.AsManifest, Digest: components.WrongDigest}), reason: chartsource.ReasonDigestMismatch},
@@ -364,17 +376,44 @@ func TestComponentIsRetried(t *testing.T) {
 		isError(t, err, chartsource.ReasonUnavailable, "", shop)
 		mend()
 	}
-	spoilt := shopWith(components.Resource{Content: plain})
-	spoilt.Refer = func(d *ocispec.Descriptor) { d.Size++ }
-	place.Push(t, spoilt)
-	_, err := w.fetchKey(t, shopKey, req)
-	isError(t, err, chartsource.ReasonUnavailable, "", "of another size")
-	place.Push(t, shopWith(components.Resource{Content: plain}))
 	mend := registry.Break(chartserver.Blob, chartserver.Answer(http.StatusNotFound, nil))
-	_, err = w.fetchKey(t, shopKey, req)
+	_, err := w.fetchKey(t, shopKey, req)
 	isError(t, err, chartsource.ReasonNotFound, "", shop, registry.Host())
 	mend()
 	if _, err := w.fetchKey(t, shopKey, req); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestComponentWithoutLength: a registry need not say how long a blob is.
+func TestComponentWithoutLength(t *testing.T) {
+	t.Parallel()
+	registry := chartserver.StartRegistry(t, chartserver.Options{})
+	place := components.Place{Registry: registry}
+	place.Push(t, shopWith(components.Resource{Content: plain}))
+	defer registry.Break(chartserver.Kind(digestOf(plain)), func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		_ = http.NewResponseController(w).Flush() // the client may have gone, here and below
+		_, _ = w.Write(plain)
+	})()
+	req := chartsource.Request{Context: inContext(t, place.Context())}
+	if content, err := newWorld(t, registry.Server).fetchKey(t, shopKey, req); err != nil || string(content) != string(plain) {
+		t.Errorf("expected the chart, but found %d bytes and %v", len(content), err)
+	}
+}
+
+// TestComponentTokenServer: a server of tokens that knows nothing says nothing about a component.
+func TestComponentTokenServer(t *testing.T) {
+	t.Parallel()
+	tokens := chartserver.StartFiles(t, chartserver.Options{})
+	private := chartserver.StartRegistry(t, chartserver.Options{
+		Auth: chartserver.Bearer, User: user, Password: password, Tokens: tokens.Server,
+	})
+	full := chartserver.StartRegistry(t, chartserver.Options{})
+	components.Place{Registry: full}.Push(t, shopWith(components.Resource{Content: plain}))
+	_, err := newWorld(t, private.Server, full.Server, tokens.Server).fetchKey(t, shopKey, chartsource.Request{
+		Context: inContext(t, components.Place{Registry: private}.Context()), Credentials: loginFor(private.Host()),
+		OCMConfig: &sdk.OCMConfig{Content: fmt.Appendf(nil,
+			`{"type": "ocm.config.ocm.software", "resolvers": [{"repository": {"type": "OCIRegistry", "baseUrl": %q}}]}`, full.Host())},
+	})
+	isError(t, err, chartsource.ReasonUnavailable, "", private.Host(), "404")
 }

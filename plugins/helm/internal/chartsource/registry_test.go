@@ -246,7 +246,7 @@ func TestRegistryManifests(t *testing.T) {
 		"two-layers": {chartsource.ReasonArchiveInvalid, problem, "2 layers"},
 		"path":       {chartsource.ReasonArchiveInvalid, problem, "cannot be right"},
 		"huge":       {chartsource.ReasonTooLarge, problem, "larger than"},
-		"wrong-size": {chartsource.ReasonUnavailable, "", "does not answer as one does"},
+		"wrong-size": {chartsource.ReasonDigestMismatch, problem, "another digest or size"},
 		"nothing":    {chartsource.ReasonNotFound, "", "no such artifact"},
 	} {
 		t.Run(tag, func(t *testing.T) {
