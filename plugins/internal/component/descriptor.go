@@ -73,7 +73,7 @@ func (r Reference) Inline() []byte {
 }
 
 // Parse reads a descriptor of schema v2 or v3alpha1, YAML or JSON. It must be that of the component and version that
-// were asked for; name is empty if none was.
+// were asked for; name is empty if none was, and those in the document are any texts then; see CheckName.
 func Parse(document []byte, name, version string) (*Descriptor, error) {
 	what := "the component descriptor"
 	if name != "" {
@@ -111,12 +111,7 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 		return nil, invalidf("%s cannot be read: %w", what, err)
 	}
 	c := found.Component
-	switch {
-	case name == "":
-		if err := CheckName(what, c.Name, c.Version); err != nil {
-			return nil, err
-		}
-	case c.Name != name, versionOf(c.Version) != versionOf(version):
+	if name != "" && (c.Name != name || versionOf(c.Version) != versionOf(version)) {
 		return nil, invalidf("%s is that of %s %s: the registry has something else under this name and tag; push the "+
 			"component version again", what, shown(c.Name), shown(c.Version))
 	}

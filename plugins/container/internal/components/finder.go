@@ -139,8 +139,11 @@ func (s *source) given(document []byte, name, version string) (*component.Versio
 		return nil, err
 	}
 	v := &component.Version{Descriptor: descriptor}
-	if places, err := s.places.For(descriptor.Name, descriptor.Version); err == nil {
-		v.Home = places[0].Home(descriptor.Name)
+	// What is all in the item needs neither a place nor a name for it.
+	if component.CheckName("", descriptor.Name, descriptor.Version) == nil {
+		if places, err := s.places.For(descriptor.Name, descriptor.Version); err == nil {
+			v.Home = places[0].Home(descriptor.Name)
+		}
 	}
 	return v, nil
 }

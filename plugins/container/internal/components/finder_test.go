@@ -212,6 +212,7 @@ func TestDescriptors(t *testing.T) {
 		"inline, own context":    {inlineOf(t, withContext), nil, all, ""},
 		"inline, Context":        {inlineOf(t, root), w.Context(), all, ""},
 		"inline, labels":         {inlineOf(t, labelled), nil, all, ""},
+		"inline, no version":     {&containerv1alpha1.ComponentDescriptor{Inline: []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop"}}`)}, w.Context(), []string{shop + " "}, ""},
 		"inline, nowhere":        {inlineOf(t, root), nil, all[1:2], "ComponentsLeftOut: component descriptor of example.com/shop 1.2.3"},
 		"repository in the item": {refTo(t, tree), nil, all, ""},
 	} {
