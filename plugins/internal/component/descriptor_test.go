@@ -214,7 +214,7 @@ func TestBlueprint(t *testing.T) {
 	refused(t, err, `has no resource "none" (it has "new", "old", "chart")`)
 }
 
-// FuzzParse: what was parsed has names that are fit for a registry, and is the same when its form of v2 is parsed.
+// FuzzParse: names that are looked up are fit for a registry, and what was parsed is the same when its form of v2 is parsed.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{v2("{name: chart}"), v3, "", "null", "{meta: {schemaVersion: v2}, component: {name: a.bc/d, version: v1, resources: [null]}}"} {
 		f.Add([]byte(seed))
@@ -227,8 +227,16 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if !json.Valid(d.V2) || strings.Contains(component.Place{}.Repository(d.Name), "..") || strings.ContainsAny(component.TagOf(d.Version), "/+@:") {
+		isSafe := func(name, version string) bool {
+			return !strings.Contains(component.Place{}.Repository(name), "..") && !strings.ContainsAny(component.TagOf(version), "/+@:")
+		}
+		if !json.Valid(d.V2) || component.CheckName("", d.Name, d.Version) == nil && !isSafe(d.Name, d.Version) {
 			t.Errorf("found %+v", d)
+		}
+		for _, r := range d.References {
+			if !isSafe(r.Component, r.Version) {
+				t.Errorf("found the reference %+v", r)
+			}
 		}
 		again, err := component.Parse(d.V2, d.Name, d.Version)
 		if err != nil {
