@@ -48,8 +48,9 @@ func (Blob) isAccess()      {}
 func (HelmChart) isAccess() {}
 func (Wget) isAccess()      {}
 
-// ParseAccess reads the access of a resource of a component whose repository is home.
-// Without a home, an access to it is refused. A scheme in it does not matter: how a registry is reached is up to the operator. Errors begin with "the access".
+// ParseAccess reads the access of a resource of a component whose repository is home. A scheme in it does not matter: how
+// a registry is reached is up to the operator. Without a home, an access to it is refused. Errors begin with "the
+// access".
 func ParseAccess(document json.RawMessage, home registry.Reference) (Access, error) {
 	var a accessFields
 	if err := unmarshal(document, &a); err != nil {

@@ -77,7 +77,8 @@ func Verify(what string, want digest.Digest, content []byte) error {
 		return nil
 	}
 	if found := want.Algorithm().FromBytes(content); found != want {
-		return fetch.Errorf(fetch.DigestMismatch, "%s has the digest %s, but expected %s; push it again, or correct the digest", what, found, want)
+		return fetch.Errorf(fetch.DigestMismatch,
+			"%s has the digest %s, but expected %s; push it again, or correct the digest", what, found, want)
 	}
 	return nil
 }

@@ -3,7 +3,7 @@
 //
 // A component version is read in these steps, each with its own function:
 //
-//   - ParsePlaces and Places.For say which registries to ask, and Place.Repository and TagOf for what.
+//   - PlacesOf and Places.For say which registries to ask, and Place.Repository and TagOf for what.
 //   - ParseManifest reads what the tag leads to. An index has Manifest.Main, which is the manifest to go on with.
 //   - Manifest.ComponentConfig is the blob that DescriptorBlob reads, and that says where the descriptor is.
 //   - DescriptorFrom unpacks that blob, and Parse reads the descriptor.

@@ -200,16 +200,16 @@ var blueprintTars = []string{
 	"application/x-tar", "application/x-tgz", "application/x-tar+gzip",
 }
 
-// IsBlueprint reports whether a blob of a media type can be a blueprint, a tar that may be compressed.
-func IsBlueprint(mediaType string) bool { return slices.Contains(blueprintTars, mediaType) }
+// isBlueprint reports whether a blob of a media type can be a blueprint, a tar that may be compressed.
+func isBlueprint(mediaType string) bool { return slices.Contains(blueprintTars, mediaType) }
 
 // BlueprintLayer returns the layer of a manifest that is a blueprint.
 func (m *Manifest) BlueprintLayer() (ocispec.Descriptor, error) {
 	if len(m.Layers) == 0 {
 		return ocispec.Descriptor{}, invalidf("the artifact has no layers, but a blueprint has one")
 	}
-	isConfig := m.Config != nil && (m.Config.MediaType == blueprintConfig || IsBlueprint(m.Config.MediaType))
-	if first := m.Layers[0]; isConfig || IsBlueprint(first.MediaType) {
+	isConfig := m.Config != nil && (m.Config.MediaType == blueprintConfig || isBlueprint(m.Config.MediaType))
+	if first := m.Layers[0]; isConfig || isBlueprint(first.MediaType) {
 		return checkDescriptor("the layer with the blueprint", first)
 	}
 	return ocispec.Descriptor{}, invalidf("the artifact is no blueprint: its first layer has the type %s, but expected one "+

@@ -47,12 +47,8 @@ const (
 	typeCredentials = "credentials.config.ocm.software"
 )
 
-// ParsePlaces reads where components are looked up: the repositoryContext of a Context, and the content of the
-// ConfigMap that its ocmConfig names, each empty if there is none. The repositoryContext comes first, then resolvers by
-// priority and prefix, then those with patterns as they are listed.
-//
-// ignored has a sentence for each part that was left out, for an event.
-func ParsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []string, err error) {
+// parsePlaces reads where components are looked up. ignored has a sentence for each part without an effect.
+func parsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []string, err error) {
 	if len(repositoryContext) > 0 {
 		place, err := ParsePlace(repositoryContext)
 		if err != nil {
@@ -90,13 +86,15 @@ func (p Places) IsEmpty() bool { return len(p.resolvers) == 0 && p.missing == ""
 // reasonConfigIgnored is given to the warning about a part of the ConfigMap that is not used.
 const reasonConfigIgnored = "OCMConfigIgnored"
 
-// PlacesOf is ParsePlaces for a call: with the ConfigMap of the Context, nil if it names none, and with warnings, which
-// warn gets; nil for nobody. Without a ConfigMap that can be read, only the repositoryContext counts.
+// PlacesOf reads where components are looked up: a repository context, empty for none, and the ConfigMap of the Context,
+// nil if it names none. The repository context comes first, then resolvers by priority and prefix, then those with
+// patterns as they are listed. A ConfigMap with a Problem counts for nothing but for the error when a component is not
+// found. warn gets what has no effect; nil for nobody.
 func PlacesOf(repositoryContext []byte, config *sdk.OCMConfig, warn func(reason, text string)) (Places, error) {
 	if config == nil {
 		config = &sdk.OCMConfig{}
 	}
-	places, ignored, err := ParsePlaces(repositoryContext, config.Content)
+	places, ignored, err := parsePlaces(repositoryContext, config.Content)
 	places.missing = config.Problem
 	for _, text := range ignored {
 		if warn != nil {

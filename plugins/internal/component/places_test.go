@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/pergola-deploy/pergola/plugins/internal/component"
 )
 
 const inContext = `{"type": "OCIRegistry", "baseUrl": "context.example"}`
@@ -56,7 +54,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			places, ignored, err := component.ParsePlaces([]byte(c.context), []byte(c.config))
+			places, ignored, err := placesOf([]byte(c.context), []byte(c.config))
 			if err != nil || len(ignored) > 0 {
 				t.Fatalf("found %q and error %v", ignored, err)
 			}
@@ -85,7 +83,7 @@ func TestPlacesForNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			places, _, err := component.ParsePlaces(nil, []byte(c.config))
+			places, _, err := placesOf(nil, []byte(c.config))
 			must(t, err)
 			_, err = places.For(c.component, version)
 			refused(t, err, c.says)
@@ -96,7 +94,7 @@ func TestPlacesForNone(t *testing.T) {
 // TestPlacesIgnored: secrets do not belong into a ConfigMap.
 func TestPlacesIgnored(t *testing.T) {
 	t.Parallel()
-	places, ignored, err := component.ParsePlaces([]byte(inContext), []byte(`
+	places, ignored, err := placesOf([]byte(inContext), []byte(`
 type: generic.config.ocm.software
 configurations:
 - {type: credentials.config.ocm.software, consumers: [{credentials: [{properties: {password: hunter2}}]}]}
@@ -126,7 +124,7 @@ func TestPlacesRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, err := component.ParsePlaces([]byte(c.context), []byte(c.config))
+			_, _, err := placesOf([]byte(c.context), []byte(c.config))
 			refused(t, err, c.says)
 		})
 	}
@@ -139,7 +137,7 @@ func TestManyPlaces(t *testing.T) {
 	for n := range 21 {
 		config += fmt.Sprintf("- {repository: {type: OCIRegistry, baseUrl: r%d.example}}\n", n)
 	}
-	places, _, err := component.ParsePlaces(nil, []byte(config))
+	places, _, err := placesOf(nil, []byte(config))
 	must(t, err)
 	_, err = places.For(shop, version)
 	refused(t, err, "more than 20 places")

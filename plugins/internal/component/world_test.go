@@ -12,7 +12,9 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 const (
@@ -106,4 +108,12 @@ func sparse(t helper, name string) []byte {
 	}
 	copy(stream[sumAt:], fmt.Sprintf("%06o\x00 ", sum))
 	return stream
+}
+
+// placesOf is component.PlacesOf with what it warns of.
+func placesOf(repositoryContext, ocmConfig []byte) (places component.Places, ignored []string, err error) {
+	places, err = component.PlacesOf(repositoryContext, &sdk.OCMConfig{Content: ocmConfig}, func(_, text string) {
+		ignored = append(ignored, text)
+	})
+	return places, ignored, err
 }

@@ -30,7 +30,7 @@ type Want struct {
 }
 
 // Content gets the content of a resource, to be released. A HelmChart is refused: its content is in a chart repository.
-// The error is any of package fetch or net/http, or the cause of ctx.
+// The error is one of package fetch or net/http, or the cause of ctx.
 func (r *Reader) Content(
 	ctx context.Context, access component.Access, credentials *sdk.Credentials, want Want,
 ) (*fetch.File, error) {
@@ -93,8 +93,8 @@ const (
 	helmConfig = "application/vnd.cncf.helm.config.v1+json"
 )
 
-// layerOf returns the layer of a manifest. In an index, one manifest must have it: the others are an
-// image or a signature, for example.
+// layerOf returns the layer of a manifest. In an index, one manifest must have it: the others are an image or a
+// signature, for example.
 func (r *Reader) layerOf(
 	ctx context.Context, p *fetch.Pull, document []byte, choose func(*component.Manifest) (ocispec.Descriptor, error),
 ) (layer ocispec.Descriptor, err error) {
@@ -167,21 +167,13 @@ func (r *Reader) blob(
 				return memo, file, err
 			}
 			defer file.Release()
-			layer, err := r.unpack(ctx, file, want)
+			layer, err := alone(ctx, r, func() (*fetch.File, error) { return r.unpack(file, want) })
 			return memo, layer, err
 		})
 }
 
 // unpack gets the layer of an artifact set.
-func (r *Reader) unpack(ctx context.Context, set *fetch.File, want Want) (layer *fetch.File, err error) {
-	wait := r.alone(ctx, func() { layer, err = r.unpackAlone(set, want) })
-	if wait != nil {
-		return nil, wait
-	}
-	return layer, err
-}
-
-func (r *Reader) unpackAlone(set *fetch.File, want Want) (*fetch.File, error) {
+func (r *Reader) unpack(set *fetch.File, want Want) (*fetch.File, error) {
 	from, err := os.Open(set.Path)
 	if err != nil {
 		return nil, fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err)

@@ -156,32 +156,23 @@ func (r *Reader) mainOf(ctx context.Context, p *fetch.Pull, index *component.Man
 	return r.parseManifest(ctx, document)
 }
 
-// parse is Parse for one document at a time.
-func (r *Reader) parse(
-	ctx context.Context, document []byte, name, version string,
-) (found *component.Descriptor, err error) {
-	if wait := r.alone(ctx, func() { found, err = component.Parse(document, name, version) }); wait != nil {
-		return nil, wait
-	}
-	return found, err
+// parse is component.Parse for one document at a time.
+func (r *Reader) parse(ctx context.Context, document []byte, name, version string) (*component.Descriptor, error) {
+	return alone(ctx, r, func() (*component.Descriptor, error) { return component.Parse(document, name, version) })
 }
 
 // parseManifest is component.ParseManifest for one document at a time.
-func (r *Reader) parseManifest(ctx context.Context, document []byte) (found *component.Manifest, err error) {
-	if wait := r.alone(ctx, func() { found, err = component.ParseManifest(document) }); wait != nil {
-		return nil, wait
-	}
-	return found, err
+func (r *Reader) parseManifest(ctx context.Context, document []byte) (*component.Manifest, error) {
+	return alone(ctx, r, func() (*component.Manifest, error) { return component.ParseManifest(document) })
 }
 
 // alone calls a function while no other is called.
-func (r *Reader) alone(ctx context.Context, do func()) error {
+func alone[T any](ctx context.Context, r *Reader, do func() (T, error)) (found T, err error) {
 	select {
 	case r.parsing <- struct{}{}:
 		defer func() { <-r.parsing }()
-		do()
-		return nil
+		return do()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return found, context.Cause(ctx)
 	}
 }
