@@ -23,6 +23,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -103,7 +104,7 @@ type host struct {
 	level    slog.Level
 
 	manager     manager.Manager
-	items       *controller.Source
+	items       *items.Source
 	plugins     *plugin.Set
 	deployItems *controller.Controller
 	listener    *listener
@@ -172,7 +173,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		Selectors:            selectors,
 		Standalone:           h.flags.standalone,
 		TargetServiceAccount: h.settings.TargetServiceAccount,
-		Source:               h.items,
+		Items:                h.items,
 		JobEnded:             func(plugin string) { h.leftovers.JobEnded(plugin) },
 		Served:               h.served,
 		Observed:             telemetry.NewStream(clock.RealClock{}, h.tracer, h.jobMetrics, h.lastJobs),
@@ -180,9 +181,6 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 	}
 	for name, p := range h.settings.Plugins {
 		options.PluginWorkers[name] = p.Workers
-	}
-	if h.jobs != nil {
-		options.Listed = h.jobs
 	}
 	if h.keeper != nil {
 		options.Keeper = h.keeper
@@ -234,7 +232,7 @@ func (h *host) setJobs() error {
 		options.UnservedGrace = unservedGraceOfReplicas
 	}
 	serves := func(t v1alpha1.DeployItemType) bool { return h.plugins.For(t) != nil }
-	setter, err := standalone.Setup(h.manager, serves, controller.NewMetadata, h.log, options)
+	setter, err := standalone.Setup(h.manager, serves, h.log, options)
 	if err != nil {
 		return err
 	}

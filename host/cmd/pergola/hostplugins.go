@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
-	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -41,7 +40,7 @@ func (h *host) openPlugins(podCluster *rest.Config) error {
 // collectLeftovers has plugins remove what they keep and nobody needs any more.
 func (h *host) collectLeftovers() error {
 	h.leftovers = collect.New(collect.Options{
-		Cache: h.manager.GetCache(), Live: h.manager.GetAPIReader(), NewMetadata: controller.NewMetadata,
+		Cache: h.manager.GetCache(), Live: h.manager.GetAPIReader(),
 		Plugins: h.collectors, Elected: h.replicas.electedFor,
 		Interval: h.settings.CollectInterval.Duration, Random: rand.Float64, Log: h.log,
 	})

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry/statuspage"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -46,7 +45,7 @@ func (h *host) serveProfiles(ctx context.Context) error {
 // an informer of it fails.
 func (h *host) measureMemory(ctx context.Context) error {
 	cached := map[string]client.Object{
-		"deployitems": controller.NewMetadata(), "targets": &v1alpha1.Target{}, "contexts": &v1alpha1.Context{},
+		"deployitems": &v1alpha1.DeployItem{}, "targets": &v1alpha1.Target{}, "contexts": &v1alpha1.Context{},
 	}
 	if !h.replicas.alone() {
 		cached["syncobjects"] = &v1alpha1.SyncObject{}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -68,17 +69,17 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 // lastWrites is how long the writes may take that follow a call which has taken all of timeouts.shutdown.
 const lastWrites = 5 * time.Second
 
-// newManager returns a manager whose cache holds Targets, Contexts and DeployerRegistrations, and of DeployItems, Secrets
-// and ConfigMaps nothing but metadata, and the source that it gets its DeployItems from. When it stops, calls under way may
+// newManager returns a manager and the source of its DeployItems. Its cache holds Targets, Contexts, DeployerRegistrations,
+// DeployItems without their largest parts (items.Slim), and the metadata of Secrets and ConfigMaps. When it stops, calls under way may
 // take the time of drain. How it and its controllers start and stop is logged at level debug.
 func newManager(
 	cluster *rest.Config, drain time.Duration, log *slog.Logger,
-) (manager.Manager, *controller.Source, error) {
+) (manager.Manager, *items.Source, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("register API types: %w", err)
 	}
-	items, err := controller.NewSource(cluster, scheme)
+	source, err := items.NewSource(cluster, scheme)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +90,7 @@ func newManager(
 		GracefulShutdownTimeout: &drain,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			NewInformer:      items.NewInformer,
+			NewInformer:      source.NewInformer,
 		},
 		Client: client.Options{
 			// The types are those of the definitions: to look for unknown fields costs the API server a second decoding.
@@ -103,7 +104,7 @@ func newManager(
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	return mgr, items, nil
+	return mgr, source, nil
 }
 
 // withAdvice adds to an error what to do about it, where the error does not say.

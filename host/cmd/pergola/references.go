@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -23,7 +22,7 @@ func (h *host) keepReferences(ctx context.Context) error {
 		return nil
 	}
 	keeper, err := inuse.Setup(ctx, h.manager, inuse.Options{
-		NewItem: controller.NewMetadata, Items: h.items.Each, Elected: h.replicas.elected,
+		Items: h.items.Each, Elected: h.replicas.elected,
 	})
 	if err != nil {
 		return fmt.Errorf("keep what deploy items use: %w", err)

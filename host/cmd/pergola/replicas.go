@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
@@ -166,7 +165,7 @@ func (r *replicas) lock(mgr manager.Manager, listener lock.Listener, prefix stri
 		return fmt.Errorf("register lock metrics: %w", err)
 	}
 	cleaner := &lock.Cleaner{
-		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), NewMetadata: controller.NewMetadata,
+		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Elected: r.elected, Log: r.log,
 	}
 	return errors.Join(mgr.Add(r.locker), mgr.Add(cleaner), mgr.Add(everywhere(r.leave)))

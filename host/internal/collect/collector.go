@@ -18,7 +18,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -55,12 +54,10 @@ type Plugin interface {
 
 // Options are the settings of a Collector. All are required.
 type Options struct {
-	// Cache has the watch of the metadata of deploy items.
+	// Cache has the watch of deploy items.
 	Cache cache.Cache
 	// Live reads deploy items without a cache.
 	Live client.Reader
-	// NewMetadata returns an empty object for metadata-only access to deploy items.
-	NewMetadata func() *metav1.PartialObjectMetadata
 	// Plugins are those that collect. Whether they are running at the moment is another matter.
 	Plugins func() []Plugin
 	// Elected reports whether this replica is the one that has a plugin collect.
@@ -108,7 +105,7 @@ func (c *Collector) LookAgain() {
 
 // Start collects until ctx ends. It blocks until then.
 func (c *Collector) Start(ctx context.Context) error {
-	informer, err := c.Cache.GetInformer(ctx, c.NewMetadata())
+	informer, err := c.Cache.GetInformer(ctx, &v1alpha1.DeployItem{})
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
@@ -132,18 +129,17 @@ func (c *Collector) Start(ctx context.Context) error {
 	return nil
 }
 
-// deleted asks those that may have served an item that is gone: all, if its metadata does not say of which type it was.
+// deleted has the plugins asked soon that serve the type of an item that is gone.
 func (c *Collector) deleted(object any) {
 	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
-	meta, ok := object.(*metav1.PartialObjectMetadata)
+	item, ok := object.(*v1alpha1.DeployItem)
 	if !ok {
 		return
 	}
-	itemType := v1alpha1.DeployItemType(meta.Annotations[v1alpha1.DeployerTypeAnnotation])
 	for _, p := range c.Plugins() {
-		if itemType == "" || slices.Contains(p.Info().Types, itemType) {
+		if slices.Contains(p.Info().Types, item.Spec.Type) {
 			c.queue.AddAfter(p.Name(), settleTime)
 		}
 	}

@@ -100,10 +100,6 @@ func (r *reader) Get(_ context.Context, name types.NamespacedName, object client
 		if item != nil {
 			item.DeepCopyInto(object)
 		}
-	case *metav1.PartialObjectMetadata:
-		if item != nil {
-			item.ObjectMeta.DeepCopyInto(&object.ObjectMeta)
-		}
 	}
 	if item == nil && r.err == nil {
 		return apierrors.NewNotFound(deployItems, name.Name)
@@ -163,17 +159,15 @@ func finish(item *v1alpha1.DeployItem) {
 func (w *world) remove(item *v1alpha1.DeployItem, itemType v1alpha1.DeployItemType) {
 	delete(w.live.items, client.ObjectKeyFromObject(item))
 	delete(w.cached.items, client.ObjectKeyFromObject(item))
-	meta := &metav1.PartialObjectMetadata{ObjectMeta: item.ObjectMeta}
-	if itemType != "" {
-		meta.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
-	}
-	w.deleted(meta)
+	last := item.DeepCopy()
+	last.Spec.Type = itemType
+	w.deleted(last)
 }
 
 // collector returns one that is elected for all plugins.
 func (w *world) collector(plugins ...*fakePlugin) *Collector {
 	return New(Options{
-		Cache: w, Live: w.live, NewMetadata: func() *metav1.PartialObjectMetadata { return &metav1.PartialObjectMetadata{} },
+		Cache: w, Live: w.live,
 		Plugins: func() (all []Plugin) {
 			for _, p := range plugins {
 				all = append(all, p)
@@ -236,10 +230,6 @@ func TestItemThatIsGone(t *testing.T) {
 		p.expect(t, "and no more are taken", 3, []sdk.Holding{gone})
 		other.expect(t, "the item was none of its own", 1)
 
-		w.remove(w.add("untyped", "uid-3", ""), "")
-		after(settleTime)
-		p.expect(t, "nobody knows whose item it was", 4, []sdk.Holding{gone})
-		other.expect(t, "nobody knows whose item it was", 2)
 	})
 }
 

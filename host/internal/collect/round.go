@@ -106,8 +106,8 @@ func (c *Collector) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Hol
 
 // suspected reports whether it takes a look at an item to know whether anybody needs a holding.
 func (c *Collector) suspected(ctx context.Context, h sdk.Holding) (bool, error) {
-	item := c.NewMetadata()
-	if err := client.IgnoreNotFound(c.Cache.Get(ctx, itemOf(h), item)); err != nil {
+	item := &v1alpha1.DeployItem{}
+	if err := client.IgnoreNotFound(c.Cache.Get(ctx, itemOf(h), item, client.UnsafeDisableDeepCopy)); err != nil {
 		return false, fmt.Errorf("read deploy item in the cache: %w", err)
 	}
 	// An item that is not in the cache has no UID.

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -144,9 +145,9 @@ func (o *observer) check(ctx context.Context) error {
 	j := o.job
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	meta := NewMetadata()
-	err := j.r.cache.Get(ctx, keyOf(j.item), meta)
-	unchanged := err == nil && meta.UID == j.item.UID && !contract.Newer(meta.ResourceVersion, j.item.ResourceVersion)
+	cached := &v1alpha1.DeployItem{}
+	err := j.r.cache.Get(ctx, keyOf(j.item), cached, client.UnsafeDisableDeepCopy)
+	unchanged := err == nil && cached.UID == j.item.UID && !contract.Newer(cached.ResourceVersion, j.item.ResourceVersion)
 	if unchanged || ctx.Err() != nil { // ctx ends with the call
 		return nil
 	}

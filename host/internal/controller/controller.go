@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -77,10 +78,8 @@ type Options struct {
 	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
 	// to start. It must not block. Nil for nobody.
 	Served func(types []v1alpha1.DeployItemType)
-	// Source is where the manager's cache gets its deploy items from. Required.
-	Source *Source
-	// Listed gets the items that exist at the start; nil for nobody.
-	Listed Listener
+	// Items is the source of the deploy items in the manager's cache. Required.
+	Items *items.Source
 	// Observed gets the events of jobs; nil for nobody.
 	Observed *telemetry.Stream
 	// Log is required.
@@ -100,10 +99,12 @@ type Controller struct {
 	manager manager.Manager
 	plugins plugins
 	memory  *memory
-	router  *router
-	targets *target.Resolver
-	clock   clock.WithTicker
-	changes chan struct{}
+	// contents are shared by all plugins.
+	contents *contents
+	router   *router
+	targets  *target.Resolver
+	clock    clock.WithTicker
+	changes  chan struct{}
 
 	ready atomic.Bool
 
@@ -126,16 +127,17 @@ func New(mgr manager.Manager, options Options) *Controller {
 func newController(mgr manager.Manager, plugins plugins, options Options) *Controller {
 	options.MaxCrashes = cmp.Or(options.MaxCrashes, defaultMaxCrashes)
 	c := &Controller{
-		options: options,
-		manager: mgr,
-		plugins: plugins,
-		memory:  newMemory(),
-		clock:   clock.RealClock{},
-		changes: make(chan struct{}, 1),
-		slots:   map[string]*slots{},
+		options:  options,
+		manager:  mgr,
+		plugins:  plugins,
+		memory:   newMemory(),
+		contents: newContents(),
+		clock:    clock.RealClock{},
+		changes:  make(chan struct{}, 1),
+		slots:    map[string]*slots{},
 	}
 	c.router = newRouter(plugins, lock.Off{}, c.memory, c.clock.Now, options.Log)
-	c.router.source = options.Source
+	c.router.items, c.router.standalone = options.Items, options.Standalone
 	if options.Locks != nil {
 		c.router.locks = options.Locks
 	}
@@ -144,8 +146,20 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
 		Keeps: options.Keeper != nil,
 	})
-	options.Source.seen = c.seen
+	options.Items.OnArrival(c.arrived)
 	return c
+}
+
+// arrived keeps an item with work, so that its reconcile need not read it.
+func (c *Controller) arrived(item *v1alpha1.DeployItem) {
+	idle := decide(item, c.options.Standalone, c.clock.Now()).Action == contract.Nothing &&
+		contract.UnknownOperation(item) == ""
+	switch {
+	case idle && !items.HasSchedule(item.Spec.Config):
+		c.contents.drop(keyOf(item))
+	case c.plugins.For(item.Spec.Type) != nil:
+		c.contents.put(item, false)
+	}
 }
 
 // Changed implements plugin.Listener.
@@ -215,7 +229,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err := c.watchLocks(ctx); err != nil {
 		return err
 	}
-	informer, err := c.manager.GetCache().GetInformer(ctx, NewMetadata(), cache.BlockUntilSynced(false))
+	informer, err := c.manager.GetCache().GetInformer(ctx, &v1alpha1.DeployItem{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch deploy items: %w", err)
 	}
@@ -226,9 +240,6 @@ func (c *Controller) Start(ctx context.Context) error {
 		return nil // the host stops
 	}
 	c.options.Log.Info("listed all deploy items")
-	if c.options.Listed != nil {
-		c.options.Listed.AllListed()
-	}
 	debug.FreeOSMemory() // the list has taken several times what is kept of it
 	c.ready.Store(true)
 	return c.servePlugins(ctx)
@@ -318,7 +329,8 @@ func (c *Controller) addPlugin(p deployer) error {
 		name: name, plugin: p, options: c.options,
 		cache: c.manager.GetCache(), live: c.manager.GetAPIReader(),
 		writer: &writer{client: c.manager.GetClient()}, exports: &exporter{live: c.manager.GetClient()},
-		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: slots, locks: c.router.locks,
+		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, contents: c.contents,
+		slots: slots, locks: c.router.locks,
 		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
 	}

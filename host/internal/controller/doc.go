@@ -3,16 +3,15 @@
 //
 // # Events
 //
-// There is one list and watch for all plugins; see Source. The cache keeps metadata only: deploy items can be large, and
-// most are idle. The router puts each item into the queue of the plugin that serves it. Each plugin has its own queue
-// and workers, so that none waits for another.
+// One list and watch serves all plugins; see items.Source. The router puts each item into the queue of its plugin. Each
+// plugin has its own queue and workers, so that none waits for another.
 //
 // # Memory
 //
-// A replica remembers what it has read and written: an idle item is not read again until it has changed, and one with a
-// running job is not read for each poll. What has arrived by the list or the watch is remembered until it is reconciled,
-// or, of an item that is idle when the host starts, only that it is. Correctness does not depend on this: every write is
-// conditional on the resourceVersion that was decided on, and after a conflict the item is read and decided again.
+// Decisions need no memory: the cache has all items without their large parts, and contract.Decide has the same answer
+// for both. The memory has the state of jobs between two reconciles, and what hooks have asked for. The contents have items
+// with work in full, so that they are not read again. Every write is conditional on the resourceVersion that was decided
+// on; after a conflict the item is read and decided again. A lost entry costs a read, and releases the lock of its job.
 //
 // # Slots
 //
@@ -36,7 +35,7 @@
 // Every replica watches every item. Each item prefers one replica; the others wait for a moment before they try to
 // handle it. A job needs the item's lock (package lock), which is acquired when there is something to do and a slot for
 // it, and held until the job ends. An item whose lock another replica holds is not read. When that replica releases the
-// lock, it notes the version at which the item was idle, so that others need not read it for that either. A job that is
+// lock, it notes the version at which the item was idle, so that a replica whose cache is older does not start. A job that is
 // queued for a slot has no lock: its pick-up starts nothing, and the replica with the first free slot handles it.
 //
 // A replica that has lost a lock must not write any more: see job.takeOver, job.readAgain and exporter.write.
@@ -47,11 +46,9 @@
 // is written before they agree. They do not run before a write that only ends a job, as after its deadline, so that no
 // hook can keep a job from ending, unless only a hook can make this host responsible for the item.
 //
-// ShouldReconcile hooks run once for each idle item: the memory and the note at its lock say which ones ran, and when
-// they want to run again. After a job they run at once, under the same lock, so that the note is there for the other
-// replicas. A plugin that has its schedules in the provider configuration is not asked about an item without one, and
-// the note says that it was. The host sets the job that they request by the write that picks it up, as for an
-// annotation; that write is conditional, so that a job that somebody else has set meanwhile wins.
+// ShouldReconcile hooks run once for each version of an idle item in each replica; after a job they run at once. A plugin
+// with schedules in the provider configuration is not asked about an item without one. The host sets the job that they
+// request by the write that picks it up. That write is conditional, so that a job that was set meanwhile wins.
 //
 // HTTP hooks are part of the plugin's call: what cancels the call cancels them.
 //

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -26,8 +27,8 @@ type references struct {
 }
 
 const (
-	kindTarget    = "Target"
-	kindContext   = "Context"
+	kindTarget    = items.KindTarget
+	kindContext   = items.KindContext
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
 )
@@ -103,8 +104,8 @@ func (r *references) configMapChanged(ctx context.Context, configMap client.Obje
 // reconcileUsers has the items reconciled that refer to an object.
 func (r *references) reconcileUsers(kind string, object client.ObjectKey) error {
 	var using []types.NamespacedName
-	err := r.router.source.users(kind, object, func(item *metav1.PartialObjectMetadata) {
-		using = append(using, client.ObjectKeyFromObject(item))
+	err := r.router.items.Users(kind, object, func(item *v1alpha1.DeployItem) {
+		using = append(using, keyOf(item))
 		if r.all || item.DeletionTimestamp != nil {
 			r.router.route(item, priorityChange)
 		}

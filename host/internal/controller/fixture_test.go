@@ -26,8 +26,8 @@ import (
 
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
-// bench is a reconciler between an API server and a plugin that is a function. Nothing runs by itself: a test takes
-// does each reconcile itself, and the time that passes is that of the fake clock.
+// bench is a reconciler between an API server and a plugin that is a function. Nothing runs by itself: a test does
+// each reconcile, and the time is that of the fake clock.
 type bench struct {
 	*reconciler
 	*api
@@ -90,7 +90,7 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 		cache: a.admin, live: a.admin, writer: &writer{
 			client: client.WithFieldOwner(written, UserAgent),
 		}, exports: &exporter{live: written},
-		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
+		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m, contents: newContents(),
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
 	b.item = newDeployItem(b.newNamespace(), "item", modify...)

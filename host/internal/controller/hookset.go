@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -36,7 +36,7 @@ func (h hookSet) has(types ...sdkhook.Type) bool {
 
 // about returns the hooks that run for an item of the type.
 func (h hookSet) about(item *v1alpha1.DeployItem) hookSet {
-	h.unscheduled = unscheduled(item)
+	h.unscheduled = !items.HasSchedule(item.Spec.Config)
 	return h
 }
 
@@ -49,7 +49,7 @@ func (h hookSet) asking() string {
 			names = append(names, p.Name()+"="+p.Build())
 		}
 	}
-	return shared(strings.Join(names, ","))
+	return strings.Join(names, ",")
 }
 
 // run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil.
@@ -155,11 +155,6 @@ func hasHook(p deployer, t sdkhook.Type) bool {
 func (h hookSet) runs(p deployer, t sdkhook.Type) bool {
 	return hasHook(p, t) &&
 		(t != sdkhook.ShouldReconcile || !h.unscheduled || !p.Info().Capabilities.ScheduleInConfig)
-}
-
-// unscheduled reports whether an item has no schedule in its provider configuration; false if it may have one.
-func unscheduled(item *v1alpha1.DeployItem) bool {
-	return item.Spec.Config == nil || !bytes.Contains(item.Spec.Config.Raw, []byte(sdkhook.ScheduleField))
 }
 
 // withoutContent returns a Target as hooks get it: without its content, which has credentials.

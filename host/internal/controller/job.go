@@ -57,10 +57,19 @@ type job struct {
 	note func(*v1alpha1.DeployItem)
 }
 
-func (r *reconciler) newJob(known entry, decision contract.Decision, hooks *hookRun) *job {
-	item := known.item
+func (r *reconciler) newJob(
+	item *v1alpha1.DeployItem, known entry, decision contract.Decision, hooks *hookRun,
+) *job {
 	log := r.log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", item.Status.JobID)
 	return &job{r: r, known: known, item: item, decision: decision, hooks: hooks, log: log}
+}
+
+// leaves is the item as the job has left it; nil without a job.
+func (j *job) leaves() *v1alpha1.DeployItem {
+	if j == nil {
+		return nil
+	}
+	return j.item
 }
 
 func (j *job) finished() bool { return contract.Finished(j.item) }

@@ -30,12 +30,7 @@ func (j *job) slotShare() share {
 	if contract.IsPoison(j.item) {
 		return poison
 	}
-	return j.targetShare()
-}
-
-func (j *job) targetShare() share {
-	target, _ := contract.TargetOfItem(j.item)
-	return share{namespace: j.item.Namespace, target: target}
+	return shareOf(j.item)
 }
 
 // waitForSlot has the job reconciled again when a slot is reserved for it. Landscaper fails a job that nobody picks up,
@@ -66,7 +61,7 @@ func (j *job) waitForSlot(ctx context.Context) error {
 	j.known.due = now.Add(j.pollInterval(slotPoll))
 	return j.changeStatus(ctx, func(item *v1alpha1.DeployItem) { // there is no lock yet
 		contract.Wait(item, fmt.Sprintf("the Target %q to answer; until it does, one job at a time tries it",
-			j.targetShare().target), now)
+			shareOf(j.item).target), now)
 	})
 }
 

@@ -2,16 +2,15 @@ package controller
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -28,7 +27,7 @@ const (
 
 // locks keep replicas from handling the same item at the same time; see lock.Locker and lock.Off.
 type locks interface {
-	Look(key lock.Key, version string) (_ lock.View, note string)
+	Look(key lock.Key, version string) lock.View
 	Holds(key lock.Key) bool
 	Rank(key lock.Key) int
 	Serve(plugins []string)
@@ -42,6 +41,7 @@ type locks interface {
 // and neither does its lock.
 func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	r.memory.forget(key)
+	r.contents.drop(key)
 	if gone {
 		r.locks.Forget(r.name, key)
 	}
@@ -49,12 +49,12 @@ func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 
 // unlock keeps the lock of a job that goes on later, and releases any other one. It reports whether that has succeeded.
 func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
-	uid, version, goesOn := r.memory.lockState(item)
-	if goesOn && ctx.Err() == nil {
+	uid, idleAt, kept := r.memory.lockState(item)
+	if kept && ctx.Err() == nil {
 		r.locks.Keep(ctx, r.name, item)
 		return true
 	}
-	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: uid}, version)
+	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: uid}, idleAt)
 	if err != nil {
 		r.log.Warn("the lock of a deploy item was not released; it is tried again",
 			"deployitem", item.String(), "error", err.Error())
@@ -93,95 +93,78 @@ func (r *router) Lost(key lock.Key) {
 	r.enqueue(key.Plugin, key.Item, priorityChange, 0)
 }
 
-// leaveForNow leaves an item unread for now, and says until when, where that can be decided without a request: another
-// replica handles it or has found it idle, it is not due, or no slot is free for it, for which it is queued then. known
-// is what is remembered of it, with its content if that is current. slotReserved: a slot is reserved for it. hooks are
-// those of its type.
-func (r *reconciler) leaveForNow(
-	meta *metav1.PartialObjectMetadata, known entry, slotReserved bool, hooks hookSet,
+// skip reports whether to leave an item unread, and until when. item is that of the cache. It sends no request.
+func (r *reconciler) skip(
+	item *v1alpha1.DeployItem, known entry, slotReserved bool, hooks hookSet,
 ) (wait reconcile.Result, skip bool) {
-	key := r.lockKey(meta)
+	needsNothing := r.needsNothing(item, known)
+	if needsNothing {
+		if wait, settled := r.afterHooks(item, known, hooks); settled {
+			return wait, true
+		}
+	}
+	key := r.lockKey(item)
 	if r.leftToOthers(key) {
 		r.forget(key.Item, false)
 		return pollAfter(pluginPoll), true
 	}
-	view, note := r.locks.Look(key, meta.ResourceVersion)
-	switch view {
-	case lock.Elsewhere:
+	view := r.locks.Look(key, item.ResourceVersion)
+	switch {
+	case view == lock.Elsewhere:
 		r.forget(key.Item, false)
 		return pollAfter(heldPoll), true
-	case lock.Settled:
-		asked := hooks.asking()
-		if again, noted := readNote(note, asked); noted {
-			noted := hookMemory{asked: asked, again: again, begins: again}
-			if wait, idle := r.idle(meta, entry{hooks: noted}, hooks); idle {
-				r.memory.idleAt(key.Item, entry{uid: meta.UID, version: meta.ResourceVersion, hooks: noted})
-				return wait, true
-			}
-		}
-	default:
+	case view == lock.Settled && !needsNothing:
+		// Another replica has finished the job at a version that the cache does not have yet: there will be an event.
+		return reconcile.Result{}, true
 	}
-	if wait := known.due.Sub(r.clock.Now()); known.item != nil && wait > 0 && !slotReserved {
+	if wait := known.due.Sub(r.clock.Now()); wait > 0 && known.isJob() && known.knows(item.ResourceVersion) && !slotReserved {
 		return pollAfter(wait), true
 	}
 	rank := r.locks.Rank(key)
-	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, shareOf(meta), classOf(rank)) {
+	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, shareOf(item), classOf(rank)) {
 		return pollAfter(maxStandby), true
 	}
 	return reconcile.Result{}, false
 }
 
-// idle reports whether an item is idle, and until when. After that, the replicas that the item prefers come first.
-func (r *reconciler) idle(
-	meta *metav1.PartialObjectMetadata, known entry, hooks hookSet,
-) (until reconcile.Result, idle bool) {
-	if !known.hooks.again.IsZero() {
-		known.hooks.again = known.hooks.again.Add(r.router.delayFor(r.lockKey(meta)))
+// needsNothing reports whether an item needs nothing but its hooks, by the cache or by a newer version that this replica
+// knows.
+func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known entry) bool {
+	switch {
+	case known.outdated:
+		return false
+	case known.knows(item.ResourceVersion):
+		return known.state == stateIdle
+	default:
+		return r.decide(item).Action == contract.Nothing && contract.UnknownOperation(item) == ""
 	}
-	return r.until(known.hooks.again), known.isIdle(hooks, r.clock.Now())
+}
+
+// afterHooks reports whether no hook has to run for an item that needs nothing else, and when one wants to. After that
+// time, the replicas that the item prefers come first.
+func (r *reconciler) afterHooks(
+	item *v1alpha1.DeployItem, known entry, hooks hookSet,
+) (until reconcile.Result, settled bool) {
+	if !known.knows(item.ResourceVersion) { // it has changed since hooks were asked
+		known.hooks.asked, known.version = "", item.ResourceVersion
+	}
+	again := known.hooks.again
+	if !again.IsZero() {
+		again = again.Add(r.router.delayFor(r.lockKey(item)))
+	}
+	if !known.hooks.settled(hooks.about(item), again, r.clock.Now()) {
+		return reconcile.Result{}, false
+	}
+	if known.hooks.isEmpty() && known.version == item.ResourceVersion {
+		r.forget(keyOf(item), false) // the cache says as much
+	} else {
+		r.memory.set(keyOf(item), entry{uid: item.UID, state: stateIdle, version: known.version, hooks: known.hooks})
+		r.contents.drop(keyOf(item))
+	}
+	return r.until(again), true
 }
 
 // leftToOthers reports whether an item is left to replicas whose plugin runs, because the plugin here does not.
 func (r *reconciler) leftToOthers(key lock.Key) bool {
 	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]
-}
-
-// never stands in a note for no time.
-const never = "never"
-
-// idleNote is what a replica notes at the lock of an item that is idle at a version: the version, and if
-// ShouldReconcile hooks ran for it, which ones, and when hooks want it to be reconciled again. A replica with the same
-// hooks does not run them again.
-func idleNote(version string, hooks hookMemory) string {
-	if hooks.asked == "" && hooks.again.IsZero() {
-		return version
-	}
-	until := never
-	if !hooks.again.IsZero() {
-		until = hooks.again.UTC().Format(time.RFC3339Nano)
-	}
-	return strings.Join([]string{version, digestOf(hooks.asked), until}, " ")
-}
-
-// readNote reads what idleNote has added to the version. It reports whether the hooks asked were those that ran, and
-// when hooks want the item to be reconciled again; zero for never.
-func readNote(note, asked string) (again time.Time, ok bool) {
-	if note == "" {
-		return time.Time{}, asked == ""
-	}
-	digest, until, _ := strings.Cut(note, " ")
-	if digest != digestOf(asked) {
-		return time.Time{}, false
-	}
-	if until == never {
-		return time.Time{}, true
-	}
-	again, err := time.Parse(time.RFC3339Nano, until)
-	return again, err == nil
-}
-
-// digestOf shortens text for a note.
-func digestOf(asked string) string {
-	sum := sha256.Sum256([]byte(asked))
-	return hex.EncodeToString(sum[:8])
 }

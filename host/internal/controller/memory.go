@@ -11,8 +11,9 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// memory is what a replica remembers of the items that it has read or written. It saves requests, and has what the
-// status has no field for: pauses between retries, and what was reported. It is always safe to forget an entry.
+// memory is the part of the state of items that neither the cache nor the status has: the job that this replica works
+// on, pauses between retries, and the next time of hooks. An idle item without hooks has no entry. It is always safe to
+// forget an entry: the job goes on from the status.
 type memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
@@ -20,21 +21,36 @@ type memory struct {
 	subscribed map[types.NamespacedName]chan struct{}
 }
 
-// entry is what is remembered of one item.
-type entry struct {
-	uid     types.UID
-	version string // the newest resourceVersion whose content this replica knows; empty if the item has to be read
-	// item is the content of an item whose job is running or has just ended, or that has arrived; nil for an idle item,
-	// whose content nobody needs. It belongs to the worker that reconciles the item.
-	item *v1alpha1.DeployItem
-	// arrived: the item is as it came by a list or watch, for the next reconcile.
-	arrived bool
-	// unscheduled: the idle item has no schedule; see hookSet.
-	unscheduled bool
-	// plugin is the plugin of a job that is running or has met an error.
-	plugin string
+// state is the state of an item in this replica.
+type state string
 
-	// due is when to reconcile the running job again.
+// The states of an item. The lock of the item is kept in stateRunning and stateEnded.
+const (
+	stateUnknown state = ""
+	stateIdle    state = "idle"    // nothing to do at the version
+	stateQueued  state = "queued"  // the job waits for its pick-up or for a slot
+	stateRunning state = "running" // the job was picked up
+	stateEnded   state = "ended"   // the job has ended; ShouldReconcile hooks come next
+)
+
+// entry is the memory of one item.
+type entry struct {
+	uid   types.UID
+	state state
+	// version is the newest resourceVersion that this replica has read or written.
+	version string
+	// outdated: the item has to be read, whatever version the cache has. It has a version that this replica has not seen,
+	// or a hook could not be asked.
+	outdated bool
+	jobMemory
+	hooks hookMemory
+}
+
+// jobMemory is the memory of a job.
+type jobMemory struct {
+	// plugin is the plugin of a job that is queued or running, or has met an error.
+	plugin string
+	// due is when to reconcile the job again.
 	due time.Time
 	// woken: something has happened during a reconcile, so that the job is to be reconciled again soon.
 	woken bool
@@ -42,16 +58,24 @@ type entry struct {
 	retries int
 	// waitsFor is the plugin that has to run before the job can go on; empty for none.
 	waitsFor string
-	// worked is when the running job was reconciled last. since is when this replica has queued it for a slot, or, once
-	// it has one, has begun it; zero if another replica has.
+	// worked is when the job was reconciled last. since is when this replica has queued it for a slot, or, once it has
+	// one, has begun it; zero if another replica has.
 	worked, since time.Time
-	hooks         hookMemory
+}
+
+// isJob reports whether a job is queued or running here, or has just ended.
+func (e entry) isJob() bool {
+	return e.state == stateQueued || e.state == stateRunning || e.state == stateEnded
+}
+
+// knows reports whether the entry is at least as new as a version of the item.
+func (e entry) knows(version string) bool {
+	return e.state != stateUnknown && !e.outdated && !contract.Newer(version, e.version)
 }
 
 // hookMemory is what is remembered of the hooks for an item.
 type hookMemory struct {
-	// asked is the hookSet.asking of the ShouldReconcile hooks that ran for the idle item, or that have no opinion about
-	// it; empty for none.
+	// asked is the hookSet.asking of the ShouldReconcile hooks that ran for the idle item; empty for none.
 	asked string
 	// again is when hooks want the item to be reconciled again, and begins when the job begins that they request; zero
 	// for no such time.
@@ -64,129 +88,96 @@ type hookMemory struct {
 	paused time.Time
 }
 
+// settled reports whether no ShouldReconcile hook has to be asked, and no hook wants the item again by now.
+func (m hookMemory) settled(hooks hookSet, again, now time.Time) bool {
+	asked := m.asked == hooks.asking() || !hooks.has(sdkhook.ShouldReconcile)
+	return asked && (again.IsZero() || now.Before(again))
+}
+
+// isEmpty reports whether nothing is remembered.
+func (m hookMemory) isEmpty() bool { return m == (hookMemory{}) }
+
 func newMemory() *memory {
 	return &memory{entries: map[types.NamespacedName]*entry{}, subscribed: map[types.NamespacedName]chan struct{}{}}
 }
 
-// recall returns what is remembered of an item, and whether the item has not changed since.
-func (m *memory) recall(key types.NamespacedName, uid types.UID, version string) (known entry, current bool) {
+// recall returns the memory of an item; the zero entry if there is none.
+func (m *memory) recall(key types.NamespacedName, uid types.UID) entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, ok := m.entries[key]
-	if !ok || e.uid != uid {
-		return entry{}, false
+	if e, ok := m.entries[key]; ok && e.uid == uid {
+		return *e
 	}
-	return *e, !contract.Newer(version, e.version)
+	return entry{}
 }
 
-// take is recall for whoever looks at the item next: what has arrived is handed over.
-func (m *memory) take(key types.NamespacedName, uid types.UID, version string) (known entry, current bool) {
-	known, current = m.recall(key, uid, version)
-	if known.arrived {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if e, ok := m.entries[key]; ok && e.item == known.item {
-			e.version, e.item, e.arrived = "", nil, false
-		}
-	}
-	return known, current
-}
-
-// idle remembers that there is nothing to do for an item.
-func (m *memory) idle(e entry) {
-	e.hooks.crashes, e.hooks.paused = 0, time.Time{}
-	m.idleAt(keyOf(e.item), entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, unscheduled: unscheduled(e.item), hooks: e.hooks,
-	})
-}
-
-// idleAt remembers that there is nothing to do for an item, of which no more is known than that.
-func (m *memory) idleAt(key types.NamespacedName, idle entry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.entries[key] = &idle
-}
-
-// foundIdle remembers that there is nothing to do for an item as it was listed, unless something is remembered of it.
-func (m *memory) foundIdle(item *v1alpha1.DeployItem) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, ok := m.entries[keyOf(item)]; !ok {
-		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion, unscheduled: unscheduled(item)}
-	}
-}
-
-// arrived remembers an item as it came, so that it need not be read, unless more is known of it.
-func (m *memory) arrived(item *v1alpha1.DeployItem) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, ok := m.entries[keyOf(item)]
-	switch {
-	case !ok || before.uid != item.UID:
-		m.entries[keyOf(item)] = &entry{uid: item.UID, version: item.ResourceVersion, item: item, arrived: true}
-	case (before.item == nil || before.arrived) && contract.Newer(item.ResourceVersion, before.version):
-		m.entries[keyOf(item)] = &entry{
-			uid: item.UID, version: item.ResourceVersion, item: item, arrived: true, hooks: before.hooks,
-		}
-	}
+// idle remembers that there is nothing to do for an item at its version.
+func (m *memory) idle(item *v1alpha1.DeployItem, hooks hookMemory) {
+	hooks.crashes, hooks.paused = 0, time.Time{}
+	m.set(keyOf(item), entry{uid: item.UID, state: stateIdle, version: item.ResourceVersion, hooks: hooks})
 }
 
 // finished remembers an item whose job has just ended, and for which ShouldReconcile hooks are to run.
-func (m *memory) finished(e entry) {
+func (m *memory) finished(item *v1alpha1.DeployItem, hooks hookMemory) {
+	m.set(keyOf(item), entry{
+		uid: item.UID, state: stateEnded, version: item.ResourceVersion,
+		hooks: hookMemory{again: hooks.again, raised: hooks.raised},
+	})
+}
+
+func (m *memory) set(key types.NamespacedName, e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries[keyOf(e.item)] = &entry{
-		uid: e.item.UID, version: e.item.ResourceVersion, item: e.item,
-		hooks: hookMemory{again: e.hooks.again, raised: e.hooks.raised},
-	}
+	m.entries[key] = &e
 }
 
-// isIdle reports whether to skip an item because there is nothing to do for it. hooks are those for its type.
-func (e entry) isIdle(hooks hookSet, now time.Time) bool {
-	hooks.unscheduled = e.unscheduled
-	asked := e.hooks.asked == hooks.asking() || !hooks.has(sdkhook.ShouldReconcile)
-	return e.item == nil && asked && (e.hooks.again.IsZero() || now.Before(e.hooks.again))
-}
-
-// lockState is what unlock needs to know of an item: its UID, empty if nothing is remembered; the note for others if
-// the item is idle; and whether its job goes on, so that the lock is kept. A job that is queued for a slot has no lock.
-func (m *memory) lockState(key types.NamespacedName) (uid types.UID, note string, goesOn bool) {
+// lockState is what unlock needs to know of an item: its UID, empty if nothing is remembered; the version at which it is
+// idle, empty if it is not; and whether its lock is kept.
+func (m *memory) lockState(key types.NamespacedName) (uid types.UID, idleAt string, kept bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[key]
 	switch {
 	case !ok:
 		return "", "", false
-	case e.item == nil && e.version != "":
-		return e.uid, idleNote(e.version, e.hooks), false
-	case e.item == nil, e.arrived, e.version == "" && contract.Finished(e.item): // it has to be read
-		return e.uid, "", false
+	case e.state == stateIdle && !e.outdated:
+		return e.uid, e.version, false
 	default:
-		return e.uid, "", contract.Finished(e.item) || contract.PickedUp(e.item) && !contract.IsQueued(e.item)
+		return e.uid, "", e.state == stateRunning || e.state == stateEnded && !e.outdated
+	}
+}
+
+// jobState is the state of an item with a job. A job that is queued for a slot has no lock.
+func jobState(item *v1alpha1.DeployItem) state {
+	switch {
+	case contract.Finished(item):
+		return stateEnded
+	case contract.PickedUp(item) && !contract.IsQueued(item):
+		return stateRunning
+	default:
+		return stateQueued
 	}
 }
 
 // begin remembers that a job is being reconciled, so that nothing that happens meanwhile is missed, and returns the
 // entry to go on with. Then comes idle, finished, requeue or forget.
-func (m *memory) begin(e entry, plugin string) entry {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e.uid, e.version, e.plugin = e.item.UID, e.item.ResourceVersion, plugin
-	e.waitsFor, e.woken = "", false
-	begun := e
-	m.entries[keyOf(e.item)] = &begun
+func (m *memory) begin(item *v1alpha1.DeployItem, e entry, plugin string) entry {
+	e.uid, e.version, e.outdated, e.state = item.UID, item.ResourceVersion, false, jobState(item)
+	e.plugin, e.waitsFor, e.woken = plugin, "", false
+	m.set(keyOf(item), e)
 	return e
 }
 
-// requeue remembers a running job, and returns when to reconcile it again: earlier than e.due if it was woken.
-func (m *memory) requeue(e entry, now time.Time) time.Time {
+// requeue remembers a job, and returns when to reconcile it again: earlier than e.due if it was woken.
+func (m *memory) requeue(item *v1alpha1.DeployItem, e entry, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := keyOf(e.item)
+	key := keyOf(item)
 	if begun, ok := m.entries[key]; ok && begun.woken {
 		e.due, e.waitsFor = now.Add(minPoll), ""
 	}
-	e.uid, e.version, e.worked = e.item.UID, e.item.ResourceVersion, now
+	e.uid, e.version, e.outdated, e.state = item.UID, item.ResourceVersion, false, jobState(item)
+	e.worked = now
 	m.entries[key] = &e
 	return e.due
 }
@@ -195,7 +186,7 @@ func (m *memory) requeue(e entry, now time.Time) time.Time {
 func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok && e.item != nil && e.plugin == plugin {
+	if e, ok := m.entries[key]; ok && e.isJob() && e.plugin == plugin {
 		e.woken, e.due = true, now
 		if earliest := e.worked.Add(minPoll); earliest.After(now) {
 			e.due = earliest
@@ -242,7 +233,7 @@ func (m *memory) hookMissed(item *v1alpha1.DeployItem, plugin, waitsFor string) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entryOf(item)
-	e.version, e.plugin, e.waitsFor = "", plugin, waitsFor
+	e.outdated, e.plugin, e.waitsFor = true, plugin, waitsFor
 	e.retries++
 	return e.retries - 1
 }
@@ -296,12 +287,18 @@ func (m *memory) changed(key types.NamespacedName) {
 	}
 }
 
-// outdated has an item read again, and keeps what is remembered besides.
-func (m *memory) outdated(key types.NamespacedName) {
+// outdated has an item read again, and keeps the rest of its memory. job is the item as its job has left it; nil for
+// none.
+func (m *memory) outdated(key types.NamespacedName, job *v1alpha1.DeployItem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entries[key]; ok {
-		e.version = ""
+	e, ok := m.entries[key]
+	if !ok {
+		return
+	}
+	e.outdated = true
+	if job != nil {
+		e.state = jobState(job)
 	}
 }
 

@@ -28,26 +28,28 @@ func TestRecall(t *testing.T) {
 		reason  string
 		uid     types.UID
 		version string
-		current bool
+		knows   bool
 		retries int
 	}{
-		"same": {reason: "nothing has happened since", uid: "a", version: "5", current: true, retries: 3},
-		"older": {
-			reason: "the cache lags behind what was written here", uid: "a", version: "4", current: true, retries: 3,
-		},
-		"newer":     {reason: "somebody has written since", uid: "a", version: "6", retries: 3},
+		"same":      {reason: "nothing has happened since", uid: "a", version: "5", knows: true, retries: 3},
+		"older":     {reason: "the cache lags behind the last write", uid: "a", version: "4", knows: true, retries: 3},
+		"newer":     {reason: "another client has written since", uid: "a", version: "6", retries: 3},
 		"more":      {reason: "versions are numbers, not texts", uid: "a", version: "10", retries: 3},
 		"recreated": {reason: "another item of the same name", uid: "b", version: "5"},
 		"no number": {reason: "a version that cannot be compared costs a read", uid: "a", version: "x", retries: 3},
 	} {
 		m := newMemory()
-		m.requeue(entry{item: itemAt("a", "5"), retries: 3}, noon)
-		if known, current := m.recall(itemKey, tc.uid, tc.version); current != tc.current || known.retries != tc.retries {
-			t.Errorf("%s: %s: found %t, %+v", name, tc.reason, current, known)
+		m.requeue(itemAt("a", "5"), entry{jobMemory: jobMemory{retries: 3}}, noon)
+		if known := m.recall(itemKey, tc.uid); known.knows(tc.version) != tc.knows || known.retries != tc.retries {
+			t.Errorf("%s: %s: found %+v", name, tc.reason, known)
+		}
+		m.outdated(itemKey, nil)
+		if known := m.recall(itemKey, tc.uid); known.knows(tc.version) || known.retries != tc.retries {
+			t.Errorf("%s: after a conflict: found %+v", name, known)
 		}
 		m.forget(itemKey)
-		if known, current := m.recall(itemKey, tc.uid, tc.version); current || known.retries != 0 {
-			t.Errorf("%s: what was forgotten is still there", name)
+		if known := m.recall(itemKey, tc.uid); known != (entry{}) {
+			t.Errorf("%s: found %+v after it was forgotten", name, known)
 		}
 	}
 }
@@ -71,7 +73,7 @@ func TestSubscriptionOfALaterCall(t *testing.T) {
 // TestWakeUpsAreNotLost: a job is due earlier than it says if it is woken, while it is being worked on or afterwards.
 func TestWakeUpsAreNotLost(t *testing.T) {
 	hour := noon.Add(time.Hour)
-	waiting := entry{item: itemAt("a", "5"), due: hour}
+	waiting := entry{jobMemory: jobMemory{due: hour}}
 	forPlugin, failed := waiting, waiting
 	forPlugin.waitsFor, failed.retries = "p", 4
 	wakes := func(plugin string) func(*router) {
@@ -102,23 +104,17 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 	} {
 		r := newRouter(&fakePlugins{serving: []*fakeDeployer{{name: "p", itemType: testType}}}, lock.Off{}, newMemory(),
 			func() time.Time { return noon }, slog.New(slog.DiscardHandler))
-		begun := r.memory.begin(entry{item: itemAt("a", "5"), waitsFor: "p", woken: true}, "p")
+		begun := r.memory.begin(itemAt("a", "5"), entry{jobMemory: jobMemory{waitsFor: "p", woken: true}}, "p")
 		tc.during(r)
 		tc.ends.plugin = begun.plugin
-		r.memory.requeue(tc.ends, noon)
+		r.memory.requeue(itemAt("a", "5"), tc.ends, noon)
 		tc.after(r)
-		known, _ := r.memory.recall(itemKey, "a", "5")
+		known := r.memory.recall(itemKey, "a")
 		if !known.due.Equal(tc.want) || begun.woken || begun.waitsFor != "" {
 			t.Errorf("%s: %s: expected it to be due at %s, but found %s", name, tc.reason, tc.want, known.due)
 		}
-		if due := r.memory.requeue(r.memory.begin(known, "p"), noon); due.Before(known.due) {
+		if due := r.memory.requeue(itemAt("a", "5"), r.memory.begin(itemAt("a", "5"), known, "p"), noon); due.Before(known.due) {
 			t.Errorf("%s: a wake-up counts once, but the next step was woken again", name)
 		}
 	}
-}
-
-func itemMetadata(version string) *metav1.PartialObjectMetadata {
-	meta := NewMetadata()
-	meta.Namespace, meta.Name, meta.UID, meta.ResourceVersion, meta.Generation = "ns", "item", "a", version, 1
-	return meta
 }

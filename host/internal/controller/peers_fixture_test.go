@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -84,6 +84,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	podName := others.podName
 	r := *b.reconciler
 	r.options.Identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
+	r.contents = newContents()
 	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
 	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
@@ -191,8 +192,8 @@ type queuedPeer struct {
 	*peer
 	queue    *oneItemQueue
 	deployer *fakeDeployer
-	// seen is the item as the replica has heard of it last; nil if it has not.
-	seen *metav1.PartialObjectMetadata
+	// seen is the item as the replica's cache has it; nil for none.
+	seen *v1alpha1.DeployItem
 }
 
 // newQueuedPeer gives a peer plugins and a queue of its own.
@@ -201,6 +202,7 @@ func newQueuedPeer(p *peer, deployer *fakeDeployer) *queuedPeer {
 	p.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
 	p.router.plugins = p.plugins
 	p.router.queues[p.name] = r.queue
+	p.cache = laggingCache{Reader: p.cache, of: r}
 	return r
 }
 
@@ -244,15 +246,32 @@ func (r *queuedPeer) hearItem() {
 	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), item); err != nil {
 		r.b.t.Fatal(err)
 	}
-	before, meta := r.seen, slim(item)
-	r.seen = meta
-	r.memory.arrived(item)
+	before := r.seen
+	r.seen = items.Slim(item)
+	r.contents.put(item, false)
 	switch {
 	case before == nil:
-		r.router.route(meta, priorityInitial) // as when its queue is filled
-	case before.ResourceVersion != meta.ResourceVersion:
-		r.router.OnUpdate(before, meta)
+		r.router.route(r.seen, priorityInitial) // as when its queue is filled
+	case before.ResourceVersion != r.seen.ResourceVersion:
+		r.router.OnUpdate(before, r.seen)
 	}
+}
+
+// laggingCache has the item as its replica has heard of it.
+type laggingCache struct {
+	client.Reader
+	of *queuedPeer
+}
+
+func (c laggingCache) Get(
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
+) error {
+	item, ok := object.(*v1alpha1.DeployItem)
+	if !ok || c.of.seen == nil {
+		return c.Reader.Get(ctx, key, object, opts...)
+	}
+	*item = *c.of.seen
+	return nil
 }
 
 // hearAll lets the replica hear of everything that has happened.

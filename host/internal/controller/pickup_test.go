@@ -253,7 +253,7 @@ func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {
 		t.Errorf("expected a job that waits for up to %s, but found phase %q, and %s", queuedAfter, phase, wait)
 	}
-	if _, _, goesOn := b.memory.lockState(keyOf(b.item)); goesOn {
+	if _, _, kept := b.memory.lockState(keyOf(b.item)); kept {
 		t.Error("the lock is kept from replicas that have a slot")
 	}
 	b.clock.Step(wait)

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +31,7 @@ type reconciler struct {
 	plugin  deployer
 	options Options
 
-	cache    client.Reader // metadata of deploy items, Targets, Contexts
+	cache    client.Reader // slim deploy items, Targets, Contexts
 	live     client.Reader
 	writer   *writer
 	exports  *exporter
@@ -40,6 +39,7 @@ type reconciler struct {
 	plugins  plugins
 	router   *router
 	memory   *memory
+	contents *contents
 	slots    *slots
 	locks    locks
 	recorder events.EventRecorder
@@ -73,46 +73,50 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *reconciler) reconcile(
 	ctx context.Context, req reconcile.Request, slotReserved bool,
 ) (reconcile.Result, error) {
-	// 2. The metadata says which Target the item has, and so whether this host may be responsible for it.
-	meta, hooks, err := r.metadata(ctx, req)
-	if meta == nil || err != nil {
+	// 2. The cache says which Target the item has, and so whether this host may be responsible for it.
+	cached, hooks, err := r.cached(ctx, req)
+	if cached == nil || err != nil {
 		return reconcile.Result{}, err
 	}
 
 	// 3. An item that is idle, not due, or left to another replica is not read.
-	known, wait, skip := r.recall(meta, hooks, slotReserved)
-	if skip {
+	known := r.memory.recall(req.NamespacedName, cached.UID)
+	if wait, skip := r.skip(cached, known, slotReserved, hooks); skip {
 		return wait, nil
 	}
 
 	// 4. The item is read in full, unless it has arrived or is known, and contract.Decide decides what to do with it.
-	isNew := known.item == nil || known.arrived
-	if known, err = r.inFull(ctx, req, known); err != nil {
+	full, err := r.inFull(ctx, cached, known)
+	if err != nil {
 		return r.conclude(ctx, req, nil, err)
-	} else if known.item == nil {
+	} else if full.item == nil {
 		return reconcile.Result{}, nil
 	}
-	decision := decide(known.item, r.options.Standalone, r.clock.Now())
+	item := full.item
+	if item.UID != cached.UID {
+		known = entry{}
+	}
+	decision := r.decide(item)
 	if r.clock.Now().Before(known.hooks.paused) && !endsWithoutDeployer(decision) {
-		return r.until(r.orDeadline(known.item, known.hooks.paused)), nil
+		return r.until(r.orDeadline(item, known.hooks.paused)), nil
 	}
 
 	// 5. Hooks run before and around the check of responsibility.
-	run, err := r.newHookRun(ctx, hooks.about(known.item), known.item, decision)
+	run, err := r.newHookRun(ctx, hooks.about(item), item, decision)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
 	if goesOn, err := run.goesOn(ctx); err != nil {
-		return r.afterHookError(ctx, req, known.item, err)
+		return r.afterHookError(ctx, req, item, err)
 	} else if !goesOn {
 		return run.end(), nil
 	}
 
 	// 6. An operation that a user requests by annotation is accepted.
-	if isNew {
-		r.reportUnknownOperation(known.item)
+	if !full.own {
+		r.reportUnknownOperation(item)
 	}
-	if decision, err = r.accept(ctx, known.item, decision); err != nil {
+	if decision, err = r.accept(ctx, item, decision); err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
 	if decision.Action == contract.Restart { // something is still missing; when it comes there is an event
@@ -121,95 +125,71 @@ func (r *reconciler) reconcile(
 	}
 
 	// 7. ShouldReconcile hooks may request a job for an idle item.
-	if decision, err = run.shouldReconcile(ctx, &known, decision); err != nil {
-		return r.afterHookError(ctx, req, known.item, err)
+	if decision, err = run.shouldReconcile(ctx, &known.hooks, decision); err != nil {
+		return r.afterHookError(ctx, req, item, err)
 	}
 	if decision.Action == contract.Nothing {
 		known.hooks.asked, known.hooks.again = hooks.asking(), run.again(known.hooks.again)
-		r.memory.idle(known)
+		r.memory.idle(item, known.hooks)
 		return r.until(known.hooks.again), nil
 	}
 
 	// 8 to 15. The job goes one step on.
-	j := r.newJob(r.memory.begin(known, r.name), decision, run)
+	j := r.newJob(item, r.memory.begin(item, known, r.name), decision, run)
 	return r.conclude(ctx, req, j, j.run(ctx))
 }
 
-// metadata returns the metadata of an item that this host may be responsible for, and the hooks of its type; nil for
-// any other item.
-func (r *reconciler) metadata(
-	ctx context.Context, req reconcile.Request,
-) (*metav1.PartialObjectMetadata, hookSet, error) {
-	meta := NewMetadata()
-	if err := r.cache.Get(ctx, req.NamespacedName, meta); err != nil {
+// cached returns an item as the cache has it, and the hooks of its type; nil for an item that this host cannot be
+// responsible for. The item must not be changed.
+func (r *reconciler) cached(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, hookSet, error) {
+	item := &v1alpha1.DeployItem{}
+	if err := r.cache.Get(ctx, req.NamespacedName, item, client.UnsafeDisableDeepCopy); err != nil {
 		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
 		return nil, hookSet{}, client.IgnoreNotFound(err)
 	}
-	itemType := r.router.typeOf(meta)
-	if !r.serves(itemType) {
+	if !r.serves(item.Spec.Type) {
 		r.forget(req.NamespacedName, false)
 		return nil, hookSet{}, nil
 	}
-	hooks := r.hooksFor(itemType)
-	if ours, err := r.mayBeOurs(ctx, meta); err != nil || !ours && !hooks.has(sdkhook.DuringResponsibilityCheck) {
+	hooks := r.hooksFor(item.Spec.Type)
+	if ours, err := r.mayBeOurs(ctx, item); err != nil || !ours && !hooks.has(sdkhook.DuringResponsibilityCheck) {
 		r.forget(req.NamespacedName, false)
 		return nil, hookSet{}, err
 	}
-	return meta, hooks, nil
+	return item, hooks, nil
 }
 
-// recall returns what is remembered of an item, without its content if that is outdated. If skip is true, there is
-// nothing to do for the item before wait is over.
-func (r *reconciler) recall(
-	meta *metav1.PartialObjectMetadata, hooks hookSet, slotReserved bool,
-) (known entry, wait reconcile.Result, skip bool) {
-	known, current := r.memory.take(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
-	if wait, idle := r.idle(meta, known, hooks); current && idle {
-		return known, wait, true
+// inFull returns an item in full: as it has arrived or was written here, or else read. It has no item if that is gone or
+// turns out to have another type. An error is that of the read, or lock.ErrHeld or errOutdated.
+func (r *reconciler) inFull(ctx context.Context, cached *v1alpha1.DeployItem, known entry) (content, error) {
+	key, version := keyOf(cached), cached.ResourceVersion
+	if known.knows(version) {
+		version = known.version
 	}
-	if !current {
-		known.item, known.arrived = nil, false
-	}
-	wait, skip = r.leaveForNow(meta, known, slotReserved, hooks)
-	return known, wait, skip
-}
-
-// inFull adds the content of an item that is not known. The entry has no item, and the error may be, as for read.
-func (r *reconciler) inFull(ctx context.Context, req reconcile.Request, known entry) (entry, error) {
-	switch {
-	case known.item == nil:
-		return r.read(ctx, req)
-	case known.arrived && r.serves(known.item.Spec.Type):
-		known.arrived = false
-		return known, r.verifyHeld(ctx, known.item)
-	case known.arrived: // its type has changed, and there is an event
-		return entry{}, nil
-	default:
-		return known, nil
-	}
-}
-
-// read reads an item in full, and adds what is remembered of it. The entry has no item if that is gone or turns out to
-// have another type. An error is that of the read, or lock.ErrHeld or errOutdated.
-func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
-		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
-		if apierrors.IsNotFound(err) {
-			return entry{}, nil
+	full, ok := r.contents.take(key, cached.UID, version)
+	if !ok || known.outdated {
+		item := &v1alpha1.DeployItem{}
+		if err := r.live.Get(ctx, key, item); err != nil {
+			r.forget(key, apierrors.IsNotFound(err))
+			if apierrors.IsNotFound(err) {
+				return content{}, nil
+			}
+			return content{}, fmt.Errorf("read deploy item: %w", err)
 		}
-		return entry{}, fmt.Errorf("read deploy item: %w", err)
+		full = content{item: withoutManagers(item)}
 	}
-	if !r.serves(item.Spec.Type) { // it was created anew, and there is an event
-		r.forget(req.NamespacedName, false)
-		return entry{}, nil
+	if !r.serves(full.item.Spec.Type) { // it was created anew, and there is an event
+		r.forget(key, false)
+		return content{}, nil
 	}
-	if err := r.verifyHeld(ctx, item); err != nil {
-		return entry{}, err
+	if full.own {
+		return full, nil
 	}
-	known, _ := r.memory.recall(req.NamespacedName, item.UID, item.ResourceVersion)
-	known.item, known.arrived = withoutManagers(item), false // another version may have arrived meanwhile
-	return known, nil
+	return full, r.verifyHeld(ctx, full.item)
+}
+
+func (r *reconciler) decide(item *v1alpha1.DeployItem) contract.Decision {
+	return decide(item, r.options.Standalone, r.clock.Now())
 }
 
 // decide is contract.Decide. Without a Landscaper, which sets the jobs otherwise, each job that has failed because
@@ -241,7 +221,7 @@ func (r *reconciler) accept(
 		if err := r.acceptOperation(ctx, item); err != nil {
 			return decision, err
 		}
-		decision = decide(item, r.options.Standalone, r.clock.Now())
+		decision = r.decide(item)
 	}
 	if decision.Action != contract.Restart {
 		return decision, nil
@@ -297,7 +277,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.forget(req.NamespacedName, false)
 		return pollAfter(heldPoll), nil
 	case errors.Is(err, errOutdated):
-		r.memory.outdated(req.NamespacedName)
+		r.memory.outdated(req.NamespacedName, j.leaves())
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	case errors.Is(err, errAbandoned):
 		return reconcile.Result{}, err
@@ -306,14 +286,13 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or caused by it
 	case err != nil:
 		r.reportUnwritable(j, err)
-		r.memory.outdated(req.NamespacedName)
+		r.memory.outdated(req.NamespacedName, j.leaves())
 		return reconcile.Result{}, err
 	case j.gone:
 		r.forget(req.NamespacedName, true)
-		// Older events may come.
-		r.memory.idleAt(req.NamespacedName, entry{uid: j.item.UID, version: j.item.ResourceVersion})
+		r.memory.idle(j.item, hookMemory{}) // older events may come
 		return reconcile.Result{}, nil
-	case j.finished() && decide(j.item, r.options.Standalone, r.clock.Now()).Action == contract.Nothing:
+	case j.finished() && r.decide(j.item).Action == contract.Nothing:
 		return r.afterJob(j), nil
 	case j.finished(): // more is requested
 		r.forget(req.NamespacedName, false)
@@ -322,10 +301,11 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	if again := j.hooks.again(j.known.hooks.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
 	}
-	due := r.memory.requeue(j.known, r.clock.Now())
+	r.contents.put(j.item, true)
+	due := r.memory.requeue(j.item, j.known, r.clock.Now())
 	if r.plugins.Running()[j.known.waitsFor] { // it has started before the memory had that the job waits for it
 		j.known.due = earlier(j.known.due, r.clock.Now().Add(firstRetry))
-		due = r.memory.requeue(j.known, r.clock.Now())
+		due = r.memory.requeue(j.item, j.known, r.clock.Now())
 	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
@@ -347,11 +327,12 @@ func (r *reconciler) afterJob(j *job) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	hooks := r.hooksFor(j.item.Spec.Type)
 	if hooks.about(j.item).has(sdkhook.ShouldReconcile) {
-		r.memory.finished(j.known)
+		r.contents.put(j.item, true)
+		r.memory.finished(j.item, j.known.hooks)
 		return pollAfter(time.Millisecond)
 	}
 	j.known.hooks.asked = hooks.asking()
-	r.memory.idle(j.known)
+	r.memory.idle(j.item, j.known.hooks)
 	return r.until(j.known.hooks.again)
 }
 

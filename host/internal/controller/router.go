@@ -5,15 +5,14 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -35,65 +34,54 @@ type router struct {
 	plugins plugins
 	locks   locks
 	memory  *memory
-	source  *Source
-	now     func() time.Time
-	log     *slog.Logger
+	items   *items.Source
+	// standalone: see decide.
+	standalone bool
+	now        func() time.Time
+	log        *slog.Logger
 
 	mu     sync.Mutex
 	queues map[string]queue // by name of the plugin
-	// types are those of the items whose metadata does not say it, or says another one.
-	types map[types.NamespacedName]itemType
 	// unserved are the types that no plugin serves and that were logged, at most maxUnserved.
 	unserved map[v1alpha1.DeployItemType]bool
-}
-
-// itemType is the type of the item with a UID.
-type itemType struct {
-	uid  types.UID
-	name v1alpha1.DeployItemType
 }
 
 var _ cache.ResourceEventHandler = (*router)(nil)
 
 func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, log *slog.Logger) *router {
 	return &router{
-		plugins: plugins, locks: locks, memory: m, source: &Source{}, now: now, log: log,
+		plugins: plugins, locks: locks, memory: m, items: &items.Source{}, now: now, log: log,
 		queues:   map[string]queue{},
-		types:    map[types.NamespacedName]itemType{},
 		unserved: map[v1alpha1.DeployItemType]bool{},
 	}
 }
 
 // OnAdd handles an item that is new. Those that existed when the host started are put into a queue when it is attached.
 func (r *router) OnAdd(obj any, isInInitialList bool) {
-	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok && !isInInitialList {
-		r.route(meta, priorityChange)
+	if item, ok := obj.(*v1alpha1.DeployItem); ok && !isInInitialList {
+		r.route(item, priorityChange)
 	}
 }
 
 // OnUpdate handles a change.
 func (r *router) OnUpdate(_, obj any) {
-	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		r.memory.changed(client.ObjectKeyFromObject(meta))
-		r.route(meta, priorityChange)
-		if said, _ := contract.TypeOf(meta); said == r.typeOf(meta) {
-			r.forgetType(meta)
-		}
+	if item, ok := obj.(*v1alpha1.DeployItem); ok {
+		r.memory.changed(keyOf(item))
+		r.route(item, priorityChange)
 	}
 }
 
-// OnDelete forgets an item that is gone, and has it reconciled once more: a worker that is at it may remember it again,
-// and forgets it then.
+// OnDelete forgets an item that is gone. A reconcile that is under way may remember the item again; the next one, which
+// is requested here, forgets it then.
 func (r *router) OnDelete(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
-	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		key := client.ObjectKeyFromObject(meta)
+	if item, ok := obj.(*v1alpha1.DeployItem); ok {
+		key := keyOf(item)
 		r.memory.changed(key)
-		r.memory.forgetGone(key, meta.UID)
-		r.forgetType(meta)
-		r.route(meta, priorityPoll)
+		r.memory.forgetGone(key, item.UID)
+		r.route(item, priorityPoll)
 	}
 }
 
@@ -111,24 +99,15 @@ func (r *router) slotsReserved(plugin string, keys []types.NamespacedName) {
 	}
 }
 
-// queueFor returns the name of an item's queue: that of its plugin. There is none if no plugin serves its type.
-func (r *router) queueFor(meta *metav1.PartialObjectMetadata) (name string, ok bool) {
-	itemType := r.typeOf(meta)
-	if p := r.plugins.For(itemType); p != nil {
-		return p.Name(), true
-	}
-	r.logUnserved(itemType)
-	return "", false
-}
-
-// route puts an item into its queue, if there is one.
-func (r *router) route(meta *metav1.PartialObjectMetadata, priority int) {
-	name, ok := r.queueFor(meta)
-	if !ok {
+// route puts an item into the queue of its plugin; no queue is that of an item whose type no plugin serves.
+func (r *router) route(item *v1alpha1.DeployItem, priority int) {
+	p := r.plugins.For(item.Spec.Type)
+	if p == nil {
+		r.logUnserved(item.Spec.Type)
 		return
 	}
-	key := client.ObjectKeyFromObject(meta)
-	r.enqueue(name, key, priority, r.delayFor(lock.Key{Plugin: name, Item: key, UID: meta.UID}))
+	key := lock.Key{Plugin: p.Name(), Item: keyOf(item), UID: item.UID}
+	r.enqueue(p.Name(), keyOf(item), priority, r.delayFor(key))
 }
 
 // maxUnserved bounds the types that are logged: users can invent any.
@@ -154,9 +133,7 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 // countUnserved counts the items of types that no plugin serves, and logs the types; see plugin.Set.Unserved.
 func (r *router) countUnserved() int {
 	items := map[v1alpha1.DeployItemType]int{}
-	r.source.each(func(meta *metav1.PartialObjectMetadata) {
-		items[r.typeOf(meta)]++
-	})
+	r.items.All(func(item *v1alpha1.DeployItem) { items[item.Spec.Type]++ })
 	unserved := 0
 	for itemType, n := range items {
 		if r.plugins.Unserved(itemType) != "" {
@@ -165,38 +142,6 @@ func (r *router) countUnserved() int {
 		}
 	}
 	return unserved
-}
-
-// typeOf is the type of an item.
-func (r *router) typeOf(meta *metav1.PartialObjectMetadata) v1alpha1.DeployItemType {
-	r.mu.Lock()
-	known, ok := r.types[client.ObjectKeyFromObject(meta)]
-	r.mu.Unlock()
-	if ok && known.uid == meta.UID {
-		return known.name
-	}
-	said, _ := contract.TypeOf(meta)
-	return said
-}
-
-// see notes the type of an item if its metadata does not say it, or says another one. What the metadata in the cache
-// says is not known before the event.
-func (r *router) see(item *v1alpha1.DeployItem) {
-	said, _ := contract.TypeOf(item)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.types[keyOf(item)]; ok || said != item.Spec.Type {
-		r.types[keyOf(item)] = itemType{uid: item.UID, name: item.Spec.Type}
-	}
-}
-
-// forgetType forgets what was noted of an item, but not of another one of its name.
-func (r *router) forgetType(meta *metav1.PartialObjectMetadata) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if key := client.ObjectKeyFromObject(meta); r.types[key].uid == meta.UID {
-		delete(r.types, key)
-	}
 }
 
 // enqueue puts an item into the queue of a plugin after a time. If there is no queue yet, attach will fill it.
@@ -221,22 +166,27 @@ func (r *router) attach(name string, q queue) {
 	r.refill(name)
 }
 
-// refill puts its items into a queue, without those that are known to be idle until they change.
+// refill puts its items into a queue, without those that are idle until they change.
 func (r *router) refill(name string) {
-	r.source.each(func(meta *metav1.PartialObjectMetadata) {
-		if queue, ok := r.queueFor(meta); ok && queue == name && !r.isIdle(meta) {
-			r.route(meta, priorityInitial)
+	r.items.All(func(item *v1alpha1.DeployItem) {
+		if p := r.plugins.For(item.Spec.Type); p != nil && p.Name() == name && !r.isIdle(item) {
+			r.route(item, priorityInitial)
 		}
 	})
 }
 
-// isIdle reports whether there is nothing to do for an item before it changes, or other hooks are to be asked.
-func (r *router) isIdle(meta *metav1.PartialObjectMetadata) bool {
-	known, current := r.memory.recall(client.ObjectKeyFromObject(meta), meta.UID, meta.ResourceVersion)
-	if !current || !known.hooks.again.IsZero() {
+// isIdle reports whether there is nothing to do for an item before it changes.
+func (r *router) isIdle(item *v1alpha1.DeployItem) bool {
+	known := r.memory.recall(keyOf(item), item.UID)
+	if known.isJob() || known.outdated || !known.hooks.again.IsZero() {
 		return false
 	}
-	return known.isIdle(hookSet{plugins: r.plugins.Hooking(r.typeOf(meta))}, r.now())
+	if !known.knows(item.ResourceVersion) {
+		known.hooks.asked = ""
+	}
+	hooks := hookSet{plugins: r.plugins.Hooking(item.Spec.Type)}
+	return decide(item, r.standalone, r.now()).Action == contract.Nothing && contract.UnknownOperation(item) == "" &&
+		known.hooks.settled(hooks.about(item), time.Time{}, r.now())
 }
 
 // wakeWhere has the jobs reconciled that which selects.

@@ -11,35 +11,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// cached has the source of a router know some items.
-func (r *routed) cached(items ...*metav1.PartialObjectMetadata) {
-	known := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{usersIndex: usedBy})
-	for _, item := range items {
-		_ = known.Add(item) // which cannot fail for an item that has a name
+// cached puts items into the cache of a router.
+func (r *routed) cached(all ...*v1alpha1.DeployItem) {
+	source := &items.Source{}
+	store := source.NewInformer(nil, &v1alpha1.DeployItem{}, 0, nil).GetIndexer()
+	for _, item := range all {
+		_ = store.Add(item) // which cannot fail for an item that has a name
 	}
-	r.source.known.Store(&itemIndex{known})
+	r.items = source
 }
 
-func typedItem(name string, itemType v1alpha1.DeployItemType) *metav1.PartialObjectMetadata {
-	meta := itemMetadata("5")
-	meta.Name, meta.UID = name, types.UID("uid of "+name)
-	if itemType != "" {
-		meta.Annotations = map[string]string{v1alpha1.DeployerTypeAnnotation: string(itemType)}
-	}
-	return meta
+func typedItem(name string, itemType v1alpha1.DeployItemType) *v1alpha1.DeployItem {
+	item := itemAt(types.UID("uid of "+name), "5")
+	item.Name, item.Generation, item.Spec.Type = name, 1, itemType
+	return item
 }
 
 // routed is a router of two plugins for the types one and two.
@@ -112,31 +111,15 @@ func TestRouteByType(t *testing.T) {
 	expect(t, "the items of type one", r.one, "a")
 	expect(t, "the items of type two", r.two, "b")
 
-	item := itemAt("uid of c", "5")
-	item.Name, item.Spec.Type = "c", "two"
-	r.see(item)
-	r.OnAdd(typedItem("c", ""), false)
-	expect(t, "an item whose metadata does not say it", r.two, "c")
-	r.OnUpdate(typedItem("c", ""), typedItem("c", "one"))
-	expect(t, "what was seen counts more than what the metadata says", r.two, "c")
+	r.OnUpdate(typedItem("c", "two"), typedItem("c", "one"))
+	expect(t, "an item of another type", r.one, "c")
+	expect(t, "an item of another type", r.two)
 
-	item = itemAt("another", "6")
-	item.Name, item.Spec.Type, item.Annotations = "c", "one", typedItem("c", "one").Annotations
-	r.see(item)
-	recreated := typedItem("c", "one")
-	recreated.UID = "another"
-	r.OnUpdate(typedItem("c", ""), recreated)
-	expect(t, "a new item of the same name", r.one, "c")
-	if expect(t, "a new item of the same name", r.two); len(r.types) != 0 {
-		t.Errorf("remembered: %v", r.types)
-	}
-
-	item.UID, item.Annotations = "third", nil
-	r.see(item)
-	r.memory.arrived(item)
-	r.OnDelete(recreated)
-	if len(r.types) != 1 || len(r.memory.entries) != 1 {
-		t.Errorf("the deletion of an item has hit the next one of its name: %v, %v", r.types, r.memory.entries)
+	r.memory.idle(typedItem("c", "one"), hookMemory{})
+	gone := typedItem("c", "one")
+	gone.UID = "before"
+	if r.OnDelete(gone); len(r.memory.entries) != 1 {
+		t.Errorf("the deletion of an item has hit the next one of its name: %v", r.memory.entries)
 	}
 }
 
@@ -145,7 +128,7 @@ func TestUnservedTypes(t *testing.T) {
 	r := newRouted(t, true)
 	var logged bytes.Buffer
 	r.log = slog.New(slog.NewTextHandler(&logged, nil))
-	items := []*metav1.PartialObjectMetadata{
+	items := []*v1alpha1.DeployItem{
 		typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's"),
 	}
 	r.cached(items...)
@@ -167,14 +150,10 @@ func TestUnservedTypes(t *testing.T) {
 
 func TestRouteForgets(t *testing.T) {
 	r := newRouted(t, true)
-	item := itemAt("uid of c", "5")
-	item.Name, item.Spec.Type = "c", "two"
-	r.see(item)
-	r.memory.idle(entry{item: item})
-
-	r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: typedItem("c", "two")})
-	if len(r.types) != 0 || len(r.memory.entries) != 0 {
-		t.Errorf("an item that is gone is remembered: types %v, entries %v", r.types, r.memory.entries)
+	item := typedItem("c", "two")
+	r.memory.idle(item, hookMemory{})
+	if r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: item}); len(r.memory.entries) != 0 {
+		t.Errorf("an item that is gone is remembered: %v", r.memory.entries)
 	}
 	expect(t, "a worker that is busy with it may remember it again, and so reconciles it once more", r.two, "c")
 }
@@ -193,8 +172,7 @@ func TestChangeReachesItsUsers(t *testing.T) {
 	lying.Annotations[v1alpha1.DeployerTargetNameAnnotation] = "b"
 	silent.Annotations, elsewhere.Namespace = nil, "elsewhere"
 	none := item("none", "", "own")
-	lying.Annotations["host.pergola.dev/context"] = "own" // which is the user's, and nobody reads it
-	items := []*v1alpha1.DeployItem{
+	all := []*v1alpha1.DeployItem{
 		item("a", "a", ""), item("b", "b", "own"), none, lying, item("named", "b", v1alpha1.DefaultContextName), silent,
 		elsewhere,
 	}
@@ -220,13 +198,10 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		"used by nobody":  {kindContext, "nobodys", nil},
 	} {
 		r := newRouted(t, true)
-		var cached []*metav1.PartialObjectMetadata
-		for _, i := range items {
-			r.see(i)
-			meta := slim(i)
-			contract.NoteReferences(meta, i)
-			cached = append(cached, meta)
-			r.memory.requeue(entry{item: i, plugin: "two", retries: 1}, noon)
+		var cached []*v1alpha1.DeployItem
+		for _, i := range all {
+			cached = append(cached, items.Slim(i))
+			r.memory.requeue(i, entry{jobMemory: jobMemory{plugin: "two", retries: 1}}, noon)
 		}
 		r.cached(cached...)
 		references := &references{
@@ -241,7 +216,7 @@ func TestChangeReachesItsUsers(t *testing.T) {
 
 func TestPriorities(t *testing.T) {
 	r := newRouted(t, true)
-	there := typedItem("there-before", "one")
+	there := withJob(typedItem("there-before", "one"))
 	r.OnAdd(there, true) // it is in the cache when the queue is filled
 	r.cached(there)
 	r.refill("one")
@@ -261,8 +236,7 @@ func TestPriorities(t *testing.T) {
 func TestAttachReplays(t *testing.T) {
 	r := newRouted(t, false)
 	r.OnAdd(typedItem("a", "one"), false) // nobody listens yet
-	r.types[types.NamespacedName{Namespace: "ns", Name: "b"}] = itemType{uid: "uid of b", name: "one"}
-	r.cached(typedItem("a", "one"), typedItem("b", ""), typedItem("d", "two"))
+	r.cached(withJob(typedItem("a", "one")), withJob(typedItem("b", "one")), withJob(typedItem("d", "two")))
 	r.attach("one", r.one)
 	expectSorted(t, "the items that were there before the queue", r.one, "a", "b")
 	r.OnAdd(typedItem("e", "one"), false)
@@ -279,20 +253,31 @@ func TestAttachLeavesIdleItems(t *testing.T) {
 		return nil, nil
 	}
 	const asked = "one=b"
-	remember := func(name, version string, hooks hookMemory) *metav1.PartialObjectMetadata {
-		item := typedItem(name, "one")
-		r.memory.idleAt(client.ObjectKeyFromObject(item), entry{uid: item.UID, version: version, hooks: hooks})
-		return item
+	remember := func(name, version string, hooks hookMemory) *v1alpha1.DeployItem {
+		known := scheduled(typedItem(name, "one"))
+		known.ResourceVersion = version
+		r.memory.idle(known, hooks)
+		return scheduled(typedItem(name, "one"))
 	}
 	r.cached(
 		remember("idle", "5", hookMemory{asked: asked}), remember("changed", "4", hookMemory{asked: asked}),
-		typedItem("unknown", "one"), remember("nobody-asked", "5", hookMemory{}),
+		scheduled(typedItem("unknown", "one")), remember("nobody-asked", "5", hookMemory{}),
 		remember("scheduled", "5", hookMemory{asked: asked, again: noon.Add(time.Hour)}),
-		remember("others-asked", "5", hookMemory{asked: "x"}),
+		remember("others-asked", "5", hookMemory{asked: "x"}), withJob(typedItem("job", "one")),
 	)
 	r.attach("one", r.one)
 	expectSorted(
-		t, "those for which there may be something to do", r.one, "changed", "nobody-asked", "others-asked", "scheduled",
-		"unknown",
+		t, "those for which there may be something to do", r.one, "changed", "job", "nobody-asked", "others-asked",
+		"scheduled", "unknown",
 	)
+}
+
+func withJob(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	item.Status.JobID = "1"
+	return item
+}
+
+func scheduled(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
+	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"continuousReconcile":{"every":"1h"}}`)}
+	return item
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,22 +12,17 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// mayBeOurs reports whether this host may be responsible for an item, by its metadata. It may be for one whose Target
-// is missing: a running job goes on, and what was deployed is deleted. It is not for one whose Target exists and is not
+// mayBeOurs reports whether this host may be responsible for an item. It may be for an item whose Target is missing: a
+// running job goes on, and objects that were deployed are deleted. It is not for one whose Target exists and is not
 // selected, whatever was before.
-func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
-	target, has, known := contract.TargetOf(meta)
-	if !known {
-		return true, nil
-	}
-	selection, err := r.selection(ctx, meta, target, has)
+func (r *reconciler) mayBeOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
+	selection, err := r.selection(ctx, item)
 	return selection.Responsible || selection.Reason == contract.TargetNotFound, err
 }
 
 // isOurs reports whether this host is responsible for an item, by the item in full.
 func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
-	target, has := contract.TargetOfItem(item)
-	selection, err := r.selection(ctx, item, target, has)
+	selection, err := r.selection(ctx, item)
 	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.deployedHere(item), err
 }
 
@@ -42,14 +36,13 @@ func (r *reconciler) deployedHere(item *v1alpha1.DeployItem) bool {
 }
 
 // selection decides whether the selectors select the items of a Target. Without selectors the Target is not read.
-func (r *reconciler) selection(
-	ctx context.Context, item metav1.Object, name string, has bool,
-) (contract.Selection, error) {
+func (r *reconciler) selection(ctx context.Context, item *v1alpha1.DeployItem) (contract.Selection, error) {
+	name, has := contract.TargetOfItem(item)
 	if r.options.Selectors.Empty() || !has {
 		return r.options.Selectors.Select(has, nil), nil
 	}
 	found := &v1alpha1.Target{}
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.GetNamespace(), Name: name}, found)
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: name}, found)
 	if client.IgnoreNotFound(err) != nil {
 		return contract.Selection{}, fmt.Errorf("read Target: %w", err)
 	}
@@ -59,7 +52,7 @@ func (r *reconciler) selection(
 	}
 	decision := r.options.Selectors.Select(true, object)
 	if !decision.Responsible {
-		r.log.Debug("deploy item is not for this host", "deployitem", item.GetNamespace()+"/"+item.GetName(),
+		r.log.Debug("deploy item is not for this host", "deployitem", item.Namespace+"/"+item.Name,
 			"reason", decision.Reason, "message", decision.Message)
 	}
 	return decision, nil
@@ -84,34 +77,6 @@ func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployI
 	}
 	return err == nil, client.IgnoreNotFound(err)
 }
-
-var typeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.DeployItemGVK.Kind}
-
-// NewMetadata returns an empty object for metadata-only access to DeployItems.
-func NewMetadata() *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: typeMeta}
-}
-
-// kept are the annotations of deploy items that the host reads in the cache.
-var kept = []string{
-	v1alpha1.DeployerTypeAnnotation, v1alpha1.DeployerTargetNameAnnotation, v1alpha1.OperationAnnotation,
-}
-
-// slim is what a cache keeps of an item: what the host reads there, with one copy of what many items share.
-func slim(item *v1alpha1.DeployItem) *metav1.PartialObjectMetadata {
-	slim := NewMetadata()
-	slim.Name, slim.Namespace = item.Name, shared(item.Namespace)
-	slim.UID, slim.ResourceVersion, slim.Generation = item.UID, item.ResourceVersion, item.Generation
-	slim.CreationTimestamp, slim.DeletionTimestamp = item.CreationTimestamp, item.DeletionTimestamp
-	for _, key := range kept {
-		if value, ok := item.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&slim.ObjectMeta, key, shared(value))
-		}
-	}
-	return slim
-}
-
-func shared(text string) string { return unique.Make(text).Value() }
 
 // UserAgent is the user agent of hosts, which the API server notes with each write; a slash and a version follow.
 const UserAgent = "pergola-host"

@@ -2,11 +2,6 @@ package controller
 
 import (
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -107,27 +102,5 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	if item := b.drive(); item != nil || len(b.calls) != 0 {
 		t.Errorf("expected the item to go without a call, but found %s, %v", describe(item), b.calls)
-	}
-}
-
-func TestSlim(t *testing.T) {
-	created := metav1.NewTime(time.Unix(1, 0))
-	item := newDeployItem("ns", "item", func(i *v1alpha1.DeployItem) {
-		i.UID, i.ResourceVersion, i.Generation = "uid", "5", 7
-		i.Annotations[corev1.LastAppliedConfigAnnotation] = "the whole item"
-		i.Annotations[v1alpha1.OperationAnnotation] = "abort"
-		i.CreationTimestamp = created
-		i.Labels, i.Finalizers = map[string]string{"a": "b"}, []string{v1alpha1.Finalizer}
-		i.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
-	})
-	want := NewMetadata()
-	want.ObjectMeta = metav1.ObjectMeta{
-		Namespace: "ns", Name: "item", UID: "uid", ResourceVersion: "5", Generation: 7, Annotations: map[string]string{
-			v1alpha1.DeployerTypeAnnotation: string(testType), v1alpha1.OperationAnnotation: "abort",
-		},
-		CreationTimestamp: created,
-	}
-	if diff := cmp.Diff(want, slim(item)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }

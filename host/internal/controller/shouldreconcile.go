@@ -18,11 +18,11 @@ import (
 // shouldReconcile runs the ShouldReconcile hooks. They can request a job for an idle item, and cannot stop a job. It
 // notes in known when they want the item to be reconciled again.
 func (p *hookRun) shouldReconcile(
-	ctx context.Context, known *entry, decision contract.Decision,
+	ctx context.Context, known *hookMemory, decision contract.Decision,
 ) (contract.Decision, error) {
 	now := p.r.clock.Now()
-	if !now.Before(known.hooks.again) {
-		known.hooks.again = time.Time{}
+	if !now.Before(known.again) {
+		known.again = time.Time{}
 	}
 	if !p.hooks.has(sdkhook.ShouldReconcile) {
 		return decision, nil
@@ -47,7 +47,7 @@ func (p *hookRun) shouldReconcile(
 	case decision.Action != contract.Nothing:
 		p.add(sdkhook.ShouldReconcile, result)
 	case result != nil && !result.AbortReconcile:
-		decision.Action, known.hooks.again = p.enforce(known)
+		decision.Action, known.again = p.enforce(known)
 		decision.ByHook = decision.Action == contract.Start
 	default:
 		p.plan(known, result)
@@ -56,24 +56,24 @@ func (p *hookRun) shouldReconcile(
 }
 
 // enforce decides whether to start the job that hooks request now, or when to run them again.
-func (p *hookRun) enforce(known *entry) (contract.Action, time.Time) {
+func (p *hookRun) enforce(known *hookMemory) (contract.Action, time.Time) {
 	now := p.r.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
-		known.hooks.begins = earliest
+		known.begins = earliest
 		return contract.Nothing, earliest
 	}
 	offset := offset(p.item, p.r.options.Jitter)
-	if offset > 0 && (known.hooks.begins.IsZero() || now.Before(known.hooks.begins)) {
-		known.hooks.begins = earlier(known.hooks.begins, now.Add(offset))
-		return contract.Nothing, known.hooks.begins
+	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
+		known.begins = earlier(known.begins, now.Add(offset))
+		return contract.Nothing, known.begins
 	}
-	known.hooks.begins = time.Time{}
+	known.begins = time.Time{}
 	return contract.Start, time.Time{}
 }
 
 // plan notes when to run hooks again that request no job now.
-func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
+func (p *hookRun) plan(known *hookMemory, result *sdkhook.Result) {
 	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
 		p.add(sdkhook.ShouldReconcile, result)
 		return
@@ -83,8 +83,8 @@ func (p *hookRun) plan(known *entry, result *sdkhook.Result) {
 		p.reportRaised(known, earliest)
 		due = earliest
 	}
-	known.hooks.begins = due.Add(offset(p.item, p.r.options.Jitter))
-	known.hooks.again = known.hooks.begins
+	known.begins = due.Add(offset(p.item, p.r.options.Jitter))
+	known.again = known.begins
 }
 
 // earliest is when the next job may begin that hooks request.
@@ -96,11 +96,11 @@ func (p *hookRun) earliest() time.Time {
 }
 
 // reportRaised reports to the user, once for each generation of an item, that hooks request jobs too often.
-func (p *hookRun) reportRaised(known *entry, earliest time.Time) {
-	if known.hooks.raised == p.item.Generation {
+func (p *hookRun) reportRaised(known *hookMemory, earliest time.Time) {
+	if known.raised == p.item.Generation {
 		return
 	}
-	known.hooks.raised = p.item.Generation
+	known.raised = p.item.Generation
 	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -194,14 +195,14 @@ func TestJitter(t *testing.T) {
 func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
-		"listed at the start": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idleAt(keyOf(item), entry{uid: item.UID, version: item.ResourceVersion})
+		"at the start": func(b *hooked, item *v1alpha1.DeployItem) {
+			b.memory.forget(keyOf(item))
 		},
 		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b0"}})
+			b.memory.idle(item, hookMemory{asked: "one=b0"})
 		},
 		"due while nobody was there": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idle(entry{item: item, hooks: hookMemory{asked: "one=b", again: b.clock.Now()}})
+			b.memory.idle(item, hookMemory{asked: "one=b", again: b.clock.Now()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,9 +245,7 @@ func TestItemsWithoutSchedule(t *testing.T) {
 			b.expectPassed("after a job", slices.Concat(want, []string{"call Reconcile"}, want)...)
 			item := b.read()
 			b.memory.forget(keyOf(item))
-			b.memory.foundIdle(item)
-			meta := slim(item)
-			if idle := b.router.isIdle(meta); idle == tc.asked {
+			if idle := b.router.isIdle(items.Slim(item)); idle == tc.asked {
 				t.Errorf("after the list of a new host: idle: %t", idle)
 			}
 			b.reconcile(t.Context())
@@ -257,38 +256,5 @@ func TestItemsWithoutSchedule(t *testing.T) {
 			b.reconcile(t.Context())
 			b.expectPassed("when nothing has changed")
 		})
-	}
-}
-
-func TestIdleNote(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, time.March, 1, 12, 0, 0, 123456789, time.UTC)
-	for name, tc := range map[string]struct {
-		reason      string
-		asked, mine string
-		again       time.Time
-		ok          bool
-	}{
-		"no hooks":         {reason: "nobody was to be asked", ok: true},
-		"the same hooks":   {reason: "they say never", asked: "a=1", mine: "a=1", ok: true},
-		"when to do so":    {reason: "to the nanosecond", asked: "a=1", mine: "a=1", again: noon, ok: true},
-		"another version":  {reason: "it may say something else", asked: "a=1", mine: "a=2"},
-		"hooks only here":  {reason: "nobody has asked them", mine: "a=1"},
-		"hooks only there": {reason: "they say nothing here", asked: "a=1"},
-		"another wish":     {reason: "a hook of another type wants it", again: noon, ok: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			version, note, _ := strings.Cut(idleNote("7", hookMemory{asked: tc.asked, again: tc.again}), " ")
-			again, ok := readNote(note, tc.mine)
-			if version != "7" || ok != tc.ok || ok && !again.Equal(tc.again) {
-				t.Errorf("%s: found %q %q, read as %s, %t", tc.reason, version, note, again, ok)
-			}
-		})
-	}
-	for _, note := range []string{"x", "x never", digestOf("a") + " noon", digestOf("a")} {
-		if _, ok := readNote(note, "a"); ok {
-			t.Errorf("%q was taken for a note", note)
-		}
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
@@ -45,10 +45,10 @@ func classOf(rank int) class { return min(preferred+class(rank), lastOther) }
 // share is what shares the slots of a plugin fairly with others: the items of one Target of one namespace, or poison.
 type share struct{ namespace, target string }
 
-// shareOf returns the share of an item by its metadata.
-func shareOf(meta *metav1.PartialObjectMetadata) share {
-	target, _, _ := contract.TargetOf(meta)
-	return share{namespace: meta.Namespace, target: target}
+// shareOf returns the share of an item that is no poison item.
+func shareOf(item *v1alpha1.DeployItem) share {
+	target, _ := contract.TargetOfItem(item)
+	return share{namespace: item.Namespace, target: target}
 }
 
 // poison is the share of all items during whose calls the plugin has crashed. It has one slot at most.

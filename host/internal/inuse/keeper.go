@@ -47,7 +47,7 @@ const reasonInUse = "InUse"
 
 // Items calls a function with the metadata of each deploy item of a namespace in a cache. The function must not change
 // it.
-type Items func(namespace string, f func(*metav1.PartialObjectMetadata)) error
+type Items func(namespace string, f func(*v1alpha1.DeployItem)) error
 
 // Keeper puts the finalizer on what items use, and removes it. Setup makes one. Its methods may be used concurrently.
 type Keeper struct {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/controller"
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -80,14 +80,14 @@ func newWorld(t *testing.T, keeps bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := controller.NewSource(plane.Config, scheme)
+	source, err := items.NewSource(plane.Config, scheme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := manager.Options{Cache: cache.Options{NewInformer: items.NewInformer}}
+	options := manager.Options{Cache: cache.Options{NewInformer: source.NewInformer}}
 	testenv.StartManager(t, plane.Config, options, func(m manager.Manager) (err error) {
 		w.keeper, err = inuse.Setup(t.Context(), m, inuse.Options{
-			NewItem: controller.NewMetadata, Items: items.Each, Elected: w.elected.Load,
+			Items: source.Each, Elected: w.elected.Load,
 		})
 		return err
 	})

@@ -32,8 +32,6 @@ const (
 
 // Options of a Keeper. All are required.
 type Options struct {
-	// NewItem returns an empty object for metadata-only access to deploy items.
-	NewItem func() *metav1.PartialObjectMetadata
 	// Items are those of the manager's cache.
 	Items Items
 	// Elected reports whether this replica does what is to be done once. Keeper.ReplicasChanged tells that the answer
@@ -68,7 +66,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) (*Keeper, error)
 	}
 	cache := mgr.GetCache()
 	for kind, watched := range map[string]source.Source{
-		"DeployItems": source.Kind(cache, o.NewItem(), namespacesOf(usesOther)),
+		"DeployItems": source.Kind(cache, &v1alpha1.DeployItem{}, namespacesOf(usesOther)),
 		"Targets":     source.Kind(cache, &v1alpha1.Target{}, namespacesOf(refersOther[*v1alpha1.Target])),
 		"Contexts":    source.Kind(cache, &v1alpha1.Context{}, namespacesOf(refersOther[*v1alpha1.Context])),
 		"Secrets":     source.Kind(cache, newMetadata(kindSecret), namespacesOf(refersOther[*metav1.PartialObjectMetadata])),
@@ -107,7 +105,7 @@ func (k *Keeper) election() handler.TypedEventHandler[struct{}, reconcile.Reques
 }
 
 // usesOther reports whether an item uses something else than before.
-func usesOther(before, after *metav1.PartialObjectMetadata) bool {
+func usesOther(before, after *v1alpha1.DeployItem) bool {
 	target, lsContext := contract.ReferencesOf(before)
 	nextTarget, nextContext := contract.ReferencesOf(after)
 	return target != nextTarget || lsContext != nextContext

@@ -31,8 +31,8 @@ func (u uses) add(kind, name string, since metav1.Time) {
 	}
 }
 
-// addItem adds what the metadata of an item in the cache names.
-func (u uses) addItem(item *metav1.PartialObjectMetadata) {
+// addItem adds the Target and the Context of an item.
+func (u uses) addItem(item *v1alpha1.DeployItem) {
 	targetName, contextName := contract.ReferencesOf(item)
 	if targetName != "" {
 		u.add(kindTarget, targetName, item.CreationTimestamp)

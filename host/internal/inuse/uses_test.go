@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -39,20 +38,18 @@ func TestNext(t *testing.T) {
 	}
 	secret := func(name string) client.Object { return metadata(kindSecret, name) }
 	configMap := func(name string) client.Object { return metadata(kindConfigMap, name) }
-	itemAt := func(created metav1.Time, target, lsContext string) *metav1.PartialObjectMetadata {
+	itemAt := func(created metav1.Time, target, lsContext string) *v1alpha1.DeployItem {
 		item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
 		item.Spec.Target, item.Spec.Context = &v1alpha1.ObjectReference{Name: target}, lsContext
-		meta := &metav1.PartialObjectMetadata{ObjectMeta: item.ObjectMeta}
-		contract.NoteReferences(meta, item)
-		return meta
+		return item
 	}
 	used, unused := targetOf("used", "used-secret"), targetOf("unused", "unused-secret")
 	named, other := contextOf("named", "pull", "chart"), contextOf("other", "other-pull", "other-chart")
 	implied := contextOf("default", "default-pull", "default-chart")
-	both := []*metav1.PartialObjectMetadata{itemAt(after, "used", "named"), itemAt(before, "used", "")}
-	late := []*metav1.PartialObjectMetadata{itemAt(after, "used", "named")}
+	both := []*v1alpha1.DeployItem{itemAt(after, "used", "named"), itemAt(before, "used", "")}
+	late := []*v1alpha1.DeployItem{itemAt(after, "used", "named")}
 	for name, tc := range map[string]struct {
-		items         []*metav1.PartialObjectMetadata
+		items         []*v1alpha1.DeployItem
 		object        client.Object
 		kept, deleted bool
 		want          step

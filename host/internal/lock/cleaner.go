@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,14 +23,12 @@ const cleanInterval = 10 * time.Second
 //
 // Several may run at once: each deletion is conditional.
 type Cleaner struct {
-	// Cache has the watches of SyncObjects and of the metadata of deploy items. Required, as all fields.
+	// Cache has the watches of SyncObjects and of deploy items. Required, as all fields.
 	Cache client.Reader
 	// Live reads without a cache.
 	Live client.Reader
 	// Client deletes.
 	Client client.Writer
-	// NewMetadata returns an empty object for metadata-only access to deploy items.
-	NewMetadata func() *metav1.PartialObjectMetadata
 	// Elected reports whether this replica is the one that cleans up.
 	Elected func() bool
 	Log     *slog.Logger
@@ -73,7 +70,7 @@ func (c *Cleaner) cleanOne(ctx context.Context, object *v1alpha1.SyncObject) err
 		return nil
 	}
 	for _, reader := range []client.Reader{c.Cache, c.Live} {
-		item := c.NewMetadata()
+		item := &v1alpha1.DeployItem{}
 		err := reader.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: object.Spec.Name}, item)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read deploy item: %w", err)

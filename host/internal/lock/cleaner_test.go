@@ -17,12 +17,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func newMetadata() *metav1.PartialObjectMetadata {
-	meta := &metav1.PartialObjectMetadata{}
-	meta.SetGroupVersionKind(v1alpha1.DeployItemGVK)
-	return meta
-}
-
 // newItem creates an item, and its lock, which the pod "there" holds. It returns the key of the lock.
 func newItem(t *testing.T, namespace, name string) Key {
 	t.Helper()
@@ -66,7 +60,7 @@ func TestClean(t *testing.T) {
 	deleteItem(t, gone)
 	next := newItem(t, namespace, "gone")
 
-	c := &Cleaner{Cache: withoutItems{admin}, Live: admin, Client: admin, NewMetadata: newMetadata,
+	c := &Cleaner{Cache: withoutItems{admin}, Live: admin, Client: admin,
 		Log: slog.New(slog.DiscardHandler)}
 	if err := c.clean(t.Context()); err != nil {
 		t.Fatal(err)
@@ -89,7 +83,7 @@ func TestCleanOnCondition(t *testing.T) {
 	newLock(t, key, "")
 	seen := readLock(t, key)
 	writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
-	c := &Cleaner{Cache: admin, Live: admin, Client: admin, NewMetadata: newMetadata,
+	c := &Cleaner{Cache: admin, Live: admin, Client: admin,
 		Log: slog.New(slog.DiscardHandler)}
 	if err := c.cleanOne(t.Context(), seen); err == nil {
 		t.Error("expected a conflict")
@@ -125,7 +119,7 @@ func TestElectedCleans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		elected := false
 		c := &Cleaner{
-			Cache: admin, Live: admin, Client: admin, NewMetadata: newMetadata, Elected: func() bool { return elected },
+			Cache: admin, Live: admin, Client: admin, Elected: func() bool { return elected },
 			Log: slog.New(slog.DiscardHandler),
 		}
 		ctx, stop := context.WithCancel(t.Context())

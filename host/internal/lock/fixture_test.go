@@ -118,7 +118,7 @@ func (b *bench) release(key Key, settled string) {
 
 func (b *bench) expectView(reason string, key Key, version string, want View) {
 	b.t.Helper()
-	if got, _ := b.Look(key, version); got != want {
+	if got := b.Look(key, version); got != want {
 		b.t.Errorf("%s: expected view %d, but found %d", reason, want, got)
 	}
 }

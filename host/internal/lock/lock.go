@@ -91,7 +91,7 @@ func (k *Lock) Verify(ctx context.Context) error {
 type Off struct{}
 
 // Look tells that a lock is free.
-func (Off) Look(Key, string) (View, string) { return Free, "" }
+func (Off) Look(Key, string) View { return Free }
 
 // Holds tells that no lock is held.
 func (Off) Holds(Key) bool { return false }

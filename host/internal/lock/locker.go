@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -118,33 +117,32 @@ const (
 	Settled
 )
 
-// Look tells what is known of a lock, and for one that is Settled what else its last holder has left; see Release.
-// version is the resourceVersion of the item.
-func (l *Locker) Look(key Key, version string) (_ View, note string) {
+// Look returns what is known of a lock. version is the resourceVersion of the item.
+func (l *Locker) Look(key Key, version string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.known(key)
-	settled, note, _ := strings.Cut(known.Annotations[AnnotationSettled], " ")
+	settled := known.Annotations[AnnotationSettled]
 	switch {
 	case l.holds(key):
-		return Ours, ""
+		return Ours
 	case !l.options.Replicas.Valid(): // there is no use in reading what cannot be worked on
 		l.waiting[key] = struct{}{}
-		return Elsewhere, ""
+		return Elsewhere
 	case !l.available(known):
 		if _, waits := l.waiting[key]; !waits && processOf(known) == "" {
 			l.options.Log.Info("a deploy item waits for a lock that another implementation holds",
 				"lock", l.nameOf(key).String(), "deployitem", key.Item.String(), "holder", known.Spec.PodName)
 		}
 		l.waiting[key] = struct{}{}
-		return Elsewhere, ""
+		return Elsewhere
 	}
 	delete(l.waiting, key)
 	switch {
 	case known.Spec.PodName == "" && settled != "" && !contract.Newer(version, settled):
-		return Settled, note
+		return Settled
 	default:
-		return Free, ""
+		return Free
 	}
 }
 

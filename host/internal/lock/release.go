@@ -28,8 +28,7 @@ func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedN
 
 // Release gives the lock of an item back, if it is held here or names this process. The key's UID may be empty for
 // whichever item of the name. settled is the version of the item at which there is nothing to do; empty if that is not
-// known. After a space it may have a note for those who come next; see Look. After an error Release is to be called
-// again; should the lock be wanted again before that, it is taken anew.
+// known. After an error Release is to be called again; should the lock be wanted again before that, it is taken anew.
 func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 	l.mu.Lock()
 	lock := l.mine[key.owner()]

@@ -23,6 +23,10 @@ const (
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
 	needProgressingTimeout need = "progressing timeout"
+	// needNotes: the annotations or the condition Served are outdated.
+	needNotes need = "notes"
+	// needUnserved: the status is to say that no plugin serves the type.
+	needUnserved need = "unserved"
 )
 
 // decision is what an item needs now, and when it may need something else.
@@ -88,13 +92,4 @@ func (o Options) pickup() time.Duration {
 		return 0
 	}
 	return o.PickupTimeout + resolution
-}
-
-// statusDelay is how long after a write to its status an item is to be reconciled, if that write has set a job or
-// picked one up; zero for never. All writes of this time have the one read.
-func (o Options) statusDelay() time.Duration {
-	if o.PickupTimeout <= 0 && o.ProgressingTimeout > 0 {
-		return o.ProgressingTimeout + resolution
-	}
-	return o.pickup()
 }

@@ -1,31 +1,26 @@
-// Package standalone is the other side of the deployer contract, for a Pergola that runs without a Landscaper: it sets
-// jobs, and ends those that no deployer ends. An item that needs something and whose type no plugin serves says so, by
-// a condition and an event; it is not touched beyond that.
+// Package standalone is the other side of the deployer contract, for a Pergola without a Landscaper: it sets jobs, and
+// ends jobs that no deployer ends.
 //
 // # Jobs
 //
-// A deploy item gets a new jobID when it is new, when its spec has changed and when it is to be deleted; always only
-// while no other job is under way. What somebody asks for by annotation is the deployer's matter, which sets a job for
-// it itself where it takes one. Items also get the annotations with which Landscaper lets deployers see from the
-// metadata alone whether an item concerns them.
+// A DeployItem gets a new jobID when it is new, when its spec has changed and when it is to be deleted, while no other job
+// is under way. Operations that users request by annotation are the deployer's matter. Items also get the annotations
+// from which Landscaper's deployers learn type and Target. An item with work whose type no plugin serves gets a condition
+// and an event.
 //
-// # Reading little
+// # Decisions
 //
-// An item is read when it may need something. One that was seen to need nothing, or to say that no plugin serves its
-// type, is not read again until it has changed: what its content says is remembered by its resourceVersion, and is true
-// whoever is elected and whatever is served meanwhile. Somebody else lists all items once at the start (see
-// Setter.Listed), so that most of them are never read one by one. What changes until then is not kept waiting.
+// The setter decides by the cache, whose items lack only large parts; see items.Slim. Only an item that needs something is
+// read, and the decision is repeated with the item in full before a write.
 //
 // # Timeouts
 //
-// A job that nobody picks up within the pickup timeout fails. The time counts from when the job was set, but never from
-// before this host has served the type, since nobody could pick the job up then, and anew from a change of the spec:
-// who has just named the right Target gets all of the time for that. The generation that the failure is written down
-// for has therefore been there for the whole time, and a change that comes later gets a job of its own.
+// A job that is not picked up within the pickup timeout fails. The time counts from the later of three events: the job
+// was set, this host began to serve the type, the spec changed. So a user who corrects the Target gets the whole time, and
+// the generation that the failure names was there for the whole time.
 //
-// A job that was picked up is ended by its deployer, at its deadline at the latest. One that is still under way when
-// the progressing timeout has passed since then has a deployer that is dead.
+// A deployer ends a job that it has picked up at the deadline at the latest. If the job is still under way when the
+// progressing timeout has passed since then, the deployer counts as dead.
 //
-// The status has the times of a job in whole seconds, cut off. A job of which it does not say when it was set is left
-// alone.
+// The status has times in whole seconds, cut off. A job without the time when it was set is left alone.
 package standalone

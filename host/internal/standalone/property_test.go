@@ -6,19 +6,20 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // world is a setter with its item, and those who change it.
 type world struct {
 	*bench
 	t *rapid.T
-	// heard is the metadata in the cache, which lags behind.
-	heard         *metav1.PartialObjectMetadata
+	// heard is the item in the cache, which lags behind.
+	heard         *v1alpha1.DeployItem
 	jobs, changes int
 	// set and changed are when the last job was set, and when the item was changed last.
 	set, changed time.Time
@@ -26,8 +27,8 @@ type world struct {
 
 // Get is the cache.
 func (w *world) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	meta, _ := obj.(*metav1.PartialObjectMetadata)
-	w.heard.DeepCopyInto(meta)
+	item, _ := obj.(*v1alpha1.DeployItem)
+	w.heard.DeepCopyInto(item)
 	return nil
 }
 
@@ -35,7 +36,7 @@ func (w *world) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ 
 func (w *world) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // hear updates the cache.
-func (w *world) hear() { w.heard.ObjectMeta = w.read().ObjectMeta }
+func (w *world) hear() { w.heard = items.Slim(w.read()) }
 
 // written checks a write of the setter to the status.
 func (w *world) written(kind string, do func() error) error {
@@ -83,7 +84,7 @@ func (w *world) change() {
 // way, none is ended before its time, and once everything is idle, the last job was for the item as it is.
 func TestEachChangeGetsItsJobAndNoMore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := &world{bench: newBench(t), t: rt, heard: newMetadata(), changes: 1}
+		w := &world{bench: newBench(t), t: rt, changes: 1}
 		w.cache, w.write = w, w.written
 		w.hear()
 		times := []time.Duration{time.Millisecond, time.Minute, 4 * time.Minute, 6 * time.Minute}

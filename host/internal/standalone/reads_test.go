@@ -5,13 +5,13 @@ import (
 	"errors"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -34,68 +34,70 @@ func onGet(c client.WithWatch, do func(client.ObjectKey)) client.WithWatch {
 	})
 }
 
-// TestReads: an item that needs nothing is not read again until it has changed, and only then.
+// TestReads: an item is read only if it needs something by the cache.
 func TestReads(t *testing.T) {
-	finish := func(b *bench) {
-		b.reconcile()
-		b.pickUp()
-		b.finish()
-	}
-	unserve := func(b *bench) { b.serves = func(v1alpha1.DeployItemType) bool { return false } }
-	serve := func(b *bench) { b.serves = func(v1alpha1.DeployItemType) bool { return true } }
-	electLater := func(change func(*bench)) func(*bench) {
-		return func(b *bench) {
-			b.options.Elected = func(v1alpha1.DeployItemType) bool { return false }
-			change(b)
-			b.reconcile()
-			b.options.Elected = func(v1alpha1.DeployItemType) bool { return true }
-		}
-	}
-	nothing := func(*bench) {}
-	cases := map[string]struct {
-		reason  string
-		prepare func(*bench) // what was there before
-		between func(*bench) // what happens after a reconcile
-		read    bool         // by the next reconcile
+	set := func(b *bench) { b.reconcile() }
+	pickUp := func(b *bench) { b.reconcile(); b.pickUp() }
+	finish := func(b *bench) { pickUp(b); b.finish() }
+	for name, tc := range map[string]struct {
+		prepare func(*bench)
+		read    bool
 	}{
-		"idle":    {"nothing has changed", finish, nothing, false},
-		"new job": {"its timeout is to be watched", nothing, nothing, true},
-		"running": {"its timeout is to be watched", func(b *bench) { b.reconcile(); b.pickUp() }, nothing, true},
-		"label": {
-			"the cache does not say what has changed", finish,
-			func(b *bench) { b.patch(`{"metadata":{"labels":{"a":"b"}}}`) }, true,
+		"new item":       {func(*bench) {}, true},
+		"new job":        {set, false},
+		"job under way":  {pickUp, false},
+		"idle":           {finish, false},
+		"label":          {func(b *bench) { finish(b); b.patch(`{"metadata":{"labels":{"a":"b"}}}`) }, false},
+		"changed":        {func(b *bench) { finish(b); b.patch(`{"spec":{"timeout":"1m"}}`) }, true},
+		"no annotations": {func(b *bench) { finish(b); b.patch(`{"metadata":{"annotations":null}}`) }, true},
+		"not picked up":  {func(b *bench) { set(b); b.wait(allTimeouts.pickup()) }, true},
+		"recreated":      {func(b *bench) { finish(b); b.recreate() }, true},
+		"not served":     {func(b *bench) { b.serves = func(v1alpha1.DeployItemType) bool { return false } }, false},
+		"not elected": {
+			func(b *bench) { b.options.Elected = func(v1alpha1.DeployItemType) bool { return false } }, false,
 		},
-		"another's job": {
-			"it may have a timeout", finish, func(b *bench) { b.patchStatus(`{"jobID":"theirs"}`) }, true,
-		},
-		"recreated":          {"it is another item", finish, (*bench).recreate, true},
-		"not served":         {"no business of ours", unserve, nothing, false},
-		"served later":       {"it needs a job", unserve, serve, true},
-		"served no more":     {"it is idle", finish, unserve, false},
-		"idle, served later": {"it needs nothing", func(b *bench) { finish(b); unserve(b) }, serve, false},
-		"without annotations, served later": {
-			"they are missing", func(b *bench) {
-				finish(b)
-				b.patch(`{"metadata":{"annotations":null}}`)
-				unserve(b)
-			}, serve, true,
-		},
-		"elected later": {"what was seen before is still true", finish, electLater(nothing), false},
-		"changed, elected later": {
-			"it needs a job", finish, electLater(func(b *bench) { b.patch(`{"spec":{"timeout":"1m"}}`) }), true,
-		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tc.prepare(b)
-			b.reconcile()
-			tc.between(b)
 			reads := b.countReads()
 			b.reconcile()
 			if read := *reads > 0; read != tc.read {
-				t.Errorf("%s: expected read=%t, but found %d reads", tc.reason, tc.read, *reads)
+				t.Errorf("expected read=%t, but found %d reads", tc.read, *reads)
 			}
+		})
+	}
+}
+
+// TestQueue: only items that may need something come into the queue, at the start and whenever the replicas change.
+func TestQueue(t *testing.T) {
+	for name, idle := range map[string]bool{"idle": true, "new": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if idle {
+				b.reconcile()
+				b.pickUp()
+				b.finish()
+			}
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			expect := func(when string) {
+				t.Helper()
+				if queued := q.Len() == 1; queued == idle {
+					t.Errorf("%s: %d items are in the queue", when, q.Len())
+				}
+			}
+			created := event.TypedCreateEvent[*v1alpha1.DeployItem]{Object: items.Slim(b.read()), IsInInitialList: true}
+			b.changes().Create(t.Context(), created, q)
+			expect("at the start")
+			if q.Len() > 0 {
+				request, _ := q.Get()
+				q.Done(request)
+			}
+			b.ReplicasChanged()
+			b.ReplicasChanged() // one signal is enough
+			b.signals().Generic(t.Context(), <-b.wake, q)
+			expect("after a change of the replicas")
 		})
 	}
 }
@@ -113,43 +115,6 @@ func (b *bench) recreate() {
 	}
 }
 
-// TestStart: what was there at the start waits until all is listed, and what was listed needs no read.
-func TestStart(t *testing.T) {
-	for name, listed := range map[string]bool{"listed": true, "not listed": false} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.reconcile()
-			b.pickUp()
-			b.finish()
-			b.memory = newMemory()
-			b.held.Store(true)
-			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-			defer q.ShutDown()
-			there := newMetadata()
-			there.ObjectMeta = b.read().ObjectMeta
-			created := event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: there, IsInInitialList: true}
-			b.changes().Create(t.Context(), created, q)
-			b.signals().Generic(t.Context(), event.TypedGenericEvent[struct{}]{}, q)
-			if q.Len() != 0 {
-				t.Error("an item that was there has not waited")
-			}
-			if listed {
-				b.Listed(b.read())
-			}
-			b.AllListed()
-			b.ReplicasChanged() // one signal is enough
-			b.signals().Generic(t.Context(), <-b.wake, q)
-			if q.Len() != 1 {
-				t.Errorf("all is listed, but %d items are in the queue", q.Len())
-			}
-			reads := b.countReads()
-			if b.reconcile(); (*reads == 0) != listed {
-				t.Errorf("an item that needs nothing was read %d times", *reads)
-			}
-		})
-	}
-}
-
 // TestGone: an item that is gone is no error, and is forgotten, whoever hears of it first.
 func TestGone(t *testing.T) {
 	remove := func(b *bench) error { return client.IgnoreNotFound(b.admin.Delete(t.Context(), b.item.DeepCopy())) }
@@ -161,9 +126,8 @@ func TestGone(t *testing.T) {
 			return errors.Join(err, again)
 		},
 		"deletion heard of": func(b *bench) error {
-			there := newMetadata()
-			there.ObjectMeta = b.reconcile().ObjectMeta
-			b.changes().Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: there}, nil)
+			gone := event.TypedDeleteEvent[*v1alpha1.DeployItem]{Object: b.reconcile()}
+			b.changes().Delete(t.Context(), gone, nil)
 			return nil
 		},
 	} {

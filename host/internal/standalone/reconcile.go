@@ -19,71 +19,72 @@ import (
 
 var _ reconcile.Reconciler = (*Setter)(nil)
 
-// Reconcile gives an item what it needs. Nothing is decided from a cache but not to read what has not changed: each
-// write is conditional on what was read here.
+// Reconcile gives an item what it needs. Only an item that needs something by the cache is read: a change that the
+// cache does not have yet comes as an event.
 func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if spared, err := s.spares(ctx, req.NamespacedName); err != nil || spared {
-		return reconcile.Result{}, err
+	item := &v1alpha1.DeployItem{} // of the cache, and not to be changed
+	err := s.cache.Get(ctx, req.NamespacedName, item, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) || err == nil && !s.options.Elected(item.Spec.Type) {
+		s.memory.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read deploy item in the cache: %w", err)
 	}
-	item := &v1alpha1.DeployItem{}
-	if err := s.live.Get(ctx, req.NamespacedName, item); err != nil {
-		if apierrors.IsNotFound(err) {
-			s.memory.forget(req.NamespacedName)
-			return reconcile.Result{}, nil
-		}
+	if d := s.decide(item); d.need == needNothing {
+		return reconcile.Result{RequeueAfter: d.again}, nil
+	}
+
+	item = &v1alpha1.DeployItem{}
+	if err := s.live.Get(ctx, req.NamespacedName, item); apierrors.IsNotFound(err) {
+		s.memory.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("read deploy item: %w", err)
 	}
-	var after time.Duration
-	var err error
-	switch {
-	case !s.options.Elected(item.Spec.Type):
-		s.memory.drop(req.NamespacedName)
-	case !s.serves(item.Spec.Type):
-		after, err = s.reportUnserved(ctx, item)
-	default:
-		after, err = s.provide(ctx, item)
-	}
-	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		return reconcile.Result{RequeueAfter: pause}, nil
-	case err != nil:
-		return reconcile.Result{}, err
-	case after == pause: // what was written is to be read before it is remembered
+	d := s.decide(item)
+	err = s.act(ctx, item, d.need)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	if s.memory.remember(item, idle(item, s.options, s.clock.Now())).jobLater {
-		meta := s.newMetadata()
-		err := s.cache.Get(ctx, req.NamespacedName, meta, client.UnsafeDisableDeepCopy)
-		if err == nil && contract.Newer(meta.ResourceVersion, item.ResourceVersion) { // the job may have ended since the read
-			return reconcile.Result{RequeueAfter: pause}, nil
-		}
-	}
-	return reconcile.Result{RequeueAfter: after}, nil
+	return reconcile.Result{RequeueAfter: d.again}, err
 }
 
-// spares reports whether an item need not be read: it has not changed since it was seen to be idle, or to be of a type
-// that no plugin serves and to say so; or another replica is elected for it, in which case it is reconciled when that
-// is not so any more. The cache may lag behind, but what it does not show yet comes as an event; see reconcileAfter.
-func (s *Setter) spares(ctx context.Context, key types.NamespacedName) (bool, error) {
-	meta := s.newMetadata() // not to be changed
-	if err := s.cache.Get(ctx, key, meta, client.UnsafeDisableDeepCopy); err != nil {
-		return false, client.IgnoreNotFound(err)
+// decide returns what an item needs, and when it may need something else.
+func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
+	now := s.clock.Now()
+	if !s.serves(item.Spec.Type) {
+		return s.decideUnserved(item, now)
 	}
-	if itemType, typed := contract.TypeOf(meta); typed && !s.options.Elected(itemType) {
-		s.memory.drop(key)
-		return true, nil
+	d := decide(item, s.memory.see(item, now), s.options, now)
+	if d.need == needNothing && (!annotated(item) || contract.Unserved(item) != "") {
+		d.need = needNotes
 	}
-	seen, ok := s.memory.recall(meta)
-	if !ok || seen.idle || s.serves(seen.itemType) {
-		return ok && seen.idle, nil
-	}
-	return seen.saysUnserved || s.options.Unserved(seen.itemType) == "", nil
+	return d
 }
 
-// idle reports whether an item needs nothing at any time as long as it stays as it is, were its type served or not.
-func idle(item *v1alpha1.DeployItem, o Options, now time.Time) bool {
+// decideUnserved is decide for an item whose type no plugin here serves.
+func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decision {
+	key, d := client.ObjectKeyFromObject(item), decide(item, known{}, s.options, now)
+	operation := contract.Finished(item) && // else the user hears of it when the job ends
+		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
+	switch {
+	case !operation && d.need == needNothing:
+		s.memory.forget(key)
+		return d
+	case s.options.Unserved(item.Spec.Type) == "" || contract.Unserved(item) != "": // others may serve other types
+		s.memory.forget(key)
+		return decision{need: needNothing}
+	}
+	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
+		return decision{need: needNothing, again: wait}
+	}
+	return decision{need: needUnserved}
+}
+
+// isIdle reports whether an item needs nothing at any time before it changes, whether its type is served or not.
+func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
-		decide(item, known{}, o, now) == decision{need: needNothing}
+		decide(item, known{}, s.options, s.clock.Now()) == decision{need: needNothing}
 }
 
 // annotated reports whether the annotations are up to date in which an item repeats what a deployer must know of it.
@@ -96,29 +97,33 @@ func annotated(item *v1alpha1.DeployItem) bool {
 	return true
 }
 
-// provide gives an item what it needs that was just read, and returns when it is to be reconciled again; zero for
-// never.
-func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
-	now := s.clock.Now()
-	v := decide(item, s.memory.see(item, now), s.options, now)
+// act gives an item what it needs.
+func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) error {
+	switch need {
+	case needNothing:
+		return nil
+	case needUnserved:
+		return s.reportUnserved(ctx, item)
+	default:
+	}
 	if err := s.annotate(ctx, item); err != nil {
-		return 0, err
+		return err
 	}
 	if contract.Unserved(item) != "" {
 		if err := s.writeStatus(ctx, item, contract.SetServed); err != nil {
-			return 0, fmt.Errorf("note that the type of the deploy item is served: %w", err)
+			return fmt.Errorf("note that the type of the deploy item is served: %w", err)
 		}
 	}
-	switch v.need {
+	switch need {
 	case needJob:
-		return v.again, s.setJob(ctx, item)
+		return s.setJob(ctx, item)
 	case needPickupTimeout:
-		return pause, s.endPickup(ctx, item) // the item may need the next job
+		return s.endPickup(ctx, item)
 	case needProgressingTimeout:
-		return pause, s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
-	case needNothing:
+		return s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
+	default:
+		return nil
 	}
-	return v.again, nil
 }
 
 // annotate updates the annotations in which an item repeats what a deployer must know of it.
@@ -196,31 +201,18 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 	return err != nil, nil
 }
 
-// reportUnserved writes on an item that needs something that nobody serves its type, and returns when it is to be
-// reconciled again; zero for never.
-func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) (time.Duration, error) {
-	key, now := client.ObjectKeyFromObject(item), s.clock.Now()
-	message, v := s.options.Unserved(item.Spec.Type), decide(item, known{}, s.options, now)
-	asked := contract.Finished(item) && // else whoever has the job hears it when that ends
-		item.Annotations[v1alpha1.OperationAnnotation] != "" && contract.UnknownOperation(item) == ""
-	switch {
-	case !asked && v.need == needNothing:
-		s.memory.drop(key)
-		return v.again, nil
-	case message == "" || contract.Unserved(item) != "": // others may serve other types, and say so
-		s.memory.drop(key)
-		return 0, nil
-	}
-	if wait := s.memory.seenUnserved(key, now).Add(s.options.UnservedGrace).Sub(now); wait > 0 {
-		return wait, nil
-	}
-	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) { contract.SetUnserved(item, message, now) })
+// reportUnserved writes to an item with work, and in an event, that no plugin serves its type.
+func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) error {
+	message := s.options.Unserved(item.Spec.Type)
+	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
+		contract.SetUnserved(item, message, s.clock.Now())
+	})
 	if err != nil {
-		return 0, fmt.Errorf("note that nobody serves the type of the deploy item: %w", err)
+		return fmt.Errorf("note that no plugin serves the type of the deploy item: %w", err)
 	}
-	s.memory.drop(key)
+	s.memory.forget(client.ObjectKeyFromObject(item))
 	s.recorder.Eventf(item, nil, corev1.EventTypeWarning, contract.ReasonTypeNotServed, "SetJob", "%s", message)
-	return 0, nil
+	return nil
 }
 
 // writeStatus writes a change of the status of an item, if nobody else has written since it was read. The item becomes

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -20,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -38,9 +35,8 @@ type Options struct {
 	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts
 	// as dead then. Zero switches the timeout off.
 	ProgressingTimeout time.Duration
-	// Elected reports whether this replica is the one to set jobs for the items of a type, and to end them. Two of
-	// them for a moment do no harm, as every write is conditional. Setter.ReplicasChanged tells that the answer may
-	// be another one now. Required.
+	// Elected reports whether this replica sets and ends the jobs of a type. Two such replicas for a moment do no harm:
+	// every write is conditional. Setter.ReplicasChanged says that the answer may have changed. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool
 	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
 	// long as that is not known. Setter.Served tells that the answer may be another one now. Required.
@@ -50,54 +46,45 @@ type Options struct {
 	UnservedGrace time.Duration
 }
 
-// Setter sets jobs in place of a Landscaper, and ends those that no deployer ends. Somebody lists all items at the
-// start and calls Listed and AllListed. What was there at the start waits for the end, so that only the items
-// that need something are read one by one.
+// Setter sets jobs in place of a Landscaper, and ends jobs that no deployer ends. It decides by the cache, and reads an
+// item in full before it writes.
 type Setter struct {
-	live   client.Reader
-	cache  client.Reader // metadata of deploy items
-	client client.Client
-	// newMetadata returns an empty object for what is in the cache.
-	newMetadata func() *metav1.PartialObjectMetadata
-	serves      func(v1alpha1.DeployItemType) bool
-	options     Options
-	clock       clock.PassiveClock
-	recorder    events.EventRecorder
-	log         *slog.Logger
-	memory      *memory
-	// held: what was there at the start waits until all is listed.
-	held atomic.Bool
+	live     client.Reader
+	cache    client.Reader // slim deploy items
+	client   client.Client
+	serves   func(v1alpha1.DeployItemType) bool
+	options  Options
+	clock    clock.PassiveClock
+	recorder events.EventRecorder
+	log      *slog.Logger
+	memory   *memory
 	// wake takes one signal to reconcile all items.
 	wake chan event.TypedGenericEvent[struct{}]
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Setup adds a Setter to the manager. serves reports whether some plugin serves a type. newMetadata returns an empty
-// object for metadata-only access to deploy items; its watch is shared with everybody else who uses it.
+// Setup adds a Setter to the manager. serves reports whether a plugin serves a type.
 func Setup(
-	mgr manager.Manager, serves func(v1alpha1.DeployItemType) bool, newMetadata func() *metav1.PartialObjectMetadata,
-	log *slog.Logger, options Options,
+	mgr manager.Manager, serves func(v1alpha1.DeployItemType) bool, log *slog.Logger, options Options,
 ) (*Setter, error) {
 	s := &Setter{
-		live:        mgr.GetAPIReader(),
-		cache:       mgr.GetCache(),
-		client:      mgr.GetClient(),
-		newMetadata: newMetadata,
-		serves:      serves,
-		options:     options,
-		clock:       clock.RealClock{},
-		recorder:    mgr.GetEventRecorder("pergola"),
-		log:         log,
-		memory:      newMemory(),
-		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
+		live:     mgr.GetAPIReader(),
+		cache:    mgr.GetCache(),
+		client:   mgr.GetClient(),
+		serves:   serves,
+		options:  options,
+		clock:    clock.RealClock{},
+		recorder: mgr.GetEventRecorder("pergola"),
+		log:      log,
+		memory:   newMemory(),
+		wake:     make(chan event.TypedGenericEvent[struct{}], 1),
 	}
-	s.held.Store(true)
 	ctrl, err := controller.New("jobs", mgr, controller.Options{Reconciler: s, MaxConcurrentReconciles: workers})
 	if err != nil {
 		return nil, fmt.Errorf("create job controller: %w", err)
 	}
-	if err := ctrl.Watch(source.Kind(mgr.GetCache(), newMetadata(), s.changes())); err != nil {
+	if err := ctrl.Watch(source.Kind(mgr.GetCache(), &v1alpha1.DeployItem{}, s.changes())); err != nil {
 		return nil, fmt.Errorf("watch deploy items: %w", err)
 	}
 	if err := ctrl.Watch(source.TypedChannel(s.wake, s.signals())); err != nil {
@@ -112,20 +99,8 @@ func (s *Setter) Served(served []v1alpha1.DeployItemType) {
 	s.reconcileAll()
 }
 
-// ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
+// ReplicasChanged has all items reconciled, because the answer of Options.Elected may have changed. It does not block.
 func (s *Setter) ReplicasChanged() { s.reconcileAll() }
-
-// Listed is told of an item that was listed in full. The item is not kept.
-func (s *Setter) Listed(item *v1alpha1.DeployItem) {
-	s.memory.remember(item, idle(item, s.options, s.clock.Now()))
-}
-
-// AllListed has the items reconciled that were there at the start. Those that need nothing as they were listed are not
-// read; those that Listed has not told of are.
-func (s *Setter) AllListed() {
-	s.held.Store(false)
-	s.reconcileAll()
-}
 
 func (s *Setter) reconcileAll() {
 	select {
@@ -134,12 +109,11 @@ func (s *Setter) reconcileAll() {
 	}
 }
 
-// signals puts all items into the queue, behind those that have changed. What waits until all is listed still does.
+// signals puts all items that may need something into the queue, behind those that have changed.
 func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request] {
 	return handler.TypedFuncs[struct{}, reconcile.Request]{
 		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[struct{}], q queue) {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(s.newMetadata().GroupVersionKind())
+			list := &v1alpha1.DeployItemList{}
 			if err := s.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 				if ctx.Err() == nil {
 					s.log.Error("list deploy items in the cache", "error", err)
@@ -147,7 +121,7 @@ func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request
 				return
 			}
 			for i := range list.Items {
-				if _, known := s.memory.recall(&list.Items[i]); known || !s.held.Load() {
+				if !s.isIdle(&list.Items[i]) {
 					addLast(q, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 				}
 			}
@@ -164,42 +138,22 @@ func addLast(q queue, request reconcile.Request) {
 	q.Add(request)
 }
 
-// changes puts the items into the queue to which something has happened.
-func (s *Setter) changes() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
-	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
-			if !e.IsInInitialList || !s.held.Load() { // else AllListed finds it in the cache
-				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
-			}
+// changes puts each item into the queue that has come or changed and may need something.
+func (s *Setter) changes() handler.TypedEventHandler[*v1alpha1.DeployItem, reconcile.Request] {
+	changed := func(item *v1alpha1.DeployItem, q queue) {
+		if s.isIdle(item) {
+			s.memory.forget(client.ObjectKeyFromObject(item))
+			return
+		}
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item)})
+	}
+	return handler.TypedFuncs[*v1alpha1.DeployItem, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.DeployItem], q queue) { changed(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.DeployItem], q queue) {
+			changed(e.ObjectNew, q)
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
-			if after, needed := s.reconcileAfter(e.ObjectOld, e.ObjectNew); needed {
-				q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)}, after)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], _ queue) {
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.DeployItem], _ queue) {
 			s.memory.forget(client.ObjectKeyFromObject(e.Object))
 		},
-	}
-}
-
-// reconcileAfter reports whether, and how long after a change, an item is to be reconciled. A status is not in the
-// metadata: a change without any other effect may be a job that somebody else has set. It can need something when its
-// time is over, no earlier. The queue keeps the earliest time of an item only, so that all that happens to an item
-// until then costs one read.
-func (s *Setter) reconcileAfter(before, after *metav1.PartialObjectMetadata) (time.Duration, bool) {
-	itemType, typed := contract.TypeOf(after)
-	switch {
-	case after.Generation != before.Generation || !typed:
-		return 0, true
-	case after.ResourceVersion == before.ResourceVersion:
-		return 0, false
-	case !s.serves(itemType): // but whoever asks for something is to know
-		asked := after.Annotations[v1alpha1.OperationAnnotation]
-		return 0, asked != "" && asked != before.Annotations[v1alpha1.OperationAnnotation]
-	case s.memory.last(client.ObjectKeyFromObject(after)).jobLater:
-		return 0, true
-	default:
-		return s.options.statusDelay(), s.options.statusDelay() > 0
 	}
 }

@@ -67,14 +67,13 @@ func newBench(t *testing.T, modify ...func(*v1alpha1.DeployItem)) *bench {
 				})
 			},
 		}),
-		cache:       b.admin,
-		newMetadata: newMetadata,
-		serves:      func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
-		options:     allTimeouts,
-		clock:       b.time,
-		log:         slog.New(slog.DiscardHandler),
-		memory:      newMemory(),
-		wake:        make(chan event.TypedGenericEvent[struct{}], 1),
+		cache:   b.admin,
+		serves:  func(itemType v1alpha1.DeployItemType) bool { return itemType == testType },
+		options: allTimeouts,
+		clock:   b.time,
+		log:     slog.New(slog.DiscardHandler),
+		memory:  newMemory(),
+		wake:    make(chan event.TypedGenericEvent[struct{}], 1),
 	}
 	b.options.Elected = func(v1alpha1.DeployItemType) bool { return true }
 	b.options.Unserved = func(v1alpha1.DeployItemType) string { return "" }
@@ -207,30 +206,6 @@ func TestSetsAJobOnce(t *testing.T) {
 	if times := second.TransitionTimes; second.JobID == item.Status.JobID || times.InitTime != nil ||
 		times.FinishedTime != nil {
 		t.Errorf("expected a second job that nobody has picked up, but found %+v", second)
-	}
-}
-
-// TestEndOfAJobIsNotMissed: the job under way ends right after it was seen to be under way.
-func TestEndOfAJobIsNotMissed(t *testing.T) {
-	b := newBench(t)
-	first := b.reconcile().Status.JobID
-	b.pickUp()
-	b.patch(`{"spec":{"timeout":"1m"}}`)
-	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
-		Get: func(
-			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-		) error {
-			err := c.Get(ctx, key, obj, opts...)
-			b.finish()
-			return err
-		},
-	})
-	if result, err := b.tryReconcile(); err != nil || result.RequeueAfter != pause {
-		t.Errorf("the item waits after the end of the job: %+v, %v", result, err)
-	}
-	b.live = b.admin
-	if item := b.reconcile(); item.Status.JobID == first {
-		t.Errorf("expected a second job, but found %+v", item.Status)
 	}
 }
 

@@ -1,4 +1,4 @@
-package controller
+package items
 
 import (
 	"context"
@@ -32,14 +32,13 @@ const (
 	pageSize = 20_000
 )
 
-// Source lists and watches deploy items in full for a cache that keeps their metadata. What is seen of an item on the
-// way need not be read: its type, whether it is idle, and the content of one that is not. The zero value has no items.
+// Source lists and watches DeployItems in full for a cache that keeps what decisions need; see Slim.
 type Source struct {
 	client rest.Interface
-	// seen gets each item before the cache has it, and may keep it. listed: it is of a list, and not of a watch.
-	seen func(item *v1alpha1.DeployItem, listed bool)
-	// known are the items of the cache; nil before there is an informer.
-	known atomic.Pointer[itemIndex]
+	// arrived gets each listed or watched item in full, before the cache has it.
+	arrived func(*v1alpha1.DeployItem)
+	// index is the store of the informer; nil before there is one.
+	index atomic.Pointer[itemIndex]
 }
 
 // itemIndex is the store of an informer.
@@ -60,91 +59,92 @@ func NewSource(cluster *rest.Config, scheme *runtime.Scheme) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of deploy items: %w", err)
 	}
-	return &Source{client: c, seen: func(*v1alpha1.DeployItem, bool) {}}, nil
+	return &Source{client: c, arrived: func(*v1alpha1.DeployItem) {}}, nil
 }
 
-// NewInformer is for the options of a cache. It returns an informer that gets the metadata of deploy items from the
-// source, and an ordinary one for all other objects.
+// OnArrival has f called with each listed or watched item in full, before the cache has the item. f may keep the item.
+// It must be set before the cache starts.
+func (s *Source) OnArrival(f func(*v1alpha1.DeployItem)) { s.arrived = f }
+
+// NewInformer is for the options of a cache: the informer of DeployItems uses the source, all others are ordinary.
 func (s *Source) NewInformer(
 	lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
-	meta, ok := example.(*metav1.PartialObjectMetadata)
-	if !ok || meta.GroupVersionKind() != v1alpha1.DeployItemGVK {
+	if _, ok := example.(*v1alpha1.DeployItem); !ok {
 		return cache.NewSharedIndexInformer(lw, example, resync, indexers)
 	}
 	all := cache.Indexers{usersIndex: usedBy}
 	maps.Copy(all, indexers)
 	informer := cache.NewSharedIndexInformer(s, example, resync, all)
-	s.known.Store(&itemIndex{informer.GetIndexer()})
+	s.index.Store(&itemIndex{informer.GetIndexer()})
 	return informer
 }
 
-// each calls a function with the metadata of each item in the cache, which must not be changed.
-func (s *Source) each(f func(*metav1.PartialObjectMetadata)) {
-	if known := s.known.Load(); known != nil {
-		eachOf(known.List(), f)
+// All calls f with each item in the cache. f must not change it.
+func (s *Source) All(f func(*v1alpha1.DeployItem)) {
+	if index := s.index.Load(); index != nil {
+		each(index.List(), f)
 	}
 }
 
-// Each calls a function with the metadata of each item of a namespace in the cache, which must not be changed. The error
-// is that of the cache.
-func (s *Source) Each(namespace string, f func(*metav1.PartialObjectMetadata)) error {
-	known := s.known.Load()
-	if known == nil {
+// Each calls f with each item of a namespace in the cache. f must not change it. The error is that of the cache.
+func (s *Source) Each(namespace string, f func(*v1alpha1.DeployItem)) error {
+	return s.eachBy(cache.NamespaceIndex, namespace, f)
+}
+
+// Users calls f with each item in the cache whose Target or Context is the object. f must not change the item. The
+// error is that of the cache.
+func (s *Source) Users(kind string, object client.ObjectKey, f func(*v1alpha1.DeployItem)) error {
+	return s.eachBy(usersIndex, used(kind, object.Namespace, object.Name), f)
+}
+
+func (s *Source) eachBy(indexName, value string, f func(*v1alpha1.DeployItem)) error {
+	index := s.index.Load()
+	if index == nil {
 		return nil
 	}
-	found, err := known.ByIndex(cache.NamespaceIndex, namespace)
+	found, err := index.ByIndex(indexName, value)
 	if err != nil {
 		return fmt.Errorf("list deploy items in the cache: %w", err)
 	}
-	eachOf(found, f)
+	each(found, f)
 	return nil
 }
 
-func eachOf(items []any, f func(*metav1.PartialObjectMetadata)) {
+func each(items []any, f func(*v1alpha1.DeployItem)) {
 	for _, obj := range items {
-		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			f(meta)
+		if item, ok := obj.(*v1alpha1.DeployItem); ok {
+			f(item)
 		}
 	}
 }
 
-// usersIndex is the index of the items by what they refer to, as usedBy has it.
+// usersIndex finds items by their Target and their Context.
 const usersIndex = "users"
 
-// used is an object that items refer to, for the index.
+// The kinds of objects in usersIndex.
+const (
+	KindTarget  = "Target"
+	KindContext = "Context"
+)
+
 func used(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// usedBy returns what an item refers to, by its metadata in the cache.
+// usedBy returns the keys of an item in usersIndex.
 func usedBy(obj any) ([]string, error) {
-	meta, ok := obj.(*metav1.PartialObjectMetadata)
+	item, ok := obj.(*v1alpha1.DeployItem)
 	if !ok {
 		return nil, nil
 	}
-	target, lsContext := contract.ReferencesOf(meta)
-	all := []string{used(kindContext, meta.Namespace, lsContext)}
+	target, lsContext := contract.ReferencesOf(item)
+	keys := []string{used(KindContext, item.Namespace, lsContext)}
 	if target != "" {
-		all = append(all, used(kindTarget, meta.Namespace, target))
+		keys = append(keys, used(KindTarget, item.Namespace, target))
 	}
-	return all, nil
+	return keys, nil
 }
 
-// users calls a function with the metadata of each item in the cache that refers to an object. The metadata must not be
-// changed.
-func (s *Source) users(kind string, object client.ObjectKey, f func(*metav1.PartialObjectMetadata)) error {
-	known := s.known.Load()
-	if known == nil {
-		return nil
-	}
-	found, err := known.ByIndex(usersIndex, used(kind, object.Namespace, object.Name))
-	if err != nil {
-		return fmt.Errorf("list deploy items in the cache: %w", err)
-	}
-	eachOf(found, f)
-	return nil
-}
-
-// IsWatchListSemanticsUnSupported says that a list is no watch: whether an item is listed or new makes a difference.
+// IsWatchListSemanticsUnSupported is true: a watch in place of a list would show listed items as new ones.
 func (s *Source) IsWatchListSemanticsUnSupported() bool { return true }
 
 // List is ListWithContext without a context.
@@ -157,11 +157,11 @@ func (s *Source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists the items, and decodes each as soon as it arrives, so that the list is not held in full and the
-// API server encodes the next item meanwhile. The first list is the newest one, and not any that the API server has:
-// the content of items that it has is not read again.
+// ListWithContext lists the items. It decodes each while the API server encodes the next, so that the list is never held
+// in full.
 func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
+		// Any list that the API server has might be older than what this host has written before its restart.
 		options.ResourceVersion = ""
 	}
 	if options.Limit > 0 {
@@ -172,26 +172,37 @@ func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions
 		return nil, fmt.Errorf("list deploy items: %w", err)
 	}
 	list := &metav1.List{}
-	var annotations map[string]string // items in a row have mostly the same ones, which are larger than all the rest
+	var before *v1alpha1.DeployItem
 	list.ListMeta, err = decodeList(body, func(d *json.Decoder) error {
-		meta, item, err := decodeItem(d)
+		slim, err := s.decodeNext(d)
 		if err != nil {
 			return err
 		}
-		if item != nil {
-			s.seen(item, true)
+		// Neighbours mostly have the same annotations, which are larger than all the rest.
+		if before != nil && maps.Equal(slim.Annotations, before.Annotations) {
+			slim.Annotations = before.Annotations
 		}
-		if maps.Equal(meta.Annotations, annotations) {
-			meta.Annotations = annotations
-		}
-		annotations = meta.Annotations
-		list.Items = append(list.Items, runtime.RawExtension{Object: meta})
+		before = slim
+		list.Items = append(list.Items, runtime.RawExtension{Object: slim})
 		return nil
 	})
 	if err = errors.Join(err, body.Close()); err != nil {
 		return nil, fmt.Errorf("list deploy items: %w", err)
 	}
 	return list, nil
+}
+
+// decodeNext returns the next item for the cache.
+func (s *Source) decodeNext(d *json.Decoder) (*v1alpha1.DeployItem, error) {
+	item, err := decodeItem(d)
+	if err != nil {
+		return nil, err
+	}
+	if item.undecodable {
+		return item.DeployItem, nil
+	}
+	s.arrived(item.DeployItem)
+	return Slim(item.DeployItem), nil
 }
 
 func (s *Source) request(options *metav1.ListOptions) *rest.Request {
@@ -252,25 +263,31 @@ func decodeArray(d *json.Decoder, element func(*json.Decoder) error) error {
 	return err
 }
 
-// decodeItem returns the metadata of the next item, and the item; nil for one of which only the metadata can be
-// decoded, so that this concerns no other item. Whoever reads it finds the error.
-func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.DeployItem, error) {
+// decoded is an item, or, if undecodable, its metadata with a job that no host finishes.
+type decoded struct {
+	*v1alpha1.DeployItem
+	undecodable bool
+}
+
+// decodeItem returns the next item. It fails only where no metadata can be decoded.
+func decodeItem(d *json.Decoder) (decoded, error) {
 	item := &v1alpha1.DeployItem{}
 	err := d.Decode(&wireItem{DeployItem: item, Metadata: wireMetadata{ObjectMeta: &item.ObjectMeta}})
 	item.TypeMeta = metav1.TypeMeta{} // as in any item that a client reads
 	switch {
 	case err == nil:
-		meta := slim(item)
-		contract.NoteReferences(meta, item)
-		return meta, item, nil
-	case item.ResourceVersion != "": // metadata comes before spec and status
-		return slim(item), nil, nil
+		return decoded{DeployItem: item}, nil
+	case item.ResourceVersion == "": // metadata comes before spec and status
+		return decoded{}, err
 	default:
-		return nil, nil, err
+		// A reconcile of this job reads the item and reports the error; other items are decoded as usual.
+		bare := Slim(&v1alpha1.DeployItem{ObjectMeta: item.ObjectMeta, Spec: v1alpha1.DeployItemSpec{Type: item.Spec.Type}})
+		bare.Status.JobID = "undecodable"
+		return decoded{DeployItem: bare, undecodable: true}, nil
 	}
 }
 
-// wireItem decodes an item without the note of who has set which field, as withoutManagers removes it.
+// wireItem decodes an item without its managedFields.
 type wireItem struct {
 	*v1alpha1.DeployItem
 	Metadata wireMetadata `json:"metadata"`
@@ -281,7 +298,7 @@ type wireMetadata struct {
 	ManagedFields skipped `json:"managedFields"`
 }
 
-// skipped is what is not decoded.
+// skipped is a field of an item that is not decoded.
 type skipped struct{}
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -309,7 +326,6 @@ var _ watch.Decoder = (*eventDecoder)(nil)
 
 // Decode implements watch.Decoder: it blocks until there is an event.
 func (e *eventDecoder) Decode() (eventType watch.EventType, object runtime.Object, err error) {
-	var item *v1alpha1.DeployItem
 	err = decodeObject(e.json, func(field json.Token) (err error) {
 		switch {
 		case field == "type": // which comes first
@@ -318,42 +334,19 @@ func (e *eventDecoder) Decode() (eventType watch.EventType, object runtime.Objec
 			status := &metav1.Status{}
 			object = status
 			return e.json.Decode(status)
+		case eventType == watch.Added || eventType == watch.Modified:
+			object, err = e.source.decodeNext(e.json)
+			return err
 		default:
-			object, item, err = decodeItem(e.json)
+			item, err := decodeItem(e.json)
+			object = item.DeployItem
 			return err
 		}
 	})
-	if err == nil && item != nil && (eventType == watch.Added || eventType == watch.Modified) {
-		e.source.seen(item, false)
-	}
 	return eventType, object, err
 }
 
 // Close implements watch.Decoder.
 func (e *eventDecoder) Close() {
 	_ = e.body.Close() // nothing more is read
-}
-
-// Listener gets the items that exist when the host starts, so that it need not list them itself.
-type Listener interface {
-	// Listed gets an item in full, which it must neither keep nor change. It may get an item several times, also later.
-	Listed(item *v1alpha1.DeployItem)
-	// AllListed is called once, after the last item that exists at the start.
-	AllListed()
-}
-
-// seen remembers what was seen of an item.
-func (c *Controller) seen(item *v1alpha1.DeployItem, listed bool) {
-	if listed && c.options.Listed != nil {
-		c.options.Listed.Listed(item)
-	}
-	c.router.see(item)
-	idle := decide(item, c.options.Standalone, c.clock.Now()).Action == contract.Nothing &&
-		contract.UnknownOperation(item) == ""
-	switch {
-	case listed && idle:
-		c.memory.foundIdle(item)
-	case c.plugins.For(item.Spec.Type) != nil:
-		c.memory.arrived(item)
-	}
 }

@@ -1,9 +1,7 @@
-package controller
+package items
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,21 +11,16 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
-)
-
-const (
-	finished = `{"jobID":"1","jobIDFinished":"1","phase":"Succeeded"}`
-	newJob   = `{"jobID":"2","jobIDFinished":"1","phase":"Succeeded"}`
 )
 
 // sourceOf returns a source whose API server has this answer to each request; asked gets its query.
@@ -49,122 +42,6 @@ func sourceOf(t *testing.T, code int, answer string, asked *url.Values) *Source 
 		t.Fatal(err)
 	}
 	return source
-}
-
-func annotated(key, value string) func(*v1alpha1.DeployItem) {
-	return func(item *v1alpha1.DeployItem) { item.Annotations = map[string]string{key: value} }
-}
-
-// heard is a Listener.
-type heard map[string]int
-
-func (h heard) Listed(item *v1alpha1.DeployItem) { h[item.Name]++ }
-func (h heard) AllListed()                       { h["end"]++ }
-
-// TestSeen: an item that was listed or watched is not read when it is reconciled.
-func TestSeen(t *testing.T) {
-	silent := func(item *v1alpha1.DeployItem) { item.Annotations = nil }
-	asks := func(operation string) func(*v1alpha1.DeployItem) {
-		return func(item *v1alpha1.DeployItem) { item.Annotations[v1alpha1.OperationAnnotation] = operation }
-	}
-	cases := map[string]struct {
-		reason      string
-		status      string
-		modify      func(*v1alpha1.DeployItem)
-		idle, typed bool // what is remembered of a list
-	}{
-		"finished":  {reason: "there is nothing to do", status: finished, idle: true},
-		"never-set": {reason: "nobody has set a job so far", idle: true},
-		"new-job":   {reason: "there is a job", status: newJob},
-		"asks":      {reason: "an operation is to begin", status: finished, modify: asks(v1alpha1.OperationReconcile)},
-		"asks-for-something-unknown": {
-			reason: "somebody is to learn that there is no such operation", status: finished, modify: asks("dance"),
-		},
-		"silent": {
-			reason: "its metadata does not tell its type", status: finished, modify: silent, idle: true, typed: true,
-		},
-		"silent-with-a-job": {
-			reason: "its type is known, its job is to be carried out", status: newJob, modify: silent, typed: true,
-		},
-		"lying": {
-			reason: "its metadata tells another type", status: finished,
-			modify: annotated(v1alpha1.DeployerTypeAnnotation, "test.pergola.dev/another"), idle: true, typed: true,
-		},
-	}
-	for _, listed := range []bool{true, false} {
-		b := newBench(t, succeeds)
-		c := &Controller{router: b.router, memory: b.memory, plugins: b.plugins, clock: b.clock}
-		hearer := heard{}
-		c.options.Listed = hearer
-		for name, tc := range cases {
-			b.newItemAs(b.item.Namespace, name, tc.status, func(item *v1alpha1.DeployItem) {
-				if tc.modify != nil {
-					tc.modify(item)
-				}
-			})
-		}
-		if listed {
-			list := &v1alpha1.DeployItemList{}
-			if err := b.admin.List(t.Context(), list); err != nil {
-				t.Fatal(err)
-			}
-			list.ResourceVersion = "1"
-			encoded, err := json.Marshal(list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source := sourceOf(t, http.StatusOK, string(encoded), &url.Values{})
-			source.seen = c.seen
-			if _, err := source.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		reads := 0
-		b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
-			Get: func(
-				ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-			) error {
-				reads++
-				return c.Get(ctx, key, obj, opts...)
-			},
-		})
-		for name, tc := range cases {
-			key := client.ObjectKey{Namespace: b.item.Namespace, Name: name}
-			if !listed {
-				item := &v1alpha1.DeployItem{}
-				if err := b.admin.Get(t.Context(), key, item); err != nil {
-					t.Fatal(err)
-				}
-				c.seen(item, false)
-			}
-			e := b.memory.entries[key]
-			if _, typed := b.router.types[key]; e == nil || e.arrived == (tc.idle && listed) || typed != tc.typed {
-				t.Errorf("%s: %s: found %+v, typed: %t", name, tc.reason, e, typed)
-			}
-			if hearer[name] > 0 != listed {
-				t.Errorf("%s: heard of %d times", name, hearer[name])
-			}
-			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
-				t.Errorf("%s: %s", name, err)
-			}
-		}
-		if reads != 0 {
-			t.Errorf("listed: %t: %d items were read", listed, reads)
-		}
-	}
-}
-
-// TestNothingIsKeptOfOthers: the content of an item that no plugin here serves is of no use.
-func TestNothingIsKeptOfOthers(t *testing.T) {
-	b := newBench(t, succeeds)
-	c := &Controller{router: b.router, memory: b.memory, plugins: b.plugins, clock: b.clock}
-	c.seen(newDeployItem("ns", "foreign", func(item *v1alpha1.DeployItem) {
-		item.Spec.Type = "test.pergola.dev/foreign"
-		item.Status.JobID = "1"
-	}), false)
-	if len(b.memory.entries) != 0 {
-		t.Errorf("remembered: %v", b.memory.entries)
-	}
 }
 
 // TestSourceLists: all items are listed, and those seen that can be decoded. A list that is broken is an error of the
@@ -208,7 +85,7 @@ func TestSourceLists(t *testing.T) {
 		var asked url.Values
 		source := sourceOf(t, cmp.Or(tc.code, http.StatusOK), tc.answer, &asked)
 		var seen, listed []string
-		source.seen = func(item *v1alpha1.DeployItem, _ bool) { seen = append(seen, item.Name) }
+		source.OnArrival(func(item *v1alpha1.DeployItem) { seen = append(seen, item.Name) })
 		list, err := source.List(metav1.ListOptions{ResourceVersion: "5", Limit: 500})
 		if want := (url.Values{"resourceVersion": {"5"}, "limit": {"20000"}}); !reflect.DeepEqual(asked, want) {
 			t.Errorf("%s: asked for %v", name, asked)
@@ -227,8 +104,11 @@ func TestSourceLists(t *testing.T) {
 			t.Fatalf("%s: found %+v, %v", name, list, err)
 		}
 		for _, item := range items.Items {
-			meta, _ := item.Object.(*metav1.PartialObjectMetadata)
-			listed = append(listed, meta.GetName())
+			item, _ := item.Object.(*v1alpha1.DeployItem)
+			if (item.Status.JobID != item.Status.JobIDFinished) != (item.Name == "strange") {
+				t.Errorf("%s: expected only the item that cannot be decoded to be read, but found %+v", name, item)
+			}
+			listed = append(listed, item.GetName())
 		}
 		if !slices.Equal(listed, tc.list) {
 			t.Errorf("%s: listed %v", name, listed)
@@ -267,15 +147,15 @@ func TestEventsAreDecoded(t *testing.T) {
 	} {
 		seen, asked := false, url.Values{}
 		source := sourceOf(t, http.StatusOK, tc.answer, &asked)
-		source.seen = func(*v1alpha1.DeployItem, bool) { seen = true }
+		source.OnArrival(func(*v1alpha1.DeployItem) { seen = true })
 		events, err := source.Watch(metav1.ListOptions{ResourceVersion: "7", AllowWatchBookmarks: true})
 		want := url.Values{"watch": {"true"}, "resourceVersion": {"7"}, "allowWatchBookmarks": {"true"}}
 		if err != nil || !reflect.DeepEqual(asked, want) {
 			t.Fatalf("%s: asked for %v: %v", name, asked, err)
 		}
 		e := <-events.ResultChan() // without a type after its end
-		if meta, ok := e.Object.(*metav1.PartialObjectMetadata); ok && meta.ResourceVersion != "8" {
-			t.Errorf("%s: found %+v", name, meta)
+		if item, ok := e.Object.(*v1alpha1.DeployItem); ok && item.ResourceVersion != "8" {
+			t.Errorf("%s: found %+v", name, item)
 		}
 		if err := apierrors.FromObject(e.Object); name == "too old" && !apierrors.IsResourceExpired(err) {
 			t.Errorf("%s: found %v", name, err)
@@ -287,20 +167,20 @@ func TestEventsAreDecoded(t *testing.T) {
 	}
 }
 
-// TestSourceWatches: an item that is seen is the one that a client reads, without the note of who has set which field.
-func TestSourceWatches(t *testing.T) {
-	a := newServerAPI(t)
-	source, err := NewSource(a.config, a.admin.Scheme())
+// TestArrival: an item that arrives is the one that a client reads, without the note of who has set which field.
+func TestArrival(t *testing.T) {
+	plane, admin := controlPlane.ForTest(t)
+	source, err := NewSource(plane.Config, admin.Scheme())
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace := a.newNamespace()
-	var seen []*v1alpha1.DeployItem
-	source.seen = func(item *v1alpha1.DeployItem, listed bool) {
-		if item.Namespace == namespace && !listed {
-			seen = append(seen, item)
+	namespace := "items-" + uuid.NewString()[:8]
+	var arrived []*v1alpha1.DeployItem
+	source.OnArrival(func(item *v1alpha1.DeployItem) {
+		if item.Namespace == namespace {
+			arrived = append(arrived, item)
 		}
-	}
+	})
 	list, err := source.List(metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -311,51 +191,31 @@ func TestSourceWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer events.Stop()
-	item := newDeployItem(namespace, "item")
-	a.create(item)
-	if err := a.admin.Delete(t.Context(), item); err != nil {
+	item := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "item"}, Spec: v1alpha1.DeployItemSpec{Type: "test"},
+	}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, item} {
+		if err := admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admin.Delete(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
 	for e := range events.ResultChan() {
-		meta, ok := e.Object.(*metav1.PartialObjectMetadata)
+		item, ok := e.Object.(*v1alpha1.DeployItem)
 		if !ok {
-			t.Fatalf("expected metadata, but found %+v", e.Object)
+			t.Fatalf("expected an item, but found %+v", e.Object)
 		}
-		if e.Type == watch.Deleted && meta.Namespace == namespace {
+		if e.Type == watch.Deleted && item.Namespace == namespace {
 			break
 		}
 	}
 	if len(item.ManagedFields) == 0 {
 		t.Fatal("the API server has not noted who has created the item")
 	}
-	if diff := gocmp.Diff([]*v1alpha1.DeployItem{withoutManagers(item)}, seen); diff != "" {
-		t.Errorf("what is seen (-want +got):\n%s", diff)
-	}
-}
-
-// TestArrivesWhileItIsRead: the job of an item of which another version arrives during the read goes on with its lock,
-// and what arrives later is looked at although the job is not due.
-func TestArrivesWhileItIsRead(t *testing.T) {
-	b := newBench(t, always(waits("a Pod")))
-	b.setJob()
-	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
-		Get: func(
-			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-		) error {
-			err := c.Get(ctx, key, obj, opts...)
-			if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
-				b.memory.arrived(item.DeepCopy())
-			}
-			return err
-		},
-	})
-	b.reconcile(t.Context())
-	if _, _, goesOn := b.memory.lockState(client.ObjectKeyFromObject(b.item)); !goesOn {
-		t.Error("the lock of the job is released")
-	}
-	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-	b.memory.arrived(b.read())
-	if b.reconcile(t.Context()); b.read().Annotations[v1alpha1.OperationAnnotation] != "" {
-		t.Error("the abort is left for later")
+	item.ManagedFields = nil
+	if diff := gocmp.Diff([]*v1alpha1.DeployItem{item}, arrived); diff != "" {
+		t.Errorf("what arrives (-want +got):\n%s", diff)
 	}
 }
