@@ -29,6 +29,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -108,7 +109,7 @@ type Controller struct {
 	ready atomic.Bool
 
 	mu    sync.Mutex
-	slots map[string]*slots // by name of the plugin
+	slots map[string]*slots.Slots // by name of the plugin
 }
 
 var (
@@ -132,7 +133,7 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 		memory:  newMemory(),
 		clock:   clock.RealClock{},
 		changes: make(chan struct{}, 1),
-		slots:   map[string]*slots{},
+		slots:   map[string]*slots.Slots{},
 	}
 	c.router = newRouter(plugins, lock.Off{}, c.memory, c.clock.Now, options.Log)
 	c.router.source = options.Source
@@ -180,7 +181,7 @@ func (c *Controller) Workers() []telemetry.Workers {
 	var all []telemetry.Workers
 	for _, name := range slices.Sorted(maps.Keys(c.slots)) {
 		s := c.slots[name]
-		all = append(all, telemetry.Workers{Plugin: name, Used: s.used(), Max: s.size, Queued: s.waiting()})
+		all = append(all, telemetry.Workers{Plugin: name, Used: s.Used(), Max: s.Size(), Queued: s.Waiting()})
 	}
 	return all
 }
@@ -310,15 +311,15 @@ func (c *Controller) addPlugin(p deployer) error {
 	if n := p.Info().MaxCalls; n > 0 {
 		calls = min(calls, n)
 	}
-	slots := newSlots(calls, c.clock.Now)
+	pluginSlots := slots.New(calls, c.clock.Now)
 	c.mu.Lock()
-	c.slots[name] = slots
+	c.slots[name] = pluginSlots
 	c.mu.Unlock()
 	r := &reconciler{
 		name: name, plugin: p, options: c.options,
 		cache: c.manager.GetCache(), live: c.manager.GetAPIReader(),
 		writer: &writer{client: c.manager.GetClient()}, exports: &exporter{live: c.manager.GetClient()},
-		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: slots, locks: c.router.locks,
+		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: pluginSlots, locks: c.router.locks,
 		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +21,13 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
+
+// anotherItem takes slots from the item of a test.
+var anotherItem = types.NamespacedName{Name: "another"}
 
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
@@ -86,7 +91,7 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	b.reconciler = &reconciler{
 		name: "one", plugin: b.plugin, options: Options{
 			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes,
-		}, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
+		}, slots: slots.New(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: a.admin, live: a.admin, writer: &writer{
 			client: client.WithFieldOwner(written, UserAgent),
 		}, exports: &exporter{live: written},

@@ -70,11 +70,11 @@ func (j *job) finished() bool { return contract.Finished(j.item) }
 func (j *job) run(ctx context.Context) error {
 	// 8. The job gets a slot, or is queued for one; then it acquires the item's lock.
 	if j.needsCall() || j.callsFinalizeHook() {
-		if !j.r.slots.acquire(keyOf(j.item), j.slotShare(), j.slotClass()) {
+		if !j.r.slots.Acquire(keyOf(j.item), j.slotShare(), j.slotClass()) {
 			return j.waitForSlot(ctx)
 		}
-		defer j.r.slots.release(keyOf(j.item))
-		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
+		defer j.r.slots.Release(keyOf(j.item))
+		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.Used(), j.r.slots.Size())
 	}
 	if j.decision.Action != contract.Start { // else the job does not exist yet
 		j.observe(ctx)

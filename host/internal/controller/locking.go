@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 )
 
 const (
@@ -125,10 +127,16 @@ func (r *reconciler) leaveForNow(
 		return pollAfter(wait), true
 	}
 	rank := r.locks.Rank(key)
-	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, shareOf(meta), classOf(rank)) {
-		return pollAfter(maxStandby), true
+	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, shareOf(meta), slots.ClassOf(rank)) {
+		return pollAfter(slots.MaxStandby), true
 	}
 	return reconcile.Result{}, false
+}
+
+// shareOf returns the share of an item by its metadata.
+func shareOf(meta *metav1.PartialObjectMetadata) slots.Share {
+	target, _, _ := contract.TargetOf(meta)
+	return slots.Share{Namespace: meta.Namespace, Target: target}
 }
 
 // idle reports whether an item is idle, and until when. After that, the replicas that the item prefers come first.

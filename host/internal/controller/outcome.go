@@ -161,9 +161,9 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 func (j *job) noteAnswer(outcome *plugin.Outcome) {
 	switch {
 	case slices.ContainsFunc(outcome.Errors, func(e plugin.Error) bool { return e.TargetSilent }):
-		j.r.slots.answered(j.targetShare(), false)
+		j.r.slots.SetAnswered(j.targetShare(), false)
 	case outcome.Succeeded != nil || outcome.InProgress != nil:
-		j.r.slots.answered(j.targetShare(), true)
+		j.r.slots.SetAnswered(j.targetShare(), true)
 	}
 }
 

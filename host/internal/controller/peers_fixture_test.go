@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -83,7 +84,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	p := &peer{b: b, others: others}
 	podName := others.podName
 	r := *b.reconciler
-	r.options.Identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
+	r.options.Identity, r.memory, r.slots = podName, newMemory(), slots.New(1, b.clock.Now)
 	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
 	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}

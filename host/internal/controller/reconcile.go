@@ -17,6 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -40,7 +41,7 @@ type reconciler struct {
 	plugins  plugins
 	router   *router
 	memory   *memory
-	slots    *slots
+	slots    *slots.Slots
 	locks    locks
 	recorder events.EventRecorder
 	clock    clock.WithTicker
@@ -57,8 +58,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
 	// 1. An event comes to the queue of the plugin that serves the item.
-	slotReserved := r.slots.isReserved(req.NamespacedName)
-	defer func() { r.router.slotsReserved(r.name, r.slots.reconciled(req.NamespacedName, slotReserved)) }()
+	slotReserved := r.slots.IsReserved(req.NamespacedName)
+	defer func() { r.router.slotsReserved(r.name, r.slots.EndReconcile(req.NamespacedName, slotReserved)) }()
 	result, err := r.reconcile(ctx, req, slotReserved)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
