@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -37,7 +38,7 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 		outcome, err = j.withHTTPHook(ctx, operation, c, o)
 		return err
 	})
-	if errors.Is(err, errOutdated) {
+	if errors.Is(err, itemclient.ErrOutdated) {
 		j.keepProviderStatus(ctx, outcome)
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 		why = "its lock was lost"
 	}
 	j.log.Info("cancelled the plugin's call", "why", why)
-	return errOutdated
+	return itemclient.ErrOutdated
 }
 
 // keepProviderStatus writes the provider status of an outcome that is discarded, unless somebody has written another
@@ -80,7 +81,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	err := checkProviderStatus(outcome.ProviderStatus)
 	if err == nil {
 		err = j.retryOutdated(ctx, func() error {
-			return j.r.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
+			return j.r.items.UpdateStatus(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
 		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) })
 	}
 	if err != nil {
@@ -117,7 +118,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 	for {
 		if check {
 			err := o.check(ctx)
-			if errors.Is(err, errOutdated) {
+			if errors.Is(err, itemclient.ErrOutdated) {
 				cancel(plugin.ErrInterrupted)
 				return
 			}

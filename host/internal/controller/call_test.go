@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -159,7 +160,7 @@ func TestSavedStatusIsThere(t *testing.T) {
 			})
 			b.setJob()
 			b.drive()
-			if errors.Is(err, errOutdated) != c.outdated || !c.outdated && err != nil {
+			if errors.Is(err, itemclient.ErrOutdated) != c.outdated || !c.outdated && err != nil {
 				t.Errorf("%s: found %v", c.reason, err)
 			}
 		})

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -317,8 +318,8 @@ func (c *Controller) addPlugin(p deployer) error {
 	c.mu.Unlock()
 	r := &reconciler{
 		name: name, plugin: p, options: c.options,
-		cache: c.manager.GetCache(), live: c.manager.GetAPIReader(),
-		writer: &writer{client: c.manager.GetClient()}, exports: &exporter{live: c.manager.GetClient()},
+		cache: c.manager.GetCache(), items: itemclient.New(c.manager.GetClient(), c.manager.GetAPIReader()),
+		exports: &exporter{live: c.manager.GetClient()},
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: pluginSlots, locks: c.router.locks,
 		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),

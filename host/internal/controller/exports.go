@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,9 @@ import (
 
 // exportKey is the key of the export secret under which Landscaper looks for all values.
 const exportKey = "config"
+
+// exportTimeout bounds the requests of one export.
+const exportTimeout = 15 * time.Second
 
 // exporter writes the exports of a job into the Secret "<item>-export", or the one that the item's status names.
 type exporter struct {
@@ -32,7 +36,8 @@ func (e *exporter) write(
 	if values == nil {
 		return nil, nil //nolint:nilnil // nothing to export is an ordinary case and no error
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	// A host that stops still exports the outcome of its last calls.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTimeout)
 	defer cancel()
 	secret := exportSecret(item, values)
 	ref := &v1alpha1.ObjectReference{Name: secret.Name, Namespace: secret.Namespace}

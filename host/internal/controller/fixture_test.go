@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -52,6 +54,8 @@ type bench struct {
 	calls []string
 	// pending: the job of the last call was not picked up when it began.
 	pending bool
+	// written is the client of all writes.
+	written client.Client
 	// errs are the errors of reconciles.
 	errs []error
 
@@ -87,14 +91,12 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	}
 	plugins, m := &fakePlugins{serving: []*fakeDeployer{b.plugin}}, newMemory()
 	r := newRouter(plugins, lock.Off{}, m, b.clock.Now, slog.New(slog.DiscardHandler))
-	written := interceptor.NewClient(a.admin, b.interceptors())
+	b.written = client.WithFieldOwner(interceptor.NewClient(a.admin, b.interceptors()), UserAgent)
 	b.reconciler = &reconciler{
 		name: "one", plugin: b.plugin, options: Options{
 			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes,
 		}, slots: slots.New(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
-		cache: a.admin, live: a.admin, writer: &writer{
-			client: client.WithFieldOwner(written, UserAgent),
-		}, exports: &exporter{live: written},
+		cache: a.admin, items: itemclient.New(b.written, a.admin), exports: &exporter{live: b.written},
 		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
 		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
@@ -102,6 +104,9 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	b.create(b.item)
 	return b
 }
+
+// readFrom has items read by another client.
+func (b *bench) readFrom(reader client.Reader) { b.items = itemclient.New(b.written, reader) }
 
 func (b *bench) interceptors() interceptor.Funcs {
 	write := func(do func() error) error {
@@ -260,3 +265,5 @@ func rawStatus(item *v1alpha1.DeployItem) string {
 	}
 	return string(item.Status.ProviderStatus.Raw)
 }
+
+func raw(document string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(document)} }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -76,7 +77,7 @@ func (j *job) withHTTPHook(
 	case plugin.Abort:
 	}
 	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are of another spec
-		return nil, errOutdated
+		return nil, itemclient.ErrOutdated
 	}
 	c.PickUpPending = j.pickUpPending()
 	return j.callPlugin(ctx, operation, c, o)

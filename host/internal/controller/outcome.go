@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -105,11 +106,11 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 		return j.failRefused(ctx, j.refused)
 	}
 	err := j.writeOutcome(ctx, outcome)
-	if errors.Is(err, errOutdated) {
+	if errors.Is(err, itemclient.ErrOutdated) {
 		j.keepProviderStatus(ctx, outcome)
 		return err
 	}
-	var refused *refusedError
+	var refused *itemclient.RefusedError
 	if errors.As(err, &refused) {
 		return j.failRefused(ctx, refused)
 	}
@@ -118,7 +119,7 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 
 // failRefused ends the job because the API server refuses the status of the plugin, as it would after another call. The
 // provider status that was saved last stays.
-func (j *job) failRefused(ctx context.Context, refused *refusedError) error {
+func (j *job) failRefused(ctx context.Context, refused *itemclient.RefusedError) error {
 	j.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
 	j.noteWith(nil)
 	return j.handleError(ctx, contract.Error{
@@ -186,7 +187,7 @@ func (j *job) wait(ctx context.Context, waitingFor string) error {
 
 // succeedUnchanged ends a job of an unchanged item with updateOnChangeOnly.
 func (j *job) succeedUnchanged(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+	err := j.r.items.UpdateStatus(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishUnchanged(item, j.deployer(), j.r.clock.Now())
 	})
 	if err == nil {
@@ -200,7 +201,7 @@ func (j *job) succeedUnchanged(ctx context.Context) error {
 
 // updateConditions updates the conditions after somebody else has ended a job that was picked up here.
 func (j *job) updateConditions(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+	err := j.r.items.UpdateStatus(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishConditions(item, j.r.clock.Now())
 	})
 	if err == nil {
@@ -220,7 +221,7 @@ func (j *job) endedUnreported() {
 // succeed writes the exports, and then phase and jobIDFinished in one write.
 func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if j.lockLost() {
-		return errOutdated
+		return itemclient.ErrOutdated
 	}
 	if outcome.Succeeded.Exports != nil && j.stored != nil { // the Secret must not change before the pick-up
 		if err := j.writeStatus(ctx, contract.Progress); err != nil {
@@ -229,7 +230,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	}
 	ref, err := j.r.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
-		return errOutdated
+		return itemclient.ErrOutdated
 	}
 	if err != nil {
 		return j.handleError(ctx, asError("WriteExports", err))
@@ -254,7 +255,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 
 // finishDeletion removes the finalizer, which ends the deletion. An item that has other finalizers gets a final status.
 func (j *job) finishDeletion(ctx context.Context) error {
-	if err := j.write(ctx, func() error { return j.r.writer.removeFinalizer(ctx, j.item) }); err != nil {
+	if err := j.write(ctx, func() error { return j.r.items.RemoveFinalizer(ctx, j.item) }); err != nil {
 		return err
 	}
 	if j.gone = len(j.item.Finalizers) == 0; !j.gone {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -34,8 +35,7 @@ type reconciler struct {
 	options Options
 
 	cache    client.Reader // metadata of deploy items, Targets, Contexts
-	live     client.Reader
-	writer   *writer
+	items    *itemclient.Client
 	exports  *exporter
 	targets  *target.Resolver
 	plugins  plugins
@@ -193,8 +193,8 @@ func (r *reconciler) inFull(ctx context.Context, req reconcile.Request, known en
 // read reads an item in full, and adds what is remembered of it. The entry has no item if that is gone or turns out to
 // have another type. An error is that of the read, or lock.ErrHeld or errOutdated.
 func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := r.live.Get(ctx, req.NamespacedName, item); err != nil {
+	item, err := r.items.Read(ctx, req.NamespacedName)
+	if err != nil {
 		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
 		if apierrors.IsNotFound(err) {
 			return entry{}, nil
@@ -209,7 +209,7 @@ func (r *reconciler) read(ctx context.Context, req reconcile.Request) (entry, er
 		return entry{}, err
 	}
 	known, _ := r.memory.recall(req.NamespacedName, item.UID, item.ResourceVersion)
-	known.item, known.arrived = withoutManagers(item), false // another version may have arrived meanwhile
+	known.item, known.arrived = item, false // another version may have arrived meanwhile
 	return known, nil
 }
 
@@ -274,7 +274,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	}
 	var operation string
 	var effective bool
-	err := r.writer.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
+	err := r.items.UpdateMetadata(ctx, item, func(item *v1alpha1.DeployItem) {
 		operation, effective = contract.AcceptOperation(item, r.newJobID(), r.options.AbortTimeout, r.clock.Now())
 	})
 	if err != nil {
@@ -297,7 +297,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case errors.Is(err, lock.ErrHeld): // there is an event when it is free
 		r.forget(req.NamespacedName, false)
 		return pollAfter(heldPoll), nil
-	case errors.Is(err, errOutdated):
+	case errors.Is(err, itemclient.ErrOutdated):
 		r.memory.outdated(req.NamespacedName)
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	case errors.Is(err, errAbandoned):
@@ -379,7 +379,7 @@ func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) 
 		return err
 	}
 	if err = held.Verify(ctx); errors.Is(err, lock.ErrLost) {
-		return errOutdated
+		return itemclient.ErrOutdated
 	}
 	return err
 }

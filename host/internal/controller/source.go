@@ -270,7 +270,7 @@ func decodeItem(d *json.Decoder) (*metav1.PartialObjectMetadata, *v1alpha1.Deplo
 	}
 }
 
-// wireItem decodes an item without the note of who has set which field, as withoutManagers removes it.
+// wireItem decodes an item without the managers of its fields, as itemclient reads it.
 type wireItem struct {
 	*v1alpha1.DeployItem
 	Metadata wireMetadata `json:"metadata"`
