@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -319,7 +320,7 @@ func (c *Controller) addPlugin(p deployer) error {
 	r := &reconciler{
 		name: name, plugin: p, options: c.options,
 		cache: c.manager.GetCache(), items: itemclient.New(c.manager.GetClient(), c.manager.GetAPIReader()),
-		exports: &exporter{live: c.manager.GetClient()},
+		exports: exports.New(c.manager.GetClient()),
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: pluginSlots, locks: c.router.locks,
 		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),

@@ -228,7 +228,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 			return err
 		}
 	}
-	ref, err := j.r.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
+	ref, err := j.r.exports.Write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
 		return itemclient.ErrOutdated
 	}

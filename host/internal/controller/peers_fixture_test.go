@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -88,7 +89,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	r.options.Identity, r.memory, r.slots = podName, newMemory(), slots.New(1, b.clock.Now)
 	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
-	r.items, r.exports = itemclient.New(client.WithFieldOwner(api, UserAgent), api), &exporter{live: api}
+	r.items, r.exports = itemclient.New(client.WithFieldOwner(api, UserAgent), api), exports.New(api)
 	p.reconciler = &r
 	p.locker = lock.New(
 		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log},

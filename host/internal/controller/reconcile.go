@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -36,7 +37,7 @@ type reconciler struct {
 
 	cache    client.Reader // metadata of deploy items, Targets, Contexts
 	items    *itemclient.Client
-	exports  *exporter
+	exports  *exports.Writer
 	targets  *target.Resolver
 	plugins  plugins
 	router   *router
