@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -51,7 +52,8 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching, endWatch := context.WithCancel(ctx)
-	o := &observer{job: j, report: func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }}
+	o := newObserver(j)
+	o.report = func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var watch sync.WaitGroup
@@ -59,7 +61,8 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 	err := work(ctx, o)
 	endWatch()
 	watch.Wait()
-	o.endEvents()
+	o.events.End()
+	j.told = j.told || o.events.Normal()
 	j.step, j.message = o.takeStep()
 	if !errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
 		return err
@@ -92,6 +95,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 // observer gets what a plugin reports during a call.
 type observer struct {
 	job    *job
+	events *itemevents.Call
 	report func(telemetry.Progress)
 	shown  bool // the phase shows that the call is running; of watch alone
 
@@ -101,10 +105,22 @@ type observer struct {
 	// reported is the progress that was reported to telemetry last, and reportedAt when.
 	reported   telemetry.Progress
 	reportedAt time.Time
-	// events counts the events of this call, dropped ones included; batches are those that wait for others. They are
-	// under the job's lock.
-	events  int
-	batches []*batch
+}
+
+func newObserver(j *job) *observer {
+	record := func(eventType, reason, message string) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.r.recorder.Record(j.item, eventType, reason, message)
+	}
+	return &observer{job: j, events: &itemevents.Call{
+		Plugin: j.r.name, Record: record, Now: j.r.clock.Now, Log: j.log,
+	}}
+}
+
+// Event records an event of the deploy item.
+func (o *observer) Event(warning bool, reason, message string) {
+	o.events.Add(warning, reason, message)
 }
 
 var _ plugin.Observer = (*observer)(nil)
@@ -133,7 +149,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 		case <-signals:
 			check = true
 		case <-ticker.C():
-			o.recordEvents()
+			o.events.Flush()
 			o.writeStep(ctx)
 		}
 	}

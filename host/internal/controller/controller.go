@@ -29,6 +29,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -322,7 +323,7 @@ func (c *Controller) addPlugin(p deployer) error {
 		cache: c.manager.GetCache(), items: itemclient.New(c.manager.GetClient(), c.manager.GetAPIReader()),
 		exports: exports.New(c.manager.GetClient()),
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, slots: pluginSlots, locks: c.router.locks,
-		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
+		recorder: itemevents.New(c.manager.GetEventRecorder("pergola")), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q queue) error {

@@ -27,7 +27,7 @@ func (j *job) addFinalizers(ctx context.Context, call plugin.Call) error {
 	}
 	err := j.r.options.Keeper.Keep(ctx, used...)
 	if apierrors.IsForbidden(err) { // that it can be deleted in any order is not worth a failure
-		j.r.event(j.item, corev1.EventTypeWarning, "ReferenceNotKept",
+		j.r.recorder.Record(j.item, corev1.EventTypeWarning, "ReferenceNotKept",
 			err.Error()+"; delete the deploy item before it, or give the host this permission")
 		return nil
 	}

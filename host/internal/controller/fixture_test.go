@@ -22,6 +22,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -99,7 +100,7 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 		}, slots: slots.New(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: a.admin, items: itemclient.New(b.written, a.admin), exports: exports.New(b.written),
 		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
-		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
+		recorder: itemevents.New(b.events), clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
 	b.item = newDeployItem(b.newNamespace(), "item", modify...)
 	b.create(b.item)

@@ -173,7 +173,7 @@ func (j *job) handleHookError(ctx context.Context, phase v1alpha1.HookCapability
 		return problem
 	}
 	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
-	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason,
+	j.r.recorder.Record(j.snapshot(), corev1.EventTypeWarning, problem.Reason,
 		problem.Message+"; the job goes on, as the hook says")
 	return j.writeStatus(ctx, note)
 }

@@ -83,7 +83,7 @@ func (j *job) callTimeout() contract.Error {
 func (j *job) waitForPlugin(ctx context.Context, err error) error {
 	j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 	if errors.Is(err, plugin.ErrUnhealthy) { // the reason may name an item of another namespace
-		j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+		j.r.recorder.Record(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
 			"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
 				"host's log; the call is repeated", j.r.name, j.operation()))
 	}
@@ -248,7 +248,7 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	j.log.Info("job succeeded")
 	changed := j.before == nil || !reflect.DeepEqual(j.before.ProviderStatus, j.item.Status.ProviderStatus)
 	if changed && !j.told {
-		j.r.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
+		j.r.recorder.Record(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (j *job) finishDeletion(ctx context.Context) error {
 	}
 	j.reportEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
 	j.log.Info("deletion succeeded")
-	j.r.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
+	j.r.recorder.Record(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
 	return nil
 }
 
@@ -282,7 +282,7 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) 
 	}
 	telemetry.Report(ctx, telemetry.Retries{Error: telemetry.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}})
 	if changed {
-		j.r.event(j.item, eventType(e), e.Reason, e.Message)
+		j.r.recorder.Record(j.item, eventType(e), e.Reason, e.Message)
 	}
 	return nil
 }
@@ -316,6 +316,6 @@ func (j *job) end(ctx context.Context, change func(*v1alpha1.DeployItem)) error 
 	last := j.item.Status.LastError
 	e := contract.Error{Codes: last.Codes, Reason: last.Reason, Message: last.Message}
 	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", e.Message)
-	j.r.event(j.item, eventType(e), e.Reason, e.Message)
+	j.r.recorder.Record(j.item, eventType(e), e.Reason, e.Message)
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -18,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -44,7 +44,7 @@ type reconciler struct {
 	memory   *memory
 	slots    *slots.Slots
 	locks    locks
-	recorder events.EventRecorder
+	recorder *itemevents.Recorder
 	clock    clock.WithTicker
 	random   func() float64
 	newJobID func() string
@@ -262,7 +262,7 @@ func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
 	if unknown == "" || r.locks.Rank(key) > 0 && !r.locks.Holds(key) {
 		return
 	}
-	r.event(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
+	r.recorder.Record(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
 		"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s",
 		v1alpha1.OperationAnnotation, unknown, v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
 		v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
@@ -287,7 +287,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	}
 	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name,
 		"operation", operation, "effective", effective)
-	r.event(item, corev1.EventTypeNormal, "OperationAccepted", message)
+	r.recorder.Record(item, corev1.EventTypeNormal, "OperationAccepted", message)
 	return nil
 }
 
@@ -340,7 +340,7 @@ func (r *reconciler) reportUnwritable(j *job, err error) {
 	if j == nil || !errors.As(err, &answer) || passing {
 		return
 	}
-	r.event(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
+	r.recorder.Record(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
 }
 
 // afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks
