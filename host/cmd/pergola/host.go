@@ -23,9 +23,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
-	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
@@ -104,7 +104,7 @@ type host struct {
 	level    slog.Level
 
 	manager     manager.Manager
-	items       *items.Source
+	items       *itemcache.Source
 	plugins     *plugin.Set
 	deployItems *controller.Controller
 	listener    *listener

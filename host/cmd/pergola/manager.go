@@ -25,7 +25,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/config"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -70,16 +70,16 @@ func findCluster(loader clientcmd.ClientConfig) (*rest.Config, error) {
 const lastWrites = 5 * time.Second
 
 // newManager returns a manager and the source of its DeployItems. Its cache holds Targets, Contexts, DeployerRegistrations,
-// DeployItems without their largest parts (items.Slim), and the metadata of Secrets and ConfigMaps. When it stops, calls under way may
+// DeployItems without their largest parts (itemcache.Slim), and the metadata of Secrets and ConfigMaps. When it stops, calls under way may
 // take the time of drain. How it and its controllers start and stop is logged at level debug.
 func newManager(
 	cluster *rest.Config, drain time.Duration, log *slog.Logger,
-) (manager.Manager, *items.Source, error) {
+) (manager.Manager, *itemcache.Source, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, nil, fmt.Errorf("register API types: %w", err)
 	}
-	source, err := items.NewSource(cluster, scheme)
+	source, err := itemcache.NewSource(cluster, scheme)
 	if err != nil {
 		return nil, nil, err
 	}

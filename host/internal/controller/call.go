@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -38,7 +40,7 @@ func (j *job) call(ctx context.Context, operation plugin.Operation, c plugin.Cal
 		outcome, err = j.withHTTPHook(ctx, operation, c, o)
 		return err
 	})
-	if errors.Is(err, errOutdated) {
+	if errors.Is(err, itemclient.ErrOutdated) {
 		j.keepProviderStatus(ctx, outcome)
 		return nil, err
 	}
@@ -51,7 +53,8 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching, endWatch := context.WithCancel(ctx)
-	o := &observer{job: j, report: func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }}
+	o := newObserver(j)
+	o.report = func(progress telemetry.Progress) { telemetry.Report(ctx, progress) }
 	signals, unsubscribe := j.r.memory.subscribe(keyOf(j.item))
 	defer unsubscribe()
 	var watch sync.WaitGroup
@@ -59,7 +62,8 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 	err := work(ctx, o)
 	endWatch()
 	watch.Wait()
-	o.endEvents()
+	o.events.End()
+	j.told = j.told || o.events.Normal()
 	j.step, j.message = o.takeStep()
 	if !errors.Is(context.Cause(ctx), plugin.ErrInterrupted) {
 		return err
@@ -69,7 +73,7 @@ func (j *job) watched(ctx context.Context, work func(context.Context, *observer)
 		why = "its lock was lost"
 	}
 	j.log.Info("cancelled the plugin's call", "why", why)
-	return errOutdated
+	return itemclient.ErrOutdated
 }
 
 // keepProviderStatus writes the provider status of an outcome that is discarded, unless somebody has written another
@@ -81,7 +85,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 	err := checkProviderStatus(outcome.ProviderStatus)
 	if err == nil {
 		err = j.retryOutdated(ctx, func() error {
-			return j.r.writer.status(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
+			return j.r.items.UpdateStatus(ctx, j.item, withProviderStatus(outcome.ProviderStatus))
 		}, func(fresh *v1alpha1.DeployItem) bool { return fresh.UID == j.item.UID && j.sameProviderStatus(fresh) })
 	}
 	if err != nil {
@@ -92,6 +96,7 @@ func (j *job) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
 // observer gets what a plugin reports during a call.
 type observer struct {
 	job    *job
+	events *itemevents.Call
 	report func(telemetry.Progress)
 	shown  bool // the phase shows that the call is running; of watch alone
 
@@ -101,10 +106,22 @@ type observer struct {
 	// reported is the progress that was reported to telemetry last, and reportedAt when.
 	reported   telemetry.Progress
 	reportedAt time.Time
-	// events counts the events of this call, dropped ones included; batches are those that wait for others. They are
-	// under the job's lock.
-	events  int
-	batches []*batch
+}
+
+func newObserver(j *job) *observer {
+	record := func(eventType, reason, message string) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.r.recorder.Record(j.item, eventType, reason, message)
+	}
+	return &observer{job: j, events: &itemevents.Call{
+		Plugin: j.r.name, Record: record, Now: j.r.clock.Now, Log: j.log,
+	}}
+}
+
+// Event records an event of the deploy item.
+func (o *observer) Event(warning bool, reason, message string) {
+	o.events.Add(warning, reason, message)
 }
 
 var _ plugin.Observer = (*observer)(nil)
@@ -118,7 +135,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 	for {
 		if check {
 			err := o.check(ctx)
-			if errors.Is(err, errOutdated) {
+			if errors.Is(err, itemclient.ErrOutdated) {
 				cancel(plugin.ErrInterrupted)
 				return
 			}
@@ -133,7 +150,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 		case <-signals:
 			check = true
 		case <-ticker.C():
-			o.recordEvents()
+			o.events.Flush()
 			o.writeStep(ctx)
 		}
 	}

@@ -1,11 +1,9 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -159,7 +158,7 @@ func TestSavedStatusIsThere(t *testing.T) {
 			})
 			b.setJob()
 			b.drive()
-			if errors.Is(err, errOutdated) != c.outdated || !c.outdated && err != nil {
+			if errors.Is(err, itemclient.ErrOutdated) != c.outdated || !c.outdated && err != nil {
 				t.Errorf("%s: found %v", c.reason, err)
 			}
 		})
@@ -206,23 +205,15 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	}
 }
 
-func TestEventsDoNotFlood(t *testing.T) {
+// TestEventsOfAPlugin: the events of a plugin are recorded at the deploy item.
+func TestEventsOfAPlugin(t *testing.T) {
 	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		for i := range 500 {
-			o.Event(false, fmt.Sprintf("Probed%d", i), fmt.Sprint(i))
-		}
+		o.Event(false, "Repaired", "a")
 		return succeeds(ctx, op, o)
 	})
-	var logged bytes.Buffer
-	b.log = slog.New(slog.NewTextHandler(&logged, nil))
 	b.expectSuccess(b.setJob())
-	if got, want := len(b.events.Events), maxEvents; got != want { // which tell of the success, too
-		t.Errorf("expected %d events, but found %d", want, got)
-	}
-	first, number := fmt.Sprintf("message=%d\n", maxEvents-1), fmt.Sprintf("count=%d\n", 500-maxEvents+1)
-	if log := logged.String(); !strings.Contains(log, first) || !strings.Contains(log, number) ||
-		strings.Count(log, "Probed") != 1 {
-		t.Errorf("expected the first event that was dropped and the number of them in the log, but found:\n%s", log)
+	if event := <-b.events.Events; event != "Normal Repaired a" {
+		t.Errorf("expected the event of the plugin, but found %q", event)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -52,14 +53,14 @@ func TestArrivedItemsAreNotRead(t *testing.T) {
 				t.Errorf("kept: %t", kept)
 			}
 			reads := 0
-			b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
+			b.items = itemclient.New(b.written, interceptor.NewClient(b.admin, interceptor.Funcs{
 				Get: func(
 					ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 				) error {
 					reads++
 					return c.Get(ctx, key, obj, opts...)
 				},
-			})
+			}))
 			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: keyOf(item)}); err != nil || reads != 0 {
 				t.Errorf("expected no read, but found %d, %v", reads, err)
 			}
@@ -106,7 +107,7 @@ func TestContents(t *testing.T) {
 func TestArrivesWhileItIsRead(t *testing.T) {
 	b := newBench(t, always(waits("a Pod")))
 	b.setJob()
-	b.live = interceptor.NewClient(b.admin, interceptor.Funcs{
+	b.items = itemclient.New(b.written, interceptor.NewClient(b.admin, interceptor.Funcs{
 		Get: func(
 			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 		) error {
@@ -116,7 +117,7 @@ func TestArrivesWhileItIsRead(t *testing.T) {
 			}
 			return err
 		},
-	})
+	}))
 	b.reconcile(t.Context())
 	if _, _, kept := b.memory.lockState(client.ObjectKeyFromObject(b.item)); !kept {
 		t.Error("the lock of the job is released")

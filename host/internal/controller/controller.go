@@ -27,9 +27,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -79,7 +83,7 @@ type Options struct {
 	// to start. It must not block. Nil for nobody.
 	Served func(types []v1alpha1.DeployItemType)
 	// Items is the source of the deploy items in the manager's cache. Required.
-	Items *items.Source
+	Items *itemcache.Source
 	// Observed gets the events of jobs; nil for nobody.
 	Observed *telemetry.Stream
 	// Log is required.
@@ -109,7 +113,7 @@ type Controller struct {
 	ready atomic.Bool
 
 	mu    sync.Mutex
-	slots map[string]*slots // by name of the plugin
+	slots map[string]*slots.Slots // by name of the plugin
 }
 
 var (
@@ -134,10 +138,10 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 		contents: newContents(),
 		clock:    clock.RealClock{},
 		changes:  make(chan struct{}, 1),
-		slots:    map[string]*slots{},
+		slots:    map[string]*slots.Slots{},
 	}
 	c.router = newRouter(plugins, lock.Off{}, c.memory, c.clock.Now, options.Log)
-	c.router.items, c.router.standalone = options.Items, options.Standalone
+	c.router.cache, c.router.standalone = options.Items, options.Standalone
 	if options.Locks != nil {
 		c.router.locks = options.Locks
 	}
@@ -155,7 +159,7 @@ func (c *Controller) arrived(item *v1alpha1.DeployItem) {
 	idle := decide(item, c.options.Standalone, c.clock.Now()).Action == contract.Nothing &&
 		contract.UnknownOperation(item) == ""
 	switch {
-	case idle && !items.HasSchedule(item.Spec.Config):
+	case idle && !itemcache.HasSchedule(item.Spec.Config):
 		c.contents.drop(keyOf(item))
 	case c.plugins.For(item.Spec.Type) != nil:
 		c.contents.put(item, false)
@@ -194,7 +198,7 @@ func (c *Controller) Workers() []telemetry.Workers {
 	var all []telemetry.Workers
 	for _, name := range slices.Sorted(maps.Keys(c.slots)) {
 		s := c.slots[name]
-		all = append(all, telemetry.Workers{Plugin: name, Used: s.used(), Max: s.size, Queued: s.waiting()})
+		all = append(all, telemetry.Workers{Plugin: name, Used: s.Used(), Max: s.Size(), Queued: s.Waiting()})
 	}
 	return all
 }
@@ -321,17 +325,17 @@ func (c *Controller) addPlugin(p deployer) error {
 	if n := p.Info().MaxCalls; n > 0 {
 		calls = min(calls, n)
 	}
-	slots := newSlots(calls, c.clock.Now)
+	pluginSlots := slots.New(calls, c.clock.Now)
 	c.mu.Lock()
-	c.slots[name] = slots
+	c.slots[name] = pluginSlots
 	c.mu.Unlock()
 	r := &reconciler{
 		name: name, plugin: p, options: c.options,
-		cache: c.manager.GetCache(), live: c.manager.GetAPIReader(),
-		writer: &writer{client: c.manager.GetClient()}, exports: &exporter{live: c.manager.GetClient()},
+		cache: c.manager.GetCache(), items: itemclient.New(c.manager.GetClient(), c.manager.GetAPIReader()),
+		exports: exports.New(c.manager.GetClient()),
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, contents: c.contents,
-		slots: slots, locks: c.router.locks,
-		recorder: c.manager.GetEventRecorder("pergola"), clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
+		slots: pluginSlots, locks: c.router.locks, recorder: itemevents.New(c.manager.GetEventRecorder("pergola")),
+		clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q queue) error {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -37,7 +37,7 @@ func (a *api) startController(plugins *fakePlugins, set ...func(*Options)) *Cont
 	for _, s := range set {
 		s(&options)
 	}
-	source, err := items.NewSource(a.config, a.admin.Scheme())
+	source, err := itemcache.NewSource(a.config, a.admin.Scheme())
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -123,7 +124,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 		}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
 		w.router.queues[w.name] = testQueue{poisonTest: w}
-		w.slots = newSlots(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
+		w.slots = slots.New(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
 		w.plugin.call = w.call
 		poisons := rapid.IntRange(1, 2*defaultMaxCrashes).Draw(rt, "poisons")
 		for n := range poisons + rapid.IntRange(1, 5).Draw(rt, "innocents") {
@@ -145,7 +146,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 				w.fail("%s: poison %t, but %s", item.Name, w.poison[item.Name], describe(fresh))
 			}
 		}
-		if w.slots.used()+w.slots.waiting() > 0 || !w.slots.acquire(slotKey(1), poison, running) {
+		if w.slots.Used()+w.slots.Waiting() > 0 || !w.slots.Acquire(anotherItem, slots.Poison, slots.Running) {
 			w.fail("left behind: %+v", w.slots)
 		}
 	})

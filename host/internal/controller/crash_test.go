@@ -9,6 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -174,7 +175,7 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 			if item := b.read(); contract.Crashes(item) != 0 || item.Status.LastError != nil {
 				t.Errorf("%s: found %g crashes, %s", tc.reason, contract.Crashes(item), describe(item))
 			}
-			if !b.slots.acquire(slotKey(1), poison, running) {
+			if !b.slots.Acquire(anotherItem, slots.Poison, slots.Running) {
 				t.Error("the call has ended, but its slot is not free")
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -78,7 +79,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 			reason: "a job is picked up although every call is taken, and its time does not run meanwhile", answer: succeeds,
 			item: func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1s" },
 			check: func(t *testing.T, b *bench) {
-				b.slots.acquire(slotKey(1), share{}, running)
+				b.slots.Acquire(anotherItem, slots.Share{}, slots.Running)
 				jobID := b.setJob()
 				for range 3 {
 					b.reconcile(t.Context())
@@ -88,7 +89,7 @@ func TestDefectsOfTheFirstImplementation(t *testing.T) {
 				if item.Status.LastReconcileTime.Before(item.Status.JobIDGenerationTime) || b.n != 1 {
 					t.Errorf("expected one write that shows the pick-up, but found %d, %s", b.n, describe(item))
 				}
-				b.slots.release(slotKey(1))
+				b.slots.Release(anotherItem)
 				b.expectSuccess(jobID)
 			},
 		},

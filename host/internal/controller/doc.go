@@ -3,7 +3,7 @@
 //
 // # Events
 //
-// One list and watch serves all plugins; see items.Source. The router puts each item into the queue of its plugin. Each
+// One list and watch serves all plugins; see itemcache.Source. The router puts each item into the queue of its plugin. Each
 // plugin has its own queue and workers, so that none waits for another.
 //
 // # Memory

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -18,15 +17,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-)
-
-const (
-	// maxEventReason and maxEventNote are the API server's limits for events.
-	maxEventReason = 128
-	maxEventNote   = 1024
-
-	// eventAction is how the actions of events begin.
-	eventAction = "ReconcileDeployItem"
 )
 
 // asError describes an error of the host itself. That of package target has a reason; any other is one of the API
@@ -76,15 +66,6 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// event records an event of an item. The API server takes none with longer texts. The recorder counts events that differ
-// in nothing but their text as repetitions of the first one, be they of another call: a checksum in the action keeps
-// them apart.
-func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	note := contract.Cut(message, maxEventNote)
-	action := fmt.Sprintf("%s-%08x", eventAction, crc32.ChecksumIEEE([]byte(note)))
-	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), action, "%s", note)
 }
 
 // callError is the error of a call without an outcome. If the host could not give the plugin what it needs, or the

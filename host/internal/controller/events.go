@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -27,8 +27,8 @@ type references struct {
 }
 
 const (
-	kindTarget    = items.KindTarget
-	kindContext   = items.KindContext
+	kindTarget    = itemcache.KindTarget
+	kindContext   = itemcache.KindContext
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
 )
@@ -104,7 +104,7 @@ func (r *references) configMapChanged(ctx context.Context, configMap client.Obje
 // reconcileUsers has the items reconciled that refer to an object.
 func (r *references) reconcileUsers(kind string, object client.ObjectKey) error {
 	var using []types.NamespacedName
-	err := r.router.items.Users(kind, object, func(item *v1alpha1.DeployItem) {
+	err := r.router.cache.Users(kind, object, func(item *v1alpha1.DeployItem) {
 		using = append(using, keyOf(item))
 		if r.all || item.DeletionTimestamp != nil {
 			r.router.route(item, priorityChange)

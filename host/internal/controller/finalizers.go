@@ -27,7 +27,7 @@ func (j *job) addFinalizers(ctx context.Context, call plugin.Call) error {
 	}
 	err := j.r.options.Keeper.Keep(ctx, used...)
 	if apierrors.IsForbidden(err) { // that it can be deleted in any order is not worth a failure
-		j.r.event(j.item, corev1.EventTypeWarning, "ReferenceNotKept",
+		j.r.recorder.Record(j.item, corev1.EventTypeWarning, "ReferenceNotKept",
 			err.Error()+"; delete the deploy item before it, or give the host this permission")
 		return nil
 	}
@@ -37,9 +37,9 @@ func (j *job) addFinalizers(ctx context.Context, call plugin.Call) error {
 func (j *job) addFinalizer(ctx context.Context) error {
 	return j.write(ctx, func() error {
 		if j.stored == nil {
-			return j.r.writer.addFinalizer(ctx, j.item)
+			return j.r.items.AddFinalizer(ctx, j.item)
 		}
-		if err := j.r.writer.addFinalizer(ctx, j.stored); err != nil {
+		if err := j.r.items.AddFinalizer(ctx, j.stored); err != nil {
 			return err
 		}
 		j.stored.ObjectMeta.DeepCopyInto(&j.item.ObjectMeta)

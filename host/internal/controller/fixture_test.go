@@ -12,17 +12,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
+
+// anotherItem takes slots from the item of a test.
+var anotherItem = types.NamespacedName{Name: "another"}
 
 const testType v1alpha1.DeployItemType = "test.pergola.dev/one"
 
@@ -47,6 +56,8 @@ type bench struct {
 	calls []string
 	// pending: the job of the last call was not picked up when it began.
 	pending bool
+	// written is the client of all writes.
+	written client.Client
 	// errs are the errors of reconciles.
 	errs []error
 
@@ -82,21 +93,23 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	}
 	plugins, m := &fakePlugins{serving: []*fakeDeployer{b.plugin}}, newMemory()
 	r := newRouter(plugins, lock.Off{}, m, b.clock.Now, slog.New(slog.DiscardHandler))
-	written := interceptor.NewClient(a.admin, b.interceptors())
+	b.written = client.WithFieldOwner(interceptor.NewClient(a.admin, b.interceptors()), UserAgent)
 	b.reconciler = &reconciler{
 		name: "one", plugin: b.plugin, options: Options{
 			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes,
-		}, slots: newSlots(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
-		cache: a.admin, live: a.admin, writer: &writer{
-			client: client.WithFieldOwner(written, UserAgent),
-		}, exports: &exporter{live: written},
-		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m, contents: newContents(),
-		recorder: b.events, clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
+		}, slots: slots.New(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
+		cache: a.admin, items: itemclient.New(b.written, a.admin), exports: exports.New(b.written),
+		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
+		contents: newContents(), recorder: itemevents.New(b.events), clock: b.clock,
+		random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
 	}
 	b.item = newDeployItem(b.newNamespace(), "item", modify...)
 	b.create(b.item)
 	return b
 }
+
+// readFrom has items read by another client.
+func (b *bench) readFrom(reader client.Reader) { b.items = itemclient.New(b.written, reader) }
 
 func (b *bench) interceptors() interceptor.Funcs {
 	write := func(do func() error) error {
@@ -255,3 +268,5 @@ func rawStatus(item *v1alpha1.DeployItem) string {
 	}
 	return string(item.Status.ProviderStatus.Raw)
 }
+
+func raw(document string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(document)} }

@@ -125,7 +125,7 @@ func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	}
 	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name,
 		"hookType", string(t), "hookPlugins", p.aborting)
-	p.r.event(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
+	p.r.recorder.Record(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
 }
 
 // heldBy says which hook holds a job up, and when it is asked again.
@@ -202,7 +202,7 @@ func (r *reconciler) afterHookError(
 	errors.As(err, &e)
 	missed := r.memory.hookMissed(item, r.name, e.Plugin)
 	if crashed && r.memory.hookCrashed(item, r.options.MaxCrashes, r.clock.Now().Add(crashPause)) {
-		r.event(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
+		r.recorder.Record(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
 			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s",
 			crashPause, err))
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
@@ -219,7 +219,7 @@ func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	}
 	r.log.Warn("hook failed; the deploy item is reconciled again later", "deployitem", item.Namespace+"/"+item.Name,
 		"hookPlugin", e.Plugin, "hookType", e.Operation, "reason", e.Reason, "error", e.Message)
-	r.event(item, corev1.EventTypeWarning, e.Reason, e.Message)
+	r.recorder.Record(item, corev1.EventTypeWarning, e.Reason, e.Message)
 }
 
 // blockedPoll is when to reconcile a job again that a hook holds up without naming a time, if the job has no deadline.

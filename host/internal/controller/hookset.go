@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -36,7 +36,7 @@ func (h hookSet) has(types ...sdkhook.Type) bool {
 
 // about returns the hooks that run for an item of the type.
 func (h hookSet) about(item *v1alpha1.DeployItem) hookSet {
-	h.unscheduled = !items.HasSchedule(item.Spec.Config)
+	h.unscheduled = !itemcache.HasSchedule(item.Spec.Config)
 	return h
 }
 

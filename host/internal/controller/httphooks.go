@@ -9,6 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -76,7 +77,7 @@ func (j *job) withHTTPHook(
 	case plugin.Abort:
 	}
 	if c.DeployItem = j.snapshot(); c.DeployItem.Generation != generation { // the children are of another spec
-		return nil, errOutdated
+		return nil, itemclient.ErrOutdated
 	}
 	c.PickUpPending = j.pickUpPending()
 	return j.callPlugin(ctx, operation, c, o)
@@ -172,7 +173,7 @@ func (j *job) handleHookError(ctx context.Context, phase v1alpha1.HookCapability
 		return problem
 	}
 	j.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
-	j.r.event(j.snapshot(), corev1.EventTypeWarning, problem.Reason,
+	j.r.recorder.Record(j.snapshot(), corev1.EventTypeWarning, problem.Reason,
 		problem.Message+"; the job goes on, as the hook says")
 	return j.writeStatus(ctx, note)
 }

@@ -98,7 +98,7 @@ func TestSlowRequestIsNoTimeout(t *testing.T) {
 				}
 				return do()
 			}
-			b.live = interceptor.NewClient(b.admin, interceptor.Funcs{Get: func(
+			b.readFrom(interceptor.NewClient(b.admin, interceptor.Funcs{Get: func(
 				ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 			) error {
 				if slow {
@@ -106,7 +106,7 @@ func TestSlowRequestIsNoTimeout(t *testing.T) {
 					return context.DeadlineExceeded
 				}
 				return c.Get(ctx, key, obj, opts...)
-			}})
+			}}))
 			b.setJob()
 			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.errs) != 1 {
 				t.Errorf("expected success after one error, but found %s, errors %v", describe(item), b.errs)

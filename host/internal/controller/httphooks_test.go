@@ -17,6 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -197,11 +198,11 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	b.update(b.item)
 	b.remove(b.item)
 	b.setJob()
-	b.slots.acquire(slotKey(1), share{}, preferred)
+	b.slots.Acquire(anotherItem, slots.Share{}, slots.Preferred)
 	b.reconcile(t.Context())
 	b.expectPassed("others have all of the slots")
-	b.slots.release(slotKey(1))
-	b.router.slotsReserved(b.name, b.slots.reconciled(slotKey(1), false))
+	b.slots.Release(anotherItem)
+	b.router.slotsReserved(b.name, b.slots.EndReconcile(anotherItem, false))
 	b.fails("")
 	b.clock.Step(b.reconcile(t.Context()))
 	if b.expectPassed("the hook does not agree", "finalize"); b.read() == nil {

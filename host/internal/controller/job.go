@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -52,7 +53,7 @@ type job struct {
 	// before is the status before a job of an item that was deployed as its spec says; nil for any other job.
 	before *v1alpha1.DeployItemStatus
 	// refused is why the API server has not taken what the plugin wanted to have saved; nil if it has.
-	refused *refusedError
+	refused *itemclient.RefusedError
 	// note is a change that is written together with the outcome of the call; nil for none.
 	note func(*v1alpha1.DeployItem)
 }
@@ -79,11 +80,11 @@ func (j *job) finished() bool { return contract.Finished(j.item) }
 func (j *job) run(ctx context.Context) error {
 	// 8. The job gets a slot, or is queued for one; then it acquires the item's lock.
 	if j.needsCall() || j.callsFinalizeHook() {
-		if !j.r.slots.acquire(keyOf(j.item), j.slotShare(), j.slotClass()) {
+		if !j.r.slots.Acquire(keyOf(j.item), j.slotShare(), j.slotClass()) {
 			return j.waitForSlot(ctx)
 		}
-		defer j.r.slots.release(keyOf(j.item))
-		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.used(), j.r.slots.size)
+		defer j.r.slots.Release(keyOf(j.item))
+		telemetry.LogWorkers(j.r.log, j.r.name, j.r.slots.Used(), j.r.slots.Size())
 	}
 	if j.decision.Action != contract.Start { // else the job does not exist yet
 		j.observe(ctx)
@@ -187,7 +188,7 @@ func (j *job) deploys() bool {
 
 // pickUpAfter picks the job up after an error of the API server, so that its time runs although nothing could be done.
 func (j *job) pickUpAfter(ctx context.Context, err error) error {
-	if j.stored == nil || errors.Is(err, errOutdated) {
+	if j.stored == nil || errors.Is(err, itemclient.ErrOutdated) {
 		return err
 	}
 	return errors.Join(err, j.writeStatus(ctx, func(*v1alpha1.DeployItem) {}))
@@ -288,10 +289,10 @@ func (j *job) begin(begin begin) {
 // changeStatus changes the status by one write, and picks the job up by it if that is pending.
 func (j *job) changeStatus(ctx context.Context, change func(*v1alpha1.DeployItem)) error {
 	if j.stored == nil {
-		return j.r.writer.status(ctx, j.item, change)
+		return j.r.items.UpdateStatus(ctx, j.item, change)
 	}
 	begun := &j.item.Status
-	err := j.r.writer.status(ctx, j.stored, func(item *v1alpha1.DeployItem) {
+	err := j.r.items.UpdateStatus(ctx, j.stored, func(item *v1alpha1.DeployItem) {
 		begun.DeepCopyInto(&item.Status)
 		change(item)
 	})
@@ -317,7 +318,7 @@ func (j *job) takeOver(ctx context.Context) error {
 		return nil
 	}
 	before := j.item.Status.Deployer.Identity
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+	err := j.r.items.UpdateStatus(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.TakeOver(item, j.deployer(), j.r.clock.Now())
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -18,17 +19,17 @@ const (
 )
 
 // slotClass is the class in which the job gets a slot.
-func (j *job) slotClass() class {
+func (j *job) slotClass() slots.Class {
 	if j.begun() {
-		return running
+		return slots.Running
 	}
-	return classOf(j.r.locks.Rank(j.r.lockKey(j.item)))
+	return slots.ClassOf(j.r.locks.Rank(j.r.lockKey(j.item)))
 }
 
 // slotShare is the share of which the job gets a slot.
-func (j *job) slotShare() share {
+func (j *job) slotShare() slots.Share {
 	if contract.IsPoison(j.item) {
-		return poison
+		return slots.Poison
 	}
 	return shareOf(j.item)
 }
@@ -41,7 +42,7 @@ func (j *job) waitForSlot(ctx context.Context) error {
 		j.known.due = j.r.clock.Now().Add(j.pollInterval(slotPoll))
 		return nil
 	}
-	silent := j.r.slots.isSilent(j.slotShare())
+	silent := j.r.slots.IsSilent(j.slotShare())
 	if j.queued() && !silent {
 		return nil
 	}
@@ -61,18 +62,18 @@ func (j *job) waitForSlot(ctx context.Context) error {
 	j.known.due = now.Add(j.pollInterval(slotPoll))
 	return j.changeStatus(ctx, func(item *v1alpha1.DeployItem) { // there is no lock yet
 		contract.Wait(item, fmt.Sprintf("the Target %q to answer; until it does, one job at a time tries it",
-			shareOf(j.item).target), now)
+			shareOf(j.item).Target), now)
 	})
 }
 
 // queuedFor is what a job that is queued waits for.
 func (j *job) queuedFor() string {
-	if j.slotShare() == poison {
+	if j.slotShare() == slots.Poison {
 		return fmt.Sprintf("its turn: jobs during which the plugin %q has crashed run one at a time", j.r.name)
 	}
-	given, ofNamespace := j.r.slots.givenTo(j.item.Namespace)
+	given, ofNamespace := j.r.slots.Given(j.item.Namespace)
 	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace; one Target has %d at "+
-		"most", j.r.name, given, j.r.slots.size, ofNamespace, j.r.slots.maxOfTarget())
+		"most", j.r.name, given, j.r.slots.Size(), ofNamespace, j.r.slots.MaxOfTarget())
 }
 
 // queued reports whether the job was picked up as queued, and has had no slot since.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -121,8 +122,8 @@ func (r *reconciler) skip(
 		return pollAfter(wait), true
 	}
 	rank := r.locks.Rank(key)
-	if rank > 0 && view != lock.Ours && !r.slots.standby(key.Item, shareOf(item), classOf(rank)) {
-		return pollAfter(maxStandby), true
+	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, shareOf(item), slots.ClassOf(rank)) {
+		return pollAfter(slots.MaxStandby), true
 	}
 	return reconcile.Result{}, false
 }
@@ -162,6 +163,12 @@ func (r *reconciler) afterHooks(
 		r.contents.drop(keyOf(item))
 	}
 	return r.until(again), true
+}
+
+// shareOf returns the share of an item that is no poison item.
+func shareOf(item *v1alpha1.DeployItem) slots.Share {
+	target, _ := contract.TargetOfItem(item)
+	return slots.Share{Namespace: item.Namespace, Target: target}
 }
 
 // leftToOthers reports whether an item is left to replicas whose plugin runs, because the plugin here does not.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -114,13 +115,13 @@ func TestReportsOfAJob(t *testing.T) {
 			reason: "a job that waits for a slot",
 			answer: picky(succeeded),
 			drive: func(b *bench) {
-				b.slots.acquire(slotKey(1), share{}, preferred)
+				b.slots.Acquire(anotherItem, slots.Share{}, slots.Preferred)
 				b.setJob()
 				b.clock.Step(queuedAfter)
 				b.reconcile(b.t.Context())
 				b.clock.Step(1300 * time.Millisecond)
-				b.slots.release(slotKey(1))
-				b.slots.reconciled(slotKey(0), false)
+				b.slots.Release(anotherItem)
+				b.slots.EndReconcile(anotherItem, false)
 				b.drive()
 			},
 			want: []string{

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -82,7 +83,7 @@ func (j *job) callTimeout() contract.Error {
 func (j *job) waitForPlugin(ctx context.Context, err error) error {
 	j.log.Warn("plugin did not finish the call; the job goes on when it runs again", "error", err.Error())
 	if errors.Is(err, plugin.ErrUnhealthy) { // the reason may name an item of another namespace
-		j.r.event(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
+		j.r.recorder.Record(j.item, corev1.EventTypeWarning, "PluginUnhealthy", fmt.Sprintf(
 			"the plugin %q was unhealthy and was killed in the middle of the call %s, for a reason that is in the "+
 				"host's log; the call is repeated", j.r.name, j.operation()))
 	}
@@ -105,11 +106,11 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 		return j.failRefused(ctx, j.refused)
 	}
 	err := j.writeOutcome(ctx, outcome)
-	if errors.Is(err, errOutdated) {
+	if errors.Is(err, itemclient.ErrOutdated) {
 		j.keepProviderStatus(ctx, outcome)
 		return err
 	}
-	var refused *refusedError
+	var refused *itemclient.RefusedError
 	if errors.As(err, &refused) {
 		return j.failRefused(ctx, refused)
 	}
@@ -118,7 +119,7 @@ func (j *job) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error 
 
 // failRefused ends the job because the API server refuses the status of the plugin, as it would after another call. The
 // provider status that was saved last stays.
-func (j *job) failRefused(ctx context.Context, refused *refusedError) error {
+func (j *job) failRefused(ctx context.Context, refused *itemclient.RefusedError) error {
 	j.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
 	j.noteWith(nil)
 	return j.handleError(ctx, contract.Error{
@@ -161,9 +162,9 @@ func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 func (j *job) noteAnswer(outcome *plugin.Outcome) {
 	switch {
 	case slices.ContainsFunc(outcome.Errors, func(e plugin.Error) bool { return e.TargetSilent }):
-		j.r.slots.answered(shareOf(j.item), false)
+		j.r.slots.SetAnswered(shareOf(j.item), false)
 	case outcome.Succeeded != nil || outcome.InProgress != nil:
-		j.r.slots.answered(shareOf(j.item), true)
+		j.r.slots.SetAnswered(shareOf(j.item), true)
 	}
 }
 
@@ -186,7 +187,7 @@ func (j *job) wait(ctx context.Context, waitingFor string) error {
 
 // succeedUnchanged ends a job of an unchanged item with updateOnChangeOnly.
 func (j *job) succeedUnchanged(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+	err := j.r.items.UpdateStatus(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishUnchanged(item, j.deployer(), j.r.clock.Now())
 	})
 	if err == nil {
@@ -200,7 +201,7 @@ func (j *job) succeedUnchanged(ctx context.Context) error {
 
 // updateConditions updates the conditions after somebody else has ended a job that was picked up here.
 func (j *job) updateConditions(ctx context.Context) error {
-	err := j.r.writer.status(ctx, j.item, func(item *v1alpha1.DeployItem) {
+	err := j.r.items.UpdateStatus(ctx, j.item, func(item *v1alpha1.DeployItem) {
 		contract.FinishConditions(item, j.r.clock.Now())
 	})
 	if err == nil {
@@ -220,16 +221,16 @@ func (j *job) endedUnreported() {
 // succeed writes the exports, and then phase and jobIDFinished in one write.
 func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	if j.lockLost() {
-		return errOutdated
+		return itemclient.ErrOutdated
 	}
 	if outcome.Succeeded.Exports != nil && j.stored != nil { // the Secret must not change before the pick-up
 		if err := j.writeStatus(ctx, contract.Progress); err != nil {
 			return err
 		}
 	}
-	ref, err := j.r.exports.write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
+	ref, err := j.r.exports.Write(ctx, j.item, outcome.Succeeded.Exports, j.lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
-		return errOutdated
+		return itemclient.ErrOutdated
 	}
 	if err != nil {
 		return j.handleError(ctx, asError("WriteExports", err))
@@ -247,14 +248,14 @@ func (j *job) succeed(ctx context.Context, outcome *plugin.Outcome) error {
 	j.log.Info("job succeeded")
 	changed := j.before == nil || !reflect.DeepEqual(j.before.ProviderStatus, j.item.Status.ProviderStatus)
 	if changed && !j.told {
-		j.r.event(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
+		j.r.recorder.Record(j.item, corev1.EventTypeNormal, "Succeeded", "the job "+j.item.Status.JobID+" succeeded")
 	}
 	return nil
 }
 
 // finishDeletion removes the finalizer, which ends the deletion. An item that has other finalizers gets a final status.
 func (j *job) finishDeletion(ctx context.Context) error {
-	if err := j.write(ctx, func() error { return j.r.writer.removeFinalizer(ctx, j.item) }); err != nil {
+	if err := j.write(ctx, func() error { return j.r.items.RemoveFinalizer(ctx, j.item) }); err != nil {
 		return err
 	}
 	if j.gone = len(j.item.Finalizers) == 0; !j.gone {
@@ -265,7 +266,7 @@ func (j *job) finishDeletion(ctx context.Context) error {
 	}
 	j.reportEnded(ctx, v1alpha1.DeployItemPhaseSucceeded)
 	j.log.Info("deletion succeeded")
-	j.r.event(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
+	j.r.recorder.Record(j.item, corev1.EventTypeNormal, "Deleted", "the deletion succeeded")
 	return nil
 }
 
@@ -281,7 +282,7 @@ func (j *job) retry(ctx context.Context, e contract.Error, pause time.Duration) 
 	}
 	telemetry.Report(ctx, telemetry.Retries{Error: telemetry.Error{Codes: e.Codes, Reason: e.Reason, Text: e.Message}})
 	if changed {
-		j.r.event(j.item, eventType(e), e.Reason, e.Message)
+		j.r.recorder.Record(j.item, eventType(e), e.Reason, e.Message)
 	}
 	return nil
 }
@@ -315,6 +316,6 @@ func (j *job) end(ctx context.Context, change func(*v1alpha1.DeployItem)) error 
 	last := j.item.Status.LastError
 	e := contract.Error{Codes: last.Codes, Reason: last.Reason, Message: last.Message}
 	j.log.Log(ctx, level(e), "job failed", "reason", e.Reason, "error", e.Message)
-	j.r.event(j.item, eventType(e), e.Reason, e.Message)
+	j.r.recorder.Record(j.item, eventType(e), e.Reason, e.Message)
 	return nil
 }

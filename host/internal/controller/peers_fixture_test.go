@@ -13,8 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -83,11 +86,11 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	p := &peer{b: b, others: others}
 	podName := others.podName
 	r := *b.reconciler
-	r.options.Identity, r.memory, r.slots = podName, newMemory(), newSlots(1, b.clock.Now)
+	r.options.Identity, r.memory, r.slots = podName, newMemory(), slots.New(1, b.clock.Now)
 	r.contents = newContents()
 	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
-	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
+	r.items, r.exports = itemclient.New(client.WithFieldOwner(api, UserAgent), api), exports.New(api)
 	p.reconciler = &r
 	p.locker = lock.New(
 		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log},
@@ -247,7 +250,7 @@ func (r *queuedPeer) hearItem() {
 		r.b.t.Fatal(err)
 	}
 	before := r.seen
-	r.seen = items.Slim(item)
+	r.seen = itemcache.Slim(item)
 	r.contents.put(item, false)
 	switch {
 	case before == nil:

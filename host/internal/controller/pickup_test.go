@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -219,8 +220,8 @@ func TestJobBehindASilentTarget(t *testing.T) {
 			b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) {
 				i.Spec.Target, i.Spec.Timeout = &v1alpha1.ObjectReference{Name: "far"}, "10m"
 			})
-			of := share{namespace: b.item.Namespace, target: "far"}
-			b.slots.acquire(slotKey(1), of, running)
+			of := slots.Share{Namespace: b.item.Namespace, Target: "far"}
+			b.slots.Acquire(anotherItem, of, slots.Running)
 			jobID := b.setJob()
 			if queued {
 				b.clock.Step(queuedAfter)
@@ -228,7 +229,7 @@ func TestJobBehindASilentTarget(t *testing.T) {
 					t.Fatalf("expected a queued job, but found %s", describe(b.read()))
 				}
 			}
-			b.slots.answered(of, false)
+			b.slots.SetAnswered(of, false)
 			b.clock.Step(slotPoll)
 			b.reconcile(t.Context())
 			item := b.read()
@@ -247,7 +248,7 @@ func TestJobBehindASilentTarget(t *testing.T) {
 // TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while.
 func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	b := newBench(t, succeeds)
-	b.slots.acquire(slotKey(1), share{}, preferred)
+	b.slots.Acquire(anotherItem, slots.Share{}, slots.Preferred)
 	b.setJob()
 	wait := b.reconcile(t.Context())
 	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {

@@ -16,6 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -278,7 +279,7 @@ func (c *interferenceTest) check(before, after *v1alpha1.DeployItem) {
 // restart is a host that was killed, and another one that knows nothing.
 func (c *interferenceTest) restart() {
 	c.note("host restarts")
-	c.memory, c.slots = newMemory(), newSlots(1, time.Now)
+	c.memory, c.slots = newMemory(), slots.New(1, time.Now)
 	c.router = newRouter(c.plugins, lock.Off{}, c.memory, c.clock.Now, c.log)
 }
 
@@ -362,11 +363,11 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 				c.clock.SetTime(c.clock.Now().Add(time.Duration(rapid.IntRange(-3600, 3600).Draw(rt, "seconds")) * time.Second))
 			},
 			"restart":   func(*rapid.T) { c.restart() },
-			"no worker": func(*rapid.T) { c.slots.acquire(slotKey(1), share{}, running) },
-			"worker":    func(*rapid.T) { c.slots = newSlots(1, time.Now) },
+			"no worker": func(*rapid.T) { c.slots.Acquire(anotherItem, slots.Share{}, slots.Running) },
+			"worker":    func(*rapid.T) { c.slots = slots.New(1, time.Now) },
 		})
 		c.calm = true
-		c.slots = newSlots(1, time.Now)
+		c.slots = slots.New(1, time.Now)
 		c.clock.Step(time.Hour)
 		c.checkForeign()
 		if item := c.drive(); item != nil && item.Status.JobID != item.Status.JobIDFinished {

@@ -9,13 +9,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -32,17 +35,16 @@ type reconciler struct {
 	options Options
 
 	cache    client.Reader // slim deploy items, Targets, Contexts
-	live     client.Reader
-	writer   *writer
-	exports  *exporter
+	items    *itemclient.Client
+	exports  *exports.Writer
 	targets  *target.Resolver
 	plugins  plugins
 	router   *router
 	memory   *memory
 	contents *contents
-	slots    *slots
+	slots    *slots.Slots
 	locks    locks
-	recorder events.EventRecorder
+	recorder *itemevents.Recorder
 	clock    clock.WithTicker
 	random   func() float64
 	newJobID func() string
@@ -57,8 +59,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
 	// 1. An event comes to the queue of the plugin that serves the item.
-	slotReserved := r.slots.isReserved(req.NamespacedName)
-	defer func() { r.router.slotsReserved(r.name, r.slots.reconciled(req.NamespacedName, slotReserved)) }()
+	slotReserved := r.slots.IsReserved(req.NamespacedName)
+	defer func() { r.router.slotsReserved(r.name, r.slots.EndReconcile(req.NamespacedName, slotReserved)) }()
 	result, err := r.reconcile(ctx, req, slotReserved)
 	if errors.Is(err, errAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
@@ -168,15 +170,15 @@ func (r *reconciler) inFull(ctx context.Context, cached *v1alpha1.DeployItem, kn
 	}
 	full, ok := r.contents.take(key, cached.UID, version)
 	if !ok || known.outdated {
-		item := &v1alpha1.DeployItem{}
-		if err := r.live.Get(ctx, key, item); err != nil {
+		item, err := r.items.Read(ctx, key)
+		if err != nil {
 			r.forget(key, apierrors.IsNotFound(err))
 			if apierrors.IsNotFound(err) {
 				return content{}, nil
 			}
 			return content{}, fmt.Errorf("read deploy item: %w", err)
 		}
-		full = content{item: withoutManagers(item)}
+		full = content{item: item}
 	}
 	if !r.serves(full.item.Spec.Type) { // it was created anew, and there is an event
 		r.forget(key, false)
@@ -240,7 +242,7 @@ func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
 	if unknown == "" || r.locks.Rank(key) > 0 && !r.locks.Holds(key) {
 		return
 	}
-	r.event(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
+	r.recorder.Record(item, corev1.EventTypeWarning, "UnknownOperation", fmt.Sprintf(
 		"the annotation %s asks for %q, which is left alone: expected %s, %s, %s or %s",
 		v1alpha1.OperationAnnotation, unknown, v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
 		v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort))
@@ -253,7 +255,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	}
 	var operation string
 	var effective bool
-	err := r.writer.metadata(ctx, item, func(item *v1alpha1.DeployItem) {
+	err := r.items.UpdateMetadata(ctx, item, func(item *v1alpha1.DeployItem) {
 		operation, effective = contract.AcceptOperation(item, r.newJobID(), r.options.AbortTimeout, r.clock.Now())
 	})
 	if err != nil {
@@ -265,7 +267,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	}
 	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name,
 		"operation", operation, "effective", effective)
-	r.event(item, corev1.EventTypeNormal, "OperationAccepted", message)
+	r.recorder.Record(item, corev1.EventTypeNormal, "OperationAccepted", message)
 	return nil
 }
 
@@ -276,7 +278,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case errors.Is(err, lock.ErrHeld): // there is an event when it is free
 		r.forget(req.NamespacedName, false)
 		return pollAfter(heldPoll), nil
-	case errors.Is(err, errOutdated):
+	case errors.Is(err, itemclient.ErrOutdated):
 		r.memory.outdated(req.NamespacedName, j.leaves())
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	case errors.Is(err, errAbandoned):
@@ -318,7 +320,7 @@ func (r *reconciler) reportUnwritable(j *job, err error) {
 	if j == nil || !errors.As(err, &answer) || passing {
 		return
 	}
-	r.event(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
+	r.recorder.Record(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
 }
 
 // afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks
@@ -359,7 +361,7 @@ func (r *reconciler) verifyHeld(ctx context.Context, item *v1alpha1.DeployItem) 
 		return err
 	}
 	if err = held.Verify(ctx); errors.Is(err, lock.ErrLost) {
-		return errOutdated
+		return itemclient.ErrOutdated
 	}
 	return err
 }

@@ -334,19 +334,6 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-func TestLongTextsBecomeEvents(t *testing.T) {
-	b := newBench(t, func(_ context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		o.Event(false, strings.Repeat("r", 200), strings.Repeat("ü", 2000))
-		return waits("something")
-	})
-	b.setJob()
-	b.reconcile(t.Context())
-	event := <-b.events.Events
-	if len(event) > len(corev1.EventTypeNormal)+maxEventReason+maxEventNote+2 || !strings.HasSuffix(event, "ü…") {
-		t.Errorf("an event of %d bytes, which the API server does not take", len(event))
-	}
-}
-
 func TestLyingMetadata(t *testing.T) {
 	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/other" })
 	b.setJob()

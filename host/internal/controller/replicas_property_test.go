@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -206,8 +207,8 @@ func (c *replicaTest) renew(r *queuedPeer) {
 func (c *replicaTest) freeSlot(r *queuedPeer) {
 	if c.full[r] {
 		delete(c.full, r)
-		r.slots.release(slotKey(1))
-		r.router.slotsReserved(r.name, r.slots.reconciled(slotKey(1), false))
+		r.slots.Release(anotherItem)
+		r.router.slotsReserved(r.name, r.slots.EndReconcile(anotherItem, false))
 	}
 }
 
@@ -216,13 +217,13 @@ func (c *replicaTest) fillSlot(r *queuedPeer) {
 	if c.full[r] {
 		return
 	}
-	if r.slots.acquire(slotKey(1), share{}, preferred) {
-		c.full[r] = true
+	if given, _ := r.slots.Given(""); given > 0 {
 		return
 	}
-	r.slots.mu.Lock()
-	defer r.slots.mu.Unlock()
-	r.slots.dequeue(slotKey(1))
+	if !r.slots.Acquire(anotherItem, slots.Share{}, slots.Preferred) {
+		c.bench.t.Error("no slot is given, but there is none")
+	}
+	c.full[r] = true
 }
 
 // sweep deletes the lock of the item if nobody holds it, as the cleaner does with one whose item it takes for gone.

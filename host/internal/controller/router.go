@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -34,7 +34,7 @@ type router struct {
 	plugins plugins
 	locks   locks
 	memory  *memory
-	items   *items.Source
+	cache   *itemcache.Source
 	// standalone: see decide.
 	standalone bool
 	now        func() time.Time
@@ -50,7 +50,7 @@ var _ cache.ResourceEventHandler = (*router)(nil)
 
 func newRouter(plugins plugins, locks locks, m *memory, now func() time.Time, log *slog.Logger) *router {
 	return &router{
-		plugins: plugins, locks: locks, memory: m, items: &items.Source{}, now: now, log: log,
+		plugins: plugins, locks: locks, memory: m, cache: &itemcache.Source{}, now: now, log: log,
 		queues:   map[string]queue{},
 		unserved: map[v1alpha1.DeployItemType]bool{},
 	}
@@ -133,7 +133,7 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 // countUnserved counts the items of types that no plugin serves, and logs the types; see plugin.Set.Unserved.
 func (r *router) countUnserved() int {
 	items := map[v1alpha1.DeployItemType]int{}
-	r.items.All(func(item *v1alpha1.DeployItem) { items[item.Spec.Type]++ })
+	r.cache.All(func(item *v1alpha1.DeployItem) { items[item.Spec.Type]++ })
 	unserved := 0
 	for itemType, n := range items {
 		if r.plugins.Unserved(itemType) != "" {
@@ -168,7 +168,7 @@ func (r *router) attach(name string, q queue) {
 
 // refill puts its items into a queue, without those that are idle until they change.
 func (r *router) refill(name string) {
-	r.items.All(func(item *v1alpha1.DeployItem) {
+	r.cache.All(func(item *v1alpha1.DeployItem) {
 		if p := r.plugins.For(item.Spec.Type); p != nil && p.Name() == name && !r.isIdle(item) {
 			r.route(item, priorityInitial)
 		}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -27,12 +27,12 @@ import (
 
 // cached puts items into the cache of a router.
 func (r *routed) cached(all ...*v1alpha1.DeployItem) {
-	source := &items.Source{}
+	source := &itemcache.Source{}
 	store := source.NewInformer(nil, &v1alpha1.DeployItem{}, 0, nil).GetIndexer()
 	for _, item := range all {
 		_ = store.Add(item) // which cannot fail for an item that has a name
 	}
-	r.items = source
+	r.cache = source
 }
 
 func typedItem(name string, itemType v1alpha1.DeployItemType) *v1alpha1.DeployItem {
@@ -200,7 +200,7 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		r := newRouted(t, true)
 		var cached []*v1alpha1.DeployItem
 		for _, i := range all {
-			cached = append(cached, items.Slim(i))
+			cached = append(cached, itemcache.Slim(i))
 			r.memory.requeue(i, entry{jobMemory: jobMemory{plugin: "two", retries: 1}}, noon)
 		}
 		r.cached(cached...)

@@ -104,7 +104,7 @@ func (p *hookRun) reportRaised(known *hookMemory, earliest time.Time) {
 	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
 		return
 	}
-	p.r.event(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
+	p.r.recorder.Record(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
 		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
 			"allows (continuousReconcile.minimumInterval); it begins at %s",
 		p.r.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))

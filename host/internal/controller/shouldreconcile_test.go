@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -245,7 +245,7 @@ func TestItemsWithoutSchedule(t *testing.T) {
 			b.expectPassed("after a job", slices.Concat(want, []string{"call Reconcile"}, want)...)
 			item := b.read()
 			b.memory.forget(keyOf(item))
-			if idle := b.router.isIdle(items.Slim(item)); idle == tc.asked {
+			if idle := b.router.isIdle(itemcache.Slim(item)); idle == tc.asked {
 				t.Errorf("after the list of a new host: idle: %t", idle)
 			}
 			b.reconcile(t.Context())

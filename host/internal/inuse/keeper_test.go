@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pergola-deploy/pergola/host/internal/items"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
 	"github.com/pergola-deploy/pergola/test/testenv"
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, keeps bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := items.NewSource(plane.Config, scheme)
+	source, err := itemcache.NewSource(plane.Config, scheme)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@
 //
 // # Decisions
 //
-// The setter decides by the cache, whose items lack only large parts; see items.Slim. Only an item that needs something is
+// The setter decides by the cache, whose items lack only large parts; see itemcache.Slim. Only an item that needs something is
 // read, and the decision is repeated with the item in full before a write.
 //
 // # Timeouts

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -36,7 +36,7 @@ func (w *world) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ 
 func (w *world) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // hear updates the cache.
-func (w *world) hear() { w.heard = items.Slim(w.read()) }
+func (w *world) hear() { w.heard = itemcache.Slim(w.read()) }
 
 // written checks a write of the setter to the status.
 func (w *world) written(kind string, do func() error) error {

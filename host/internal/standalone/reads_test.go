@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/items"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -87,7 +87,7 @@ func TestQueue(t *testing.T) {
 					t.Errorf("%s: %d items are in the queue", when, q.Len())
 				}
 			}
-			created := event.TypedCreateEvent[*v1alpha1.DeployItem]{Object: items.Slim(b.read()), IsInInitialList: true}
+			created := event.TypedCreateEvent[*v1alpha1.DeployItem]{Object: itemcache.Slim(b.read()), IsInInitialList: true}
 			b.changes().Create(t.Context(), created, q)
 			expect("at the start")
 			if q.Len() > 0 {

@@ -1,4 +1,4 @@
-package controller
+package slots
 
 import (
 	"fmt"
@@ -17,18 +17,18 @@ func slotKey(n int) types.NamespacedName { return types.NamespacedName{Name: fmt
 // TestOrderOfSlots: of the items of one target, own jobs before those that other replicas come first for, and of the
 // latter those first that this one is the next best for, the last one first.
 func TestOrderOfSlots(t *testing.T) {
-	s := newSlots(1, time.Now)
-	s.acquire(slotKey(0), share{}, preferred)
-	s.standby(slotKey(1), share{}, classOf(2))
-	s.standby(slotKey(2), share{}, classOf(1))
-	s.acquire(slotKey(3), share{}, preferred)
-	s.standby(slotKey(4), share{}, classOf(1))
-	s.acquire(slotKey(5), share{}, running)
-	s.acquire(slotKey(6), share{}, preferred)
-	s.standby(slotKey(7), share{}, classOf(99))
+	s := New(1, time.Now)
+	s.Acquire(slotKey(0), Share{}, Preferred)
+	s.Standby(slotKey(1), Share{}, ClassOf(2))
+	s.Standby(slotKey(2), Share{}, ClassOf(1))
+	s.Acquire(slotKey(3), Share{}, Preferred)
+	s.Standby(slotKey(4), Share{}, ClassOf(1))
+	s.Acquire(slotKey(5), Share{}, Running)
+	s.Acquire(slotKey(6), Share{}, Preferred)
+	s.Standby(slotKey(7), Share{}, ClassOf(99))
 	var order []types.NamespacedName
-	s.release(slotKey(0))
-	for next := s.reconciled(slotKey(0), false); len(next) > 0; next = s.reconciled(next[0], true) {
+	s.Release(slotKey(0))
+	for next := s.EndReconcile(slotKey(0), false); len(next) > 0; next = s.EndReconcile(next[0], true) {
 		order = append(order, next...)
 	}
 	want := []types.NamespacedName{slotKey(5), slotKey(3), slotKey(6), slotKey(4), slotKey(2), slotKey(1), slotKey(7)}
@@ -41,52 +41,52 @@ func TestOrderOfSlots(t *testing.T) {
 // else after a while, so that it does not depend on the other one.
 func TestStandby(t *testing.T) {
 	now := time.Now()
-	s := newSlots(1, func() time.Time { return now })
-	if !s.standby(slotKey(1), share{}, firstOther) {
+	s := New(1, func() time.Time { return now })
+	if !s.Standby(slotKey(1), Share{}, firstOther) {
 		t.Error("there is a free slot, but the item is not reconciled")
 	}
-	s.acquire(slotKey(2), share{}, preferred)
-	if s.standby(slotKey(1), share{}, firstOther) {
+	s.Acquire(slotKey(2), Share{}, Preferred)
+	if s.Standby(slotKey(1), Share{}, firstOther) {
 		t.Error("there is no free slot, but the item is reconciled")
 	}
-	if now = now.Add(maxStandby - 1); s.standby(slotKey(1), share{}, firstOther) {
+	if now = now.Add(MaxStandby - 1); s.Standby(slotKey(1), Share{}, firstOther) {
 		t.Error("the item is reconciled before its time")
 	}
-	if now = now.Add(1); !s.standby(slotKey(1), share{}, firstOther) {
+	if now = now.Add(1); !s.Standby(slotKey(1), Share{}, firstOther) {
 		t.Error("the item has waited for long, but is not reconciled")
 	}
-	if s.acquire(slotKey(1), share{}, firstOther) || s.standby(slotKey(3), share{}, firstOther) {
+	if s.Acquire(slotKey(1), Share{}, firstOther) || s.Standby(slotKey(3), Share{}, firstOther) {
 		t.Error("a slot was given that is taken")
 	}
 }
 
 // fleetOfCalls plays the calls of many items: each takes a time, and each job pauses before its next call.
 type fleetOfCalls struct {
-	slots *slots
+	slots *Slots
 	now   time.Time
 	items map[types.NamespacedName]*playedItem
 }
 
 type playedItem struct {
-	share  share
+	share  Share
 	call   time.Duration // how long a call takes
 	pause  time.Duration // before the next one; zero for a job of one call
 	silent bool          // whether the target leaves the calls without an answer
 
 	due, ends time.Time // zero for never
 	begun     time.Time // of the first call; zero before
-	class     class
+	class     Class
 }
 
 func newFleet(size int) *fleetOfCalls {
 	f := &fleetOfCalls{now: time.Unix(0, 0), items: map[types.NamespacedName]*playedItem{}}
-	f.slots = newSlots(size, func() time.Time { return f.now })
+	f.slots = New(size, func() time.Time { return f.now })
 	return f
 }
 
 func (f *fleetOfCalls) add(name string, item playedItem) *playedItem {
-	item.due, item.class = f.now, preferred
-	f.items[types.NamespacedName{Namespace: item.share.namespace, Name: name}] = &item
+	item.due, item.class = f.now, Preferred
+	f.items[types.NamespacedName{Namespace: item.share.Namespace, Name: name}] = &item
 	return &item
 }
 
@@ -101,12 +101,12 @@ func (f *fleetOfCalls) play(duration time.Duration) {
 		for _, key := range keys {
 			switch item := f.items[key]; {
 			case !item.ends.IsZero() && !f.now.Before(item.ends):
-				f.slots.answered(item.share, !item.silent)
-				item.ends, item.due, item.class = time.Time{}, time.Time{}, running
+				f.slots.SetAnswered(item.share, !item.silent)
+				item.ends, item.due, item.class = time.Time{}, time.Time{}, Running
 				if item.pause > 0 {
 					item.due = f.now.Add(item.pause)
 				}
-				f.slots.release(key)
+				f.slots.Release(key)
 				f.reserved(key, false)
 			case !item.due.IsZero() && !f.now.Before(item.due):
 				f.reconcile(key)
@@ -116,9 +116,9 @@ func (f *fleetOfCalls) play(duration time.Duration) {
 }
 
 func (f *fleetOfCalls) reconcile(key types.NamespacedName) {
-	item, was := f.items[key], f.slots.isReserved(key)
+	item, was := f.items[key], f.slots.IsReserved(key)
 	item.due = time.Time{}
-	if f.slots.acquire(key, item.share, item.class) {
+	if f.slots.Acquire(key, item.share, item.class) {
 		item.ends = f.now.Add(item.call)
 		if item.begun.IsZero() {
 			item.begun = f.now
@@ -128,45 +128,45 @@ func (f *fleetOfCalls) reconcile(key types.NamespacedName) {
 }
 
 func (f *fleetOfCalls) reserved(key types.NamespacedName, was bool) {
-	for _, next := range f.slots.reconciled(key, was) {
+	for _, next := range f.slots.EndReconcile(key, was) {
 		f.items[next].due = f.now
 	}
 }
 
-// TestNobodyStarves: a job for a target that answers begins soon, whatever the jobs of others do.
-func TestNobodyStarves(t *testing.T) {
+// TestNoJobStarves: a job for a target that answers begins soon, whatever the jobs of others do.
+func TestNoJobStarves(t *testing.T) {
 	hanging := playedItem{call: 10 * time.Second, pause: 50 * time.Second, silent: true}
 	inHook := playedItem{call: 10 * time.Minute, pause: time.Second}
 	busy := playedItem{call: time.Second, pause: 100 * time.Millisecond}
 	for name, tc := range map[string]struct {
 		size, others int
 		other        playedItem
-		share        func(n int) share
+		share        func(n int) Share
 		warm         time.Duration // how long the others have been there
 		want         time.Duration
 	}{
-		"one silent target": {20, 200, hanging, func(int) share { return share{"a", "x"} }, 0, 0},
+		"one silent target": {20, 200, hanging, func(int) Share { return Share{"a", "x"} }, 0, 0},
 		"one silent target, of the same namespace": {
-			20, 200, hanging, func(int) share { return share{"good", "x"} }, time.Second, 0,
+			20, 200, hanging, func(int) Share { return Share{"good", "x"} }, time.Second, 0,
 		},
 		"silent targets that have not been tried": {
-			20, 200, hanging, func(n int) share { return share{"good", fmt.Sprint(n)} }, time.Second, 10 * time.Second,
+			20, 200, hanging, func(n int) Share { return Share{"good", fmt.Sprint(n)} }, time.Second, 10 * time.Second,
 		},
 		"silent targets of namespaces that have not been tried": {
-			20, 200, hanging, func(n int) share { return share{fmt.Sprint(n), "x"} }, time.Second, 10 * time.Second,
+			20, 200, hanging, func(n int) Share { return Share{fmt.Sprint(n), "x"} }, time.Second, 10 * time.Second,
 		},
 		"silent targets of namespaces": {
-			20, 200, hanging, func(n int) share { return share{fmt.Sprint(n), "x"} }, 3 * time.Minute, time.Second,
+			20, 200, hanging, func(n int) Share { return Share{fmt.Sprint(n), "x"} }, 3 * time.Minute, time.Second,
 		},
 		"silent targets of the same namespace": {
-			20, 200, hanging, func(n int) share { return share{"good", fmt.Sprint(n)} }, 3 * time.Minute, time.Second,
+			20, 200, hanging, func(n int) Share { return Share{"good", fmt.Sprint(n)} }, 3 * time.Minute, time.Second,
 		},
-		"four slots":                      {4, 40, hanging, func(n int) share { return share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 3 * time.Second},
-		"one slot":                        {1, 40, hanging, func(n int) share { return share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 10 * time.Second},
-		"hooks that hang":                 {16, 100, inHook, func(int) share { return share{"a", "x"} }, time.Minute, 0},
-		"hooks that hang on many targets": {16, 100, inHook, func(n int) share { return share{"a", fmt.Sprint(n)} }, time.Minute, 0},
+		"four slots":                      {4, 40, hanging, func(n int) Share { return Share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 3 * time.Second},
+		"one slot":                        {1, 40, hanging, func(n int) Share { return Share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 10 * time.Second},
+		"hooks that hang":                 {16, 100, inHook, func(int) Share { return Share{"a", "x"} }, time.Minute, 0},
+		"hooks that hang on many targets": {16, 100, inHook, func(n int) Share { return Share{"a", fmt.Sprint(n)} }, time.Minute, 0},
 		"jobs that go on and on, of the same target": {
-			2, 40, busy, func(int) share { return share{"good", "good"} }, time.Minute, headStart + 30*time.Second,
+			2, 40, busy, func(int) Share { return Share{"good", "good"} }, time.Minute, headStart + 30*time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestNobodyStarves(t *testing.T) {
 				f.add(fmt.Sprint("other-", n), item)
 			}
 			f.play(tc.warm)
-			good := f.add("good", playedItem{share: share{"good", "good"}, call: time.Second})
+			good := f.add("good", playedItem{share: Share{"good", "good"}, call: time.Second})
 			created := f.now
 			f.play(tc.want + 200*time.Millisecond)
 			if good.begun.IsZero() {
@@ -194,18 +194,18 @@ func TestSilentTarget(t *testing.T) {
 	var items []*playedItem
 	for n := range 100 {
 		items = append(items, f.add(fmt.Sprint(n), playedItem{
-			share: share{"a", "x"}, call: 10 * time.Second, pause: time.Second, silent: true,
+			share: Share{"a", "x"}, call: 10 * time.Second, pause: time.Second, silent: true,
 		}))
 	}
 	f.play(time.Minute)
-	if used := f.slots.used(); used != 1 {
+	if used := f.slots.Used(); used != 1 {
 		t.Errorf("expected one call while the target is silent, but found %d", used)
 	}
 	for _, item := range items {
 		item.silent, item.pause = false, 0
 	}
 	f.play(time.Minute + 20*time.Second) // the rest of one call, and 100 calls in 16 slots
-	if left := f.slots.used() + f.slots.waiting(); left > 0 || len(f.slots.shares) > 0 {
+	if left := f.slots.Used() + f.slots.Waiting(); left > 0 || len(f.slots.shares) > 0 {
 		t.Errorf("%d are left, and the shares %v", left, f.slots.shares)
 	}
 }
@@ -214,9 +214,9 @@ func TestSilentTarget(t *testing.T) {
 func TestFairShares(t *testing.T) {
 	f := newFleet(8)
 	for n := range 900 {
-		of := share{"few", "x"}
+		of := Share{"few", "x"}
 		if n%3 > 0 {
-			of = share{"many", fmt.Sprint(n)}
+			of = Share{"many", fmt.Sprint(n)}
 		}
 		f.add(fmt.Sprint(n), playedItem{share: of, call: time.Second})
 	}
@@ -224,7 +224,7 @@ func TestFairShares(t *testing.T) {
 	began := map[string]int{}
 	for _, item := range f.items {
 		if !item.begun.IsZero() {
-			began[item.share.namespace]++
+			began[item.share.Namespace]++
 		}
 	}
 	if few, many := began["few"], began["many"]; few+many < 400 || few < many*9/10 || many < few*9/10 {
@@ -232,16 +232,16 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; nobody waits while a slot is free
+// TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; no item waits while a slot is free
 // that it may have, and all get theirs.
 func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "slots")
 		now := time.Now()
-		s := newSlots(size, func() time.Time { return now })
+		s := New(size, func() time.Time { return now })
 		busy, called := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 		poisons := map[types.NamespacedName]bool{} // that are in a call
-		shares := []share{{"a", "x"}, {"a", "y"}, {"b", "x"}, poison}
+		shares := []Share{{"a", "x"}, {"a", "y"}, {"b", "x"}, Poison}
 		call := func(next []types.NamespacedName) {
 			for _, key := range next {
 				if called[key] {
@@ -253,27 +253,27 @@ func TestSlotsNeverLeak(t *testing.T) {
 		end := func(key types.NamespacedName) {
 			delete(busy, key)
 			delete(poisons, key)
-			s.release(key)
-			call(s.reconciled(key, false))
+			s.Release(key)
+			call(s.EndReconcile(key, false))
 		}
 		reconcile := func(key types.NamespacedName, takes bool) {
 			if busy[key] {
 				return // an item is reconciled by one worker at a time
 			}
-			kept := s.isReserved(key)
+			kept := s.IsReserved(key)
 			if kept != called[key] {
 				t.Fatalf("a slot is kept for %v: %t", key, kept)
 			}
 			delete(called, key)
 			of := rapid.SampledFrom(shares).Draw(t, "share")
-			at := class(rapid.IntRange(int(running), int(lastOther)).Draw(t, "class"))
-			if takes && (at < firstOther || s.standby(key, of, at)) && s.acquire(key, of, at) {
+			at := Class(rapid.IntRange(int(Running), int(lastOther)).Draw(t, "class"))
+			if takes && (at < firstOther || s.Standby(key, of, at)) && s.Acquire(key, of, at) {
 				busy[key] = true
-				if of == poison {
+				if of == Poison {
 					poisons[key] = true
 				}
 			}
-			call(s.reconciled(key, kept))
+			call(s.EndReconcile(key, kept))
 			if len(busy)+len(called) > size {
 				t.Fatalf("%d calls with %d slots", len(busy)+len(called), size)
 			}
@@ -294,11 +294,11 @@ func TestSlotsNeverLeak(t *testing.T) {
 				}
 			},
 			"answer": func(t *rapid.T) {
-				s.answered(rapid.SampledFrom(shares[:3]).Draw(t, "share"), rapid.Bool().Draw(t, "answers"))
+				s.SetAnswered(rapid.SampledFrom(shares[:3]).Draw(t, "share"), rapid.Bool().Draw(t, "answers"))
 			},
 			"time": func(*rapid.T) { now = now.Add(time.Minute) },
 		})
-		call(s.reconciled(slotKey(0), false)) // silence may have ended
+		call(s.EndReconcile(slotKey(0), false)) // silence may have ended
 		for len(busy)+len(called) > 0 {
 			for key := range busy {
 				end(key)
@@ -308,7 +308,7 @@ func TestSlotsNeverLeak(t *testing.T) {
 			}
 		}
 		now = now.Add(silence)
-		s.answered(share{"a", "x"}, true)
+		s.SetAnswered(Share{"a", "x"}, true)
 		if len(s.queued)+len(s.given)+len(s.shares) > 0 {
 			t.Fatalf("left behind: %+v", s)
 		}

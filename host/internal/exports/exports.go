@@ -1,9 +1,11 @@
-package controller
+// Package exports writes the exports of jobs into Secrets.
+package exports
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,31 +16,39 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// exportKey is the key of the export secret under which Landscaper looks for all values.
-const exportKey = "config"
+const (
+	// key is the key of all values in the Secret, as Landscaper expects it.
+	key = "config"
+	// timeout bounds the requests of one export.
+	timeout = 15 * time.Second
+)
 
-// exporter writes the exports of a job into the Secret "<item>-export", or the one that the item's status names.
-type exporter struct {
-	live client.Client
+// Writer writes exports. Create it with New.
+type Writer struct {
+	api client.Client
 }
 
-// write creates or updates the Secret, and returns a reference to it; nil if there is nothing to export. If a Secret of
-// that name does not belong to the item, or the API server refuses the exports, the error is a contract.Error that ends
-// the job. verify returns an error if the item's lock was lost; it is called between the read of the Secret and its
-// conditional write, so that old values never replace those of the next holder.
-func (e *exporter) write(
+// New returns a Writer. api reads Secrets from the API server, and not from a cache.
+func New(api client.Client) *Writer { return &Writer{api: api} }
+
+// Write writes the exports of an item's job into the Secret "<item>-export", or another one by the item's status, and
+// returns a reference to it; nil if there is nothing to export. If the Secret belongs to another owner, or if the API
+// server refuses the exports, the error is a contract.Error, and final. verify returns an error if the item's lock is
+// lost, and so does Write then.
+func (w *Writer) Write(
 	ctx context.Context, item *v1alpha1.DeployItem, values []byte, verify func(context.Context) error,
 ) (*v1alpha1.ObjectReference, error) {
 	if values == nil {
 		return nil, nil //nolint:nilnil // nothing to export is an ordinary case and no error
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	// A host that stops still exports the outcome of its last calls.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	secret := exportSecret(item, values)
+	secret := secretOf(item, values)
 	ref := &v1alpha1.ObjectReference{Name: secret.Name, Namespace: secret.Namespace}
-	err := e.live.Create(ctx, secret)
+	err := w.api.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
-		err = e.update(ctx, item, client.ObjectKeyFromObject(secret), values, verify)
+		err = w.update(ctx, item, client.ObjectKeyFromObject(secret), values, verify)
 	}
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
@@ -56,12 +66,12 @@ func (e *exporter) write(
 	}
 }
 
-func (e *exporter) update(
-	ctx context.Context, item *v1alpha1.DeployItem, key client.ObjectKey, values []byte,
+func (w *Writer) update(
+	ctx context.Context, item *v1alpha1.DeployItem, name client.ObjectKey, values []byte,
 	verify func(context.Context) error,
 ) error {
 	secret := &corev1.Secret{}
-	if err := e.live.Get(ctx, key, secret); err != nil {
+	if err := w.api.Get(ctx, name, secret); err != nil {
 		return err
 	}
 	if !belongsTo(secret, item) {
@@ -70,27 +80,29 @@ func (e *exporter) update(
 			Operation: "WriteExports",
 			Reason:    "ExportSecretConflict",
 			Message: fmt.Sprintf("Secret %q exists and does not belong to this deploy item; its exports need this name: "+
-				"rename or delete the secret", key.Name),
+				"rename or delete the secret", name.Name),
 		}
 	}
 	before := secret.DeepCopy()
 	if left := ownerOfThatName(secret, item); left != nil {
 		left.UID = item.UID
-	} else if bytes.Equal(secret.Data[exportKey], values) {
+	} else if bytes.Equal(secret.Data[key], values) {
 		return nil
 	}
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[exportKey] = values
+	secret.Data[key] = values
+	// The lock is verified after the read and before the conditional write: old values never replace those of the next
+	// holder.
 	if err := verify(ctx); err != nil {
 		return err
 	}
-	return e.live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return w.api.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// belongsTo reports whether a Secret is the item's: the item owns it, or its status names it, or an item of the same
-// name, which is gone, has left it.
+// belongsTo reports whether a Secret is the item's: by its owner, by the item's status, or as a leftover of an earlier
+// item of the same name.
 func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	for _, owner := range secret.OwnerReferences {
 		if owner.UID == item.UID {
@@ -101,8 +113,8 @@ func belongsTo(secret *corev1.Secret, item *v1alpha1.DeployItem) bool {
 	return ref != nil && ref.Name == secret.Name || ownerOfThatName(secret, item) != nil
 }
 
-// ownerOfThatName returns the Secret's owner that was a deploy item of the same name, which is gone as there is another
-// one. The garbage collector will delete the Secret unless it gets its new owner.
+// ownerOfThatName returns a Secret's reference to an earlier DeployItem of the same name; nil if there is none. The
+// garbage collector deletes the Secret unless it gets its new owner.
 func ownerOfThatName(secret *corev1.Secret, item *v1alpha1.DeployItem) *metav1.OwnerReference {
 	for i, owner := range secret.OwnerReferences {
 		if owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "DeployItem" &&
@@ -113,7 +125,7 @@ func ownerOfThatName(secret *corev1.Secret, item *v1alpha1.DeployItem) *metav1.O
 	return nil
 }
 
-func exportSecret(item *v1alpha1.DeployItem, values []byte) *corev1.Secret {
+func secretOf(item *v1alpha1.DeployItem, values []byte) *corev1.Secret {
 	name := item.Name + "-export"
 	if ref := item.Status.ExportReference; ref != nil && ref.Name != "" {
 		name = ref.Name
@@ -129,6 +141,6 @@ func exportSecret(item *v1alpha1.DeployItem, values []byte) *corev1.Secret {
 				UID:        item.UID,
 			}},
 		},
-		Data: map[string][]byte{exportKey: values},
+		Data: map[string][]byte{key: values},
 	}
 }

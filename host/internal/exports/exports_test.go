@@ -1,4 +1,4 @@
-package controller
+package exports
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +17,28 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
+
+func newFakeAPI(t *testing.T) client.Client {
+	t.Helper()
+	api, err := testenv.FakeClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func create(t *testing.T, api client.Client, object client.Object) {
+	t.Helper()
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func itemIn(namespace string) *v1alpha1.DeployItem {
+	return &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "item", UID: "ours"}}
+}
 
 func TestExports(t *testing.T) {
 	owner := func(uid types.UID) []metav1.OwnerReference {
@@ -71,7 +93,7 @@ func TestExports(t *testing.T) {
 				Name: "item-export", Owners: owner("theirs"), Data: ours,
 			}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
 		},
-		"somebody else's": {
+		"another owner's": {
 			reason: "is not touched", values: `{"a":1}`, conflict: true, kept: true,
 			there: &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},
 			want:  &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},
@@ -79,21 +101,20 @@ func TestExports(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			a, item := newFakeAPI(t), itemAt("ours", "5")
-			item.Namespace = a.newNamespace()
+			api, item := newFakeAPI(t), itemIn("ns")
 			if tc.named != "" {
 				item.Status.ExportReference = &v1alpha1.ObjectReference{Name: tc.named, Namespace: item.Namespace}
 			}
 			before := &corev1.Secret{}
 			if tc.there != nil {
 				before.Namespace, before.Name, before.OwnerReferences, before.Data = item.Namespace, tc.there.Name, tc.there.Owners, tc.there.Data
-				a.create(before)
+				create(t, api, before)
 			}
 			var values []byte
 			if tc.values != "" {
 				values = []byte(tc.values)
 			}
-			ref, err := (&exporter{live: a.admin}).write(t.Context(), item, values, stillHeld)
+			ref, err := New(api).Write(t.Context(), item, values, stillHeld)
 			var conflict contract.Error
 			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil || tc.conflict && !conflict.Final() {
 				t.Fatalf("%s: %v", tc.reason, err)
@@ -105,7 +126,7 @@ func TestExports(t *testing.T) {
 				return
 			}
 			after := &corev1.Secret{}
-			if err := a.admin.Get(
+			if err := api.Get(
 				t.Context(), client.ObjectKey{Namespace: item.Namespace, Name: tc.want.Name}, after,
 			); err != nil {
 				t.Fatal(err)
@@ -124,6 +145,9 @@ func TestExports(t *testing.T) {
 
 // TestExportsThatCannotBeWritten: another try would not help.
 func TestExportsThatCannotBeWritten(t *testing.T) {
+	_, api := testenv.ForTest(t)
+	namespace := "exports-" + uuid.NewString()[:8]
+	create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	secret := strings.Repeat("secret", 1<<18)
 	for name, c := range map[string]struct {
 		reason, item, values, want string
@@ -142,16 +166,16 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, item := newServerAPI(t), itemAt("ours", "5")
-			item.Namespace, item.Name = a.newNamespace(), c.item
+			item := itemIn(namespace)
+			item.Name = c.item
 			if c.there {
-				if _, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("{}"), stillHeld); err != nil {
+				if _, err := New(api).Write(t.Context(), item, []byte("{}"), stillHeld); err != nil {
 					t.Fatal(err)
 				}
 			}
-			_, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte(c.values), stillHeld)
-			got := asError("WriteExports", err)
-			if !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) ||
+			_, err := New(api).Write(t.Context(), item, []byte(c.values), stillHeld)
+			var got contract.Error
+			if !errors.As(err, &got) || !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) ||
 				got.Reason != "ExportsRefused" ||
 				!strings.Contains(got.Message, c.want) || strings.Contains(got.Message, "secretsecret") {
 				t.Errorf("%s: found %.500s: %v", c.reason, got.Reason, err)
@@ -160,24 +184,22 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestExportsOfALostJob: who does not know that another replica goes on with the job does not put old values in the
-// place of newer ones.
+// TestExportsOfALostJob: a replica that has lost the lock unnoticed does not replace newer values by old ones.
 func TestExportsOfALostJob(t *testing.T) {
-	a, item := newFakeAPI(t), itemAt("ours", "5")
-	item.Namespace = a.newNamespace()
-	ref, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("of the new holder"), stillHeld)
+	api, item := newFakeAPI(t), itemIn("ns")
+	ref, err := New(api).Write(t.Context(), item, []byte("of the new holder"), stillHeld)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := func(context.Context) error { return lock.ErrLost }
-	if _, err := (&exporter{live: a.admin}).write(t.Context(), item, []byte("old"), lost); !errors.Is(err, lock.ErrLost) {
+	if _, err := New(api).Write(t.Context(), item, []byte("old"), lost); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("expected the error that the lock was lost, but found %v", err)
 	}
 	secret := &corev1.Secret{}
-	if err := a.admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(secret.Data[exportKey]); got != "of the new holder" {
+	if got := string(secret.Data[key]); got != "of the new holder" {
 		t.Errorf("the exports are %q now", got)
 	}
 }
