@@ -212,12 +212,13 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOL
 	go run ./charts/internal/chartgen
 
 .PHONY: verify
-verify: verify-generated $(TOOLS)/golangci-lint ## Check generated files, protocol, modules, format and lint
+verify: verify-generated $(TOOLS)/golangci-lint ## Check generated files, protocol, modules, format, lint, packages and English
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf breaking --against proto/released.binpb
 	go vet ./...
 	go mod tidy -diff
 	go mod verify >/dev/null
+	go run ./test/house
 	$(TOOLS)/golangci-lint run ./...
 
 # Compares with the files as they are, not as they were committed, so that it says the same before and after a commit.
