@@ -8,8 +8,8 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// TestPickUp: the host is asked once to pick the job up, if it is pending and nothing was saved, however many ask; again
-// after it has refused.
+// TestPickUp: the host is asked once to pick the job up, if it is pending and nothing was saved, however many ask;
+// again after it has refused.
 func TestPickUp(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

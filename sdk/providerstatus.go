@@ -153,7 +153,8 @@ type unknown struct {
 	entries map[string]*unknown // of the entries of a list, by their identity
 }
 
-// unknownFields returns the fields of a value that a type does not have; nil for none. A type that reads itself has all.
+// unknownFields returns the fields of a value that a type does not have; nil for none. A type that reads itself has
+// all.
 func unknownFields(value any, t reflect.Type) *unknown {
 	for t.Kind() == reflect.Pointer && !readsItself(t) {
 		t = t.Elem()

@@ -25,7 +25,8 @@ func TestWhatComesWithEachOutcome(t *testing.T) {
 		err        error
 	}{{nil, nil}, {&InProgress{WaitingFor: "x"}, nil}, {nil, errors.New("no")}} {
 		result := resultToWire("Reconcile", &Request{}, &Response{
-			Conditions: []Condition{drifted()}, InProgress: tc.inProgress, ProviderStatus: testStatus{APIVersion: "a/v1", Kind: "B"},
+			Conditions: []Condition{drifted()}, InProgress: tc.inProgress,
+			ProviderStatus: testStatus{APIVersion: "a/v1", Kind: "B"},
 		}, tc.err)
 		if len(result.GetConditions()) != 1 || len(result.GetProviderStatus()) == 0 {
 			t.Errorf("expected one condition and a provider status, but found %v", result)

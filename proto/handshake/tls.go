@@ -19,11 +19,11 @@ const (
 	certificateSlack = 24 * time.Hour
 )
 
-// ClientTLS returns the host's side of mutual TLS for one process of a plugin, and the host's certificate in PEM, by which the plugin
-// knows the host. The plugin's own certificate comes with the handshake; go-plugin adds it.
+// ClientTLS returns the host's side of mutual TLS for one process of a plugin, and the host's certificate in PEM, by
+// which the plugin knows the host. The plugin's own certificate comes with the handshake; go-plugin adds it.
 //
-// go-plugin's AutoMTLS does the same with a key on the curve P-521. Nothing but Go verifies that: BoringSSL, and so gRPC for most other
-// languages, does not know the curve.
+// go-plugin's AutoMTLS does the same with a key on the curve P-521. Nothing but Go verifies that: BoringSSL, and so
+// gRPC for most other languages, does not know the curve.
 func ClientTLS() (config *tls.Config, certificate []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

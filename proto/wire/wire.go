@@ -16,9 +16,9 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// Codec returns gRPC's codec for protobuf, which fails for a text that is not UTF-8, with two additions: Marshal replaces
-// what is not UTF-8 in the texts and JSON objects of a message of the protocol, and changes the message so; the error of
-// Unmarshal names the field.
+// Codec returns gRPC's codec for protobuf, which fails for a text that is not UTF-8, with two additions: Marshal
+// replaces what is not UTF-8 in the texts and JSON objects of a message of the protocol, and changes the message so;
+// the error of Unmarshal names the field.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }

@@ -153,7 +153,8 @@ func (e *examination) checkUnknownIgnored(ctx context.Context) {
 	unasked := &deployerv1.Error{Message: "nobody waits for this"}
 	strayTarget := &deployerv1.ResolvedTarget{Sequence: straySequence, Error: unasked}
 	strayCredentials := &deployerv1.ResolvedRegistryCredentials{Sequence: straySequence, Error: unasked}
-	e.reconcile(ctx, RuleUnknownIgnored, "messages and fields of a later version, and answers to what was not asked", Call{},
+	e.reconcile(ctx, RuleUnknownIgnored, "messages and fields of a later version, and answers to what was not asked",
+		Call{},
 		unknownKind, unknownField,
 		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: strayTarget}},
 		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{
@@ -210,7 +211,9 @@ func (e *examination) checkCallEnds(ctx context.Context) {
 }
 
 // baits are secrets that nobody says by chance.
-var baits = []string{"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3"}
+var baits = []string{
+	"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3",
+}
 
 // bait are credentials for servers that there are not. They come with calls that have none of their own, so that it is
 // seen who says them.

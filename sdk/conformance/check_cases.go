@@ -38,7 +38,8 @@ func (e *examination) checkRender(ctx context.Context) {
 			}
 		}
 		if second, err := e.render(ctx, &c); err != nil || !reflect.DeepEqual(first, second) {
-			e.breaks(RuleRender, "%s: there were %d desired objects at first, and %d that are not the same afterwards (error %v)",
+			e.breaks(RuleRender,
+				"%s: there were %d desired objects at first, and %d that are not the same afterwards (error %v)",
 				where, len(first), len(second), err)
 		}
 	}

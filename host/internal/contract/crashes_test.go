@@ -105,16 +105,18 @@ func TestPoisonUntilSuccess(t *testing.T) {
 		contract.SetJob(i, "job-3", noon)
 		contract.Begin(i, false, deployer, noon)
 	}
+	succeeds := func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }
+	isAborted := func(i *v1alpha1.DeployItem) { contract.EndAborted(i, false, deployer, noon) }
 	for name, tc := range map[string]struct {
 		modifiers []modifier
 		want      bool
 	}{
 		"never":                         {nil, false},
 		"crashed":                       {[]modifier{crashed(1)}, true},
-		"succeeded":                     {[]modifier{crashed(1), func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }}, false},
+		"succeeded":                     {[]modifier{crashed(1), succeeds}, false},
 		"next job":                      {[]modifier{crashed(2), next}, true},
 		"the one after that":            {[]modifier{crashed(2), next, next}, true},
-		"aborted":                       {[]modifier{crashed(1), func(i *v1alpha1.DeployItem) { contract.EndAborted(i, false, deployer, noon) }}, true},
+		"aborted":                       {[]modifier{crashed(1), isAborted}, true},
 		"failed by somebody else":       {[]modifier{crashed(1), ended(v1alpha1.DeployItemPhaseFailed)}, true},
 		"succeeded, says somebody else": {[]modifier{crashed(1), ended(v1alpha1.DeployItemPhaseSucceeded)}, false},
 	} {

@@ -148,8 +148,8 @@ func (d Decision) inTime() Decision {
 // Finished reports whether the item has no job to do: it never had one, or the last one is finished.
 func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
 
-// Newer reports whether resourceVersion a is newer than b. Versions that cannot be compared count as newer, which costs a
-// read.
+// Newer reports whether resourceVersion a is newer than b. Versions that cannot be compared count as newer, which costs
+// a read.
 func Newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

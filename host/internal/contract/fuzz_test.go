@@ -31,12 +31,14 @@ func FuzzDeployItem(f *testing.F) {
 	}
 	f.Add(
 		[]byte(
-			`{"status":{"jobID":"a","lastErrors":[null],"conditions":[{"type":"Ready"},{"type":"Ready"},{}],"transitionTimes":{"initTime":["x"]}}}`,
+			`{"status":{"jobID":"a","lastErrors":[null],"conditions":[{"type":"Ready"},{"type":"Ready"},{}],` +
+				`"transitionTimes":{"initTime":["x"]}}}`,
 		),
 	)
 	f.Add(
 		[]byte(
-			`{"metadata":{"annotations":{"host.pergola.dev/operation":"{\"operation\":\"abort\",\"jobID\":\"a\",\"until\":null}"}},"status":{"jobID":"a"}}`,
+			`{"metadata":{"annotations":{"host.pergola.dev/operation":` +
+				`"{\"operation\":\"abort\",\"jobID\":\"a\",\"until\":null}"}},"status":{"jobID":"a"}}`,
 		),
 	)
 	f.Add([]byte(`{"metadata":{"annotations":{"host.pergola.dev/operation":"null"}}}`))

@@ -13,8 +13,9 @@ import (
 
 func TestDecideOperation(t *testing.T) {
 	const (
-		reconcile, test, force, abort = v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile, v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort
-		succeeded, failed             = v1alpha1.DeployItemPhaseSucceeded, v1alpha1.DeployItemPhaseFailed
+		reconcile, test   = v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile
+		force, abort      = v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort
+		succeeded, failed = v1alpha1.DeployItemPhaseSucceeded, v1alpha1.DeployItemPhaseFailed
 	)
 	done := finished(succeeded)
 	underWay := pickedUp(0, v1alpha1.DeployItemPhaseProgressing)

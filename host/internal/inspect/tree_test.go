@@ -62,7 +62,8 @@ kind: Pod
 metadata: {namespace: shop, name: web-new-1, labels: {app: web}, ownerReferences: [{uid: r}]}
 status:
   phase: Pending
-  containerStatuses: [{name: main, state: {waiting: {reason: ImagePullBackOff, message: "no shop:v1\e[31m\nnot found"}}}]
+  containerStatuses:
+  - {name: main, state: {waiting: {reason: ImagePullBackOff, message: "no shop:v1\e[31m\nnot found"}}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: settings, uid: s}}
 ---

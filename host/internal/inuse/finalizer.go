@@ -60,8 +60,8 @@ func remove(ctx context.Context, c client.Client, live client.Reader, object *me
 	return edit(ctx, c, live, object, func() bool { return controllerutil.RemoveFinalizer(object, Finalizer) })
 }
 
-// edit writes a change of an object's finalizers on condition of its resourceVersion. After a conflict it is read again.
-// change reports whether it has changed something. An object that is gone is no error.
+// edit writes a change of an object's finalizers on condition of its resourceVersion. After a conflict it is read
+// again. change reports whether it has changed something. An object that is gone is no error.
 func edit(
 	ctx context.Context, c client.Client, live client.Reader, object *metav1.PartialObjectMetadata, change func() bool,
 ) error {

@@ -1,6 +1,6 @@
 // Package inuse keeps what the deletion of a deploy item reads until the item is gone: its Target, its Context, and the
-// Secrets and the ConfigMap that these refer to. They have a finalizer as long as an item of their namespace names them,
-// so that items, Targets and Secrets can be deleted in any order, or with their namespace.
+// Secrets and the ConfigMap that these refer to. They have a finalizer as long as an item of their namespace names
+// them, so that items, Targets and Secrets can be deleted in any order, or with their namespace.
 //
 // # When
 //

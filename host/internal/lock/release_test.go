@@ -195,8 +195,8 @@ func TestLapse(t *testing.T) {
 	expectHolder(t, "it was not taken again, but names this process", key, "")
 }
 
-// TestLapseAlone: with no other replica, a lapse takes no lock away, and gives none. As soon as another one is known, it
-// takes all.
+// TestLapseAlone: with no other replica, a lapse takes no lock away, and gives none. As soon as another one is known,
+// it takes all.
 func TestLapseAlone(t *testing.T) {
 	b, key, other := newBench(t, "here"), newKey(), newKey()
 	b.alone = true

@@ -114,8 +114,8 @@ func (m *marked) object() Object {
 	}
 }
 
-// marked returns the objects of the cluster that bear the mark of a deploy item, each once, and the types that could not
-// be listed. The error says why there are no types at all.
+// marked returns the objects of the cluster that bear the mark of a deploy item, each once, and the types that could
+// not be listed. The error says why there are no types at all.
 func (c *Cluster) marked(ctx context.Context) ([]marked, []Unlisted, error) {
 	kinds, unlisted, err := c.kinds(ctx)
 	if err != nil {
@@ -162,11 +162,14 @@ func (c *Cluster) unlisted(resource string, err error) Unlisted {
 	return Unlisted{Target: c.Name, Resource: resource, Error: err.Error(), Forbidden: apierrors.IsForbidden(err)}
 }
 
-// goesWithAnother reports whether an object has its labels from another one that it was made for, and is removed with it:
-// it has a controller, as an EndpointSlice, or only Kubernetes itself has written it, as the Endpoints of a Service.
+// goesWithAnother reports whether an object has its labels from another one that it was made for, and is removed with
+// it: it has a controller, as an EndpointSlice, or only Kubernetes itself has written it, as the Endpoints of a
+// Service.
 func goesWithAnother(o metav1.Object) bool {
 	fields := o.GetManagedFields()
-	written := slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != controllerManager })
+	written := slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager != controllerManager
+	})
 	return metav1.GetControllerOf(o) != nil || len(fields) > 0 && !written
 }
 

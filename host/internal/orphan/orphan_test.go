@@ -16,7 +16,8 @@ func TestRelation(t *testing.T) {
 	item := func(namespace, name string, uid types.UID) metav1.PartialObjectMetadata {
 		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}}
 	}
-	existing := newItems([]metav1.PartialObjectMetadata{item("shop", "web", "1"), item("shop", long, "2")}, []string{"here", ""})
+	items := []metav1.PartialObjectMetadata{item("shop", "web", "1"), item("shop", long, "2")}
+	existing := newItems(items, []string{"here", ""})
 	type labels = map[string]string
 	for name, c := range map[string]struct {
 		labels, annotations labels

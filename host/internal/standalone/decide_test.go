@@ -61,7 +61,8 @@ func TestDecide(t *testing.T) {
 	fresh := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	finished, waiting, running := finishedItem(), waitingItem(), runningItem()
 	failedDeletion := finishedItem()
-	failedDeletion.DeletionTimestamp, failedDeletion.Status.Phase = &metav1.Time{Time: now}, v1alpha1.DeployItemPhaseDeleteFailed
+	failedDeletion.DeletionTimestamp = &metav1.Time{Time: now}
+	failedDeletion.Status.Phase = v1alpha1.DeployItemPhaseDeleteFailed
 	wait := func(d time.Duration) decision { return decision{need: needNothing, again: d} }
 	changed := func(after time.Duration) known { return known{changed: now.Add(after)} }
 	served := known{served: now.Add(time.Hour)}
@@ -77,7 +78,10 @@ func TestDecide(t *testing.T) {
 		{reason: "a new item needs its first job, which has to be picked up in time", item: fresh, want: setJob},
 		{reason: "the last job was for this item as it is", item: finished, want: wait(0)},
 		{reason: "a changed spec, or a deletion, needs a job", item: finished, change: change, want: setJob},
-		{reason: "so does a spec that was changed when the deletion had failed", item: failedDeletion, change: change, want: setJob},
+		{
+			reason: "so does a spec that was changed when the deletion had failed",
+			item:   failedDeletion, change: change, want: setJob,
+		},
 		{reason: "what somebody asks for is the deployer's matter", item: finished, change: asked, want: wait(0)},
 		{reason: "never two jobs at a time", item: running, change: change, want: wait(11 * time.Minute)},
 

@@ -11,8 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestBeingDeleted: where a finalizer keeps what older items use, a newer item finds it missing, and an older one, or any
-// where nothing is kept, does not.
+// TestBeingDeleted: where a finalizer keeps what older items use, a newer item finds it missing, and an older one, or
+// any where nothing is kept, does not.
 func TestBeingDeleted(t *testing.T) {
 	t.Parallel()
 	noon := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))

@@ -39,8 +39,8 @@ type repository struct {
 	} `json:"secretRef"`
 }
 
-// SecretsOf returns the names of the Secrets with credentials that a Context names, of its own namespace. What cannot be
-// read names none.
+// SecretsOf returns the names of the Secrets with credentials that a Context names, of its own namespace. What cannot
+// be read names none.
 func SecretsOf(lsContext *v1alpha1.Context) []string {
 	var names []string
 	for _, ref := range lsContext.RegistryPullSecrets[:min(len(lsContext.RegistryPullSecrets), maxEntries)] {

@@ -138,8 +138,8 @@ type named[T any] struct {
 	read           func(ctx context.Context, name types.NamespacedName, fresh bool) (*T, error)
 }
 
-// confirmed has take look at an object of the Context's namespace that a field of the Context names. What seems wrong is
-// confirmed with a live read, because it may just have been mended.
+// confirmed has take look at an object of the Context's namespace that a field of the Context names. What seems wrong
+// is confirmed with a live read, because it may just have been mended.
 func (n named[T]) confirmed(ctx context.Context, in place, field, name string, take func(*T) error) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return in.wrong(field+".name", "no %s can have the name %q; correct it", n.kind, cut(name))

@@ -94,9 +94,9 @@
 //
 // # The configuration of the component model
 //
-// The Context's ocmConfig names a ConfigMap of its namespace, whose key .ocmconfig says where components are looked up. A
-// plugin gets the content of that key as it is, at most 256 KiB. What is missing or wrong is told in its place, as with
-// credentials, because most items need no components.
+// The Context's ocmConfig names a ConfigMap of its namespace, whose key .ocmconfig says where components are looked up.
+// A plugin gets the content of that key as it is, at most 256 KiB. What is missing or wrong is told in its place, as
+// with credentials, because most items need no components.
 //
 // # Secrets and errors
 //

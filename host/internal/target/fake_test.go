@@ -21,7 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// store is a client that counts how often it is asked. As a cache it refuses to hand out the data of Secrets and ConfigMaps.
+// store is a client that counts how often it is asked. As a cache it refuses to hand out the data of Secrets and
+// ConfigMaps.
 type store struct {
 	client.Reader
 

@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// cacheSize is how many Secrets and ConfigMaps, and how many contents of Targets, a Resolver remembers. Those that were not used for
-// longest go first.
+// cacheSize is how many Secrets and ConfigMaps, and how many contents of Targets, a Resolver remembers. Those that were
+// not used for longest go first.
 const cacheSize = 1000
 
 // Options are the settings of a Resolver. None is required.
@@ -30,8 +30,8 @@ type Options struct {
 	// DefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
 	// Landscaper, which would create it.
 	DefaultContext bool
-	// Keeps: Targets and Contexts that are being deleted stay as long as older items use them. They are missing for an item
-	// that is newer than their deletion.
+	// Keeps: Targets and Contexts that are being deleted stay as long as older items use them. They are missing for an
+	// item that is newer than their deletion.
 	Keeps bool
 	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
 	// Landscaper cluster, where its user needs the right to create serviceaccounts/token. Without it such Targets are a
@@ -60,9 +60,9 @@ type Resolver struct {
 
 // NewResolver returns a Resolver.
 //
-// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps (each
-// a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is asked for
-// the same Targets and Contexts, and for Secrets and ConfigMaps.
+// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps
+// (each a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is asked
+// for the same Targets and Contexts, and for Secrets and ConfigMaps.
 func NewResolver(cached, live client.Reader, o Options) *Resolver {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -260,7 +260,8 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	}
 	found := &v1alpha1.Context{}
 	missing := func(err error) bool {
-		return apierrors.IsNotFound(err) || err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
+		return apierrors.IsNotFound(err) ||
+			err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
 	}
 	err := r.cached.Get(ctx, name, found)
 	if missing(err) {

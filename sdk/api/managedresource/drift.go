@@ -7,8 +7,8 @@ import "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 // have it.
 const ConditionDrifted v1alpha1.ConditionType = "Drifted"
 
-// Drift is what a job found changed on the target although nobody had changed the deploy item. It names fields and never
-// values.
+// Drift is what a job found changed on the target although nobody had changed the deploy item. It names fields and
+// never values.
 type Drift struct {
 	// JobID is the job that found it.
 	JobID string `json:"jobID"`

@@ -93,7 +93,8 @@ func TestParseStat(t *testing.T) {
 		{reason: "no number", text: "1 (init)" + strings.Replace(rest, "43", "x", 1), fails: true},
 	} {
 		stat, err := parseStat([]byte(test.text))
-		if (err != nil) != test.fails || err == nil && (stat.session != 43 || stat.residentBytes != 7*uint64(os.Getpagesize())) {
+		right := stat.session == 43 && stat.residentBytes == 7*uint64(os.Getpagesize())
+		if (err != nil) != test.fails || err == nil && !right {
 			t.Errorf("%s: found %+v, error %v", test.reason, stat, err)
 		}
 	}

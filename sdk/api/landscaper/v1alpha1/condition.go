@@ -46,7 +46,9 @@ func (c *Condition) UnmarshalJSON(document []byte) error {
 	if err := json.Unmarshal(document, &unknown); err != nil {
 		return fmt.Errorf("unmarshal condition: %w", err)
 	}
-	for _, field := range []string{"type", "status", "lastTransitionTime", "lastUpdateTime", "reason", "message", "codes"} {
+	for _, field := range []string{
+		"type", "status", "lastTransitionTime", "lastUpdateTime", "reason", "message", "codes",
+	} {
 		delete(unknown, field)
 	}
 	if len(unknown) == 0 {

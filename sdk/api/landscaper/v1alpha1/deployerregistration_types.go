@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeployerRegistration says which types of deploy items are served, and which HTTP hook takes part in it. It is for administrators
-// of the cluster: the hook sees the items of all namespaces and may change what is deployed.
+// DeployerRegistration says which types of deploy items are served, and which HTTP hook takes part in it. It is for
+// administrators of the cluster: the hook sees the items of all namespaces and may change what is deployed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -55,8 +55,8 @@ type DeployerRegistrationSpec struct {
 	Hook *Hook `json:"hook,omitempty"`
 }
 
-// Hook is an HTTP server that takes part in each reconcile or deletion of an item. Credentials, which auth and tls name, need an
-// address of scheme https.
+// Hook is an HTTP server that takes part in each reconcile or deletion of an item. Credentials, which auth and tls
+// name, need an address of scheme https.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.auth) || has(self.tls)) || !has(self.address.uri) || !self.address.uri.startsWith('http:')",message="auth and tls need an address of scheme https"
 // +kubebuilder:validation:XValidation:rule="!(has(self.auth) || has(self.tls)) || !has(self.address.ref) || self.address.ref.apiVersion != 'v1' || self.address.ref.kind != 'Service' || has(self.address.uri) && self.address.uri.startsWith('https:')",message="auth and tls need an address of scheme https; a Service has it with uri: https://"
@@ -65,8 +65,8 @@ type Hook struct {
 	Version HookVersion `json:"version"`
 	// Address of the server.
 	Address HookAddress `json:"address"`
-	// Timeout of one request, an ISO 8601 duration of hours, minutes and seconds such as PT0.5S or PT1M30S, above zero and at most ten
-	// minutes. Defaults to 15 seconds.
+	// Timeout of one request, an ISO 8601 duration of hours, minutes and seconds such as PT0.5S or PT1M30S, above zero and
+	// at most ten minutes. Defaults to 15 seconds.
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^PT([0-9]+([.][0-9]+)?H)?([0-9]+([.][0-9]+)?M)?([0-9]+([.][0-9]+)?S)?$') && self.size() > 2 && duration(self.substring(2).lowerAscii()) > duration('0s') && duration(self.substring(2).lowerAscii()) <= duration('10m')",message="the timeout is an ISO 8601 duration of hours, minutes and seconds, above zero and at most PT10M, such as PT15S"
 	// +optional
@@ -76,11 +76,13 @@ type Hook struct {
 	// +listType=set
 	// +optional
 	Capabilities []HookCapability `json:"capabilities,omitempty"`
-	// FormFactor is what the server gets as name of the form factor. Defaults to the name of the plugin that serves the item.
+	// FormFactor is what the server gets as name of the form factor. Defaults to the name of the plugin that serves the
+	// item.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	FormFactor string `json:"formFactor,omitempty"`
-	// ConditionsFromHook are the conditions that the server reports in the status of items. All others that it returns are ignored.
+	// ConditionsFromHook are the conditions that the server reports in the status of items. All others that it returns are
+	// ignored.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
@@ -115,8 +117,8 @@ const (
 	HookFinalize HookCapability = "finalize"
 )
 
-// HookAddress is where a hook is: the URI, or what the reference says. If both are given then the scheme, the port, the path and the query
-// of the URI, each if it is there, replace those of the reference.
+// HookAddress is where a hook is: the URI, or what the reference says. If both are given then the scheme, the port, the
+// path and the query of the URI, each if it is there, replace those of the reference.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.uri) || has(self.ref)",message="the address needs uri, ref or both"
 // +kubebuilder:validation:XValidation:rule="has(self.ref) || !has(self.uri) || self.uri.matches('^https?://[^/?#:]')",message="without ref the uri is absolute and names a host, such as https://hooks.example.org/v1"
@@ -171,8 +173,9 @@ type HookCondition struct {
 
 // HookTLS says how a hook and the host know each other.
 type HookTLS struct {
-	// SecretRef names a secret with ca.crt, the authorities that the server's certificate may be of, and the pair tls.crt and tls.key,
-	// the host's own certificate. Each may be missing; without ca.crt the authorities of the host's system count.
+	// SecretRef names a secret with ca.crt, the authorities that the server's certificate may be of, and the pair tls.crt
+	// and tls.key, the host's own certificate. Each may be missing; without ca.crt the authorities of the host's system
+	// count.
 	// +optional
 	SecretRef *NamespacedSecretReference `json:"secretRef,omitempty"`
 	// ServerName is the name that the server's certificate is for. Defaults to the host of the address.

@@ -17,8 +17,8 @@ const NoDuration Duration = "none"
 // +kubebuilder:validation:Pattern=`^(none|0|[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 type Duration string
 
-// Parse returns the span of time; limited is false for "none" and for zero, which is how Landscaper writes "none" in Go.
-// The error names the text that was found.
+// Parse returns the span of time; limited is false for "none" and for zero, which is how Landscaper writes "none" in
+// Go. The error names the text that was found.
 func (d Duration) Parse() (span time.Duration, limited bool, err error) {
 	if d == NoDuration {
 		return 0, false, nil

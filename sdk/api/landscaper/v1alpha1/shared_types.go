@@ -29,7 +29,8 @@ const (
 	ErrorNoRetry ErrorCode = "ERR_NO_RETRY"
 )
 
-// Unrecoverable tells whether an error with this code ends the job. Errors without such a code are retried until the timeout.
+// Unrecoverable tells whether an error with this code ends the job. Errors without such a code are retried until the
+// timeout.
 func (c ErrorCode) Unrecoverable() bool {
 	switch c {
 	case ErrorConfigurationProblem, ErrorInternalProblem, ErrorTimeout, ErrorUnauthorized, ErrorCyclicDependencies:
@@ -87,8 +88,8 @@ type Condition struct {
 	// Codes classify an error that the condition stands for.
 	// +optional
 	Codes []ErrorCode `json:"codes,omitempty"`
-	// Unknown are the fields that this type does not know. Conditions are written as one list, by whomever one of them belongs
-	// to; those of others must come out of that as they went in.
+	// Unknown are the fields that this type does not know. Conditions are written as one list, by whomever one of them
+	// belongs to; those of others must come out of that as they went in.
 	Unknown map[string]json.RawMessage `json:"-"`
 }
 

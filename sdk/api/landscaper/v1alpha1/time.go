@@ -8,9 +8,9 @@ import (
 
 // Time is a point in time, in seconds, in the status of an object.
 //
-// It differs from metav1.Time in that nothing that an API server may hold makes it fail to be read: a text that is no time
-// reads as the zero time. API servers take more for a time than Go does, such as one in lower case, and for a field with a
-// format they even take a list; one such object must not make a whole list undecodable.
+// It differs from metav1.Time in that nothing that an API server may hold makes it fail to be read: a text that is no
+// time reads as the zero time. API servers take more for a time than Go does, such as one in lower case, and for a
+// field with a format they even take a list; one such object must not make a whole list undecodable.
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:Format=date-time
