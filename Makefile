@@ -56,7 +56,7 @@ image: ## Assemble images for PLATFORMS into bin/image; PUSH=registry.example.or
 		umask 022; export CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/ ./host/cmd/pergola ./plugins/container/helper; \
 		go build $(BUILD_IMAGE) -o $(IMAGES)/programs/$$platform/plugins/ $(PLUGINS:%=./plugins/%); done
-	@go run ./host/image --programs $(IMAGES)/programs --platforms $(PLATFORMS) --out $(IMAGES) --push '$(PUSH)' \
+	@go run ./charts/internal/image --programs $(IMAGES)/programs --platforms $(PLATFORMS) --out $(IMAGES) --push '$(PUSH)' \
 		--version $(VERSION) --revision "$$(git rev-parse HEAD 2>/dev/null)" --created $(SOURCE_DATE_EPOCH)
 	@cd $(IMAGES) && for image in pergola container-helper; do tar --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner \
 		--mode=a=rX -cf $$image.tar -C $$image blobs index.json oci-layout; done
@@ -67,7 +67,7 @@ release: $(TOOLS)/helm ## Make all files of a release in bin/release, for VERSIO
 	@lack=$$(git status --porcelain) && [ -z "$$lack" ] || { \
 		echo "A release is of a commit; commit or remove what git status --short shows: $$lack" >&2; exit 1; }
 	@$(MAKE) image chart
-	@go run ./host/release --images $(IMAGES) --chart bin/chart/pergola-$(CHART_VERSION).tgz --helm $(TOOLS)/helm --push '$(PUSH)' \
+	@go run ./charts/internal/release --images $(IMAGES) --chart bin/chart/pergola-$(CHART_VERSION).tgz --helm $(TOOLS)/helm --push '$(PUSH)' \
 		--version $(VERSION) --revision "$$(git rev-parse HEAD)" --created $(SOURCE_DATE_EPOCH)
 	@echo "The release is in bin/release; RELEASE.md there says how it is checked"
 

@@ -1,3 +1,4 @@
-// Package charts has no code but tests: that the chart renders what its values say, and that a cluster takes it. The chart is in pergola,
-// and how a Landscaper installs it in landscaper.
+// Package charts has no code but tests: the chart renders what its values say, and a cluster takes it. The chart is in
+// pergola; how a Landscaper installs it is in landscaper. The tools in internal make generated files of the chart, the
+// images, and the files of a release.
 package charts

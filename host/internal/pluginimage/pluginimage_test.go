@@ -167,12 +167,12 @@ func TestOtherImages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	layers := func(platform v1.ConfigFile) string {
-		image, err := Assemble(fstest.MapFS{"thing": {Data: []byte("old"), Mode: 0o755}}, &platform)
+		image, err := assemble(fstest.MapFS{"thing": {Data: []byte("old"), Mode: 0o755}}, &platform)
 		for _, files := range []fstest.MapFS{
 			{"thing": {Data: []byte("new"), Mode: 0o755}},
 			{"other": {Data: []byte("x")}, "link": {Data: []byte("thing"), Mode: os.ModeSymlink}},
 		} {
-			above, aboveErr := Assemble(files, &platform)
+			above, aboveErr := assemble(files, &platform)
 			all, layersErr := above.Layers()
 			if err = errors.Join(err, aboveErr, layersErr); err == nil {
 				image, err = mutate.AppendLayers(image, all...)

@@ -52,7 +52,7 @@ func Push(ctx context.Context, to, path string, programs map[string][]byte) (ima
 			return "", fmt.Errorf("platform %s: %w", text, err)
 		}
 		files := fstest.MapFS{strings.TrimPrefix(path, "/"): {Mode: 0o555, Data: programs[text]}}
-		one, err := Assemble(files, &v1.ConfigFile{
+		one, err := assemble(files, &v1.ConfigFile{
 			OS: platform.OS, Architecture: platform.Architecture, RootFS: v1.RootFS{Type: "layers"},
 			Config: v1.Config{Entrypoint: []string{path}}, // made with the sdk, it installs itself
 		})
@@ -69,9 +69,9 @@ func Push(ctx context.Context, to, path string, programs map[string][]byte) (ima
 	return tag.String() + "@" + digest.String(), err
 }
 
-// Assemble makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same
+// assemble makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same
 // files give the same image.
-func Assemble(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
+func assemble(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
 	if err := errors.Join(archive.AddFS(files), archive.Close()); err != nil {

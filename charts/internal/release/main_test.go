@@ -28,7 +28,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
 	if testing.Short() {
 		t.Skip("it needs the Helm CLI")
 	}
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	program := buildProgram(t)
 	t.Setenv("HOME", t.TempDir()) // where Helm has its credentials and its cache, and Go has its own
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))

@@ -27,7 +27,7 @@ import (
 
 // TestRun pulls what was pushed. That images run is shown on a node.
 func TestRun(t *testing.T) { //nolint:paralleltest // it changes the directory
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,10 +19,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
-
-	"github.com/pergola-deploy/pergola/host/internal/pluginimage"
 )
 
 // definition says what an image is, on each platform.
@@ -94,7 +97,7 @@ func assemble(ctx context.Context, d definition, o options) (v1.ImageIndex, erro
 		if err != nil {
 			return nil, err
 		}
-		image, err := pluginimage.Assemble(files, &v1.ConfigFile{
+		image, err := layered(files, &v1.ConfigFile{
 			OS: platform.OS, Architecture: platform.Architecture, Author: "Pergola", Created: v1.Time{Time: o.date()},
 			Config: d.config, RootFS: v1.RootFS{Type: "layers"},
 		})
@@ -105,6 +108,27 @@ func assemble(ctx context.Context, d definition, o options) (v1.ImageIndex, erro
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
 	return mutate.Annotations(index, d.annotations(o)).(v1.ImageIndex), nil //nolint:forcetypeassert // it gives what it gets
+}
+
+// layered makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same files
+// give the same image.
+func layered(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
+	var packed bytes.Buffer
+	archive := tar.NewWriter(&packed)
+	if err := errors.Join(archive.AddFS(files), archive.Close()); err != nil {
+		return nil, fmt.Errorf("pack files: %w", err)
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, fmt.Errorf("make layer: %w", err)
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if image, err = mutate.ConfigFile(image, config); err != nil {
+		return nil, fmt.Errorf("configure image: %w", err)
+	}
+	return mutate.AppendLayers(image, layer)
 }
 
 // contents are the files of an image on a platform.
