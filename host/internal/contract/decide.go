@@ -109,11 +109,6 @@ func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind b
 	}
 }
 
-// leavesBehind reports whether an item is being deleted without what it has deployed.
-func leavesBehind(item *v1alpha1.DeployItem) bool {
-	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
-}
-
 // leftBehindLast reports whether the last job was already one that leaves everything behind. An HTTP hook can have such
 // a job fail, and another one would fail, too.
 func leftBehindLast(status *v1alpha1.DeployItemStatus) bool {
@@ -145,31 +140,11 @@ func (d Decision) inTime() Decision {
 	return d
 }
 
-// Finished reports whether the item has no job to do: it never had one, or the last one is finished.
-func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
-
 // Newer reports whether resourceVersion a is newer than b. Versions that cannot be compared count as newer, which costs a
 // read.
 func Newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0
-}
-
-// PickedUp reports whether the current job, if it is not finished, was picked up. A job that was picked up before the
-// item's deletion was not: it starts again as a deletion.
-func PickedUp(item *v1alpha1.DeployItem) bool {
-	status := &item.Status
-	underWay := status.Phase != "" && !status.Phase.IsFinal()
-	return underWay &&
-		status.Phase.IsDeletion() == (item.DeletionTimestamp != nil) &&
-		status.TransitionTimes != nil && !status.TransitionTimes.InitTime.IsZero() &&
-		!setSincePickUp(status) &&
-		pickedUpJob(status) == status.JobID
-}
-
-// setSincePickUp reports whether the job was set after the last pick-up, as Landscaper decides it.
-func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
-	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }
 
 func unchanged(item *v1alpha1.DeployItem) bool {

@@ -151,3 +151,28 @@ func timesRecorded(entry *v1alpha1.Error, e Error) int {
 	}
 	return times
 }
+
+// AbortedError is the error of an aborted job. why says more; it may be empty.
+func AbortedError(why string) Error {
+	message := "the job was aborted by the annotation " + v1alpha1.OperationAnnotation
+	if why != "" {
+		message += ": " + why
+	}
+	return Error{Operation: "Abort", Reason: "Aborted", Message: message, Terminal: true}
+}
+
+// WaitsForReference reports whether the running job is tried again because something that the item refers to is
+// missing.
+func WaitsForReference(item *v1alpha1.DeployItem) bool {
+	c := condition(&item.Status, ConditionReconciling)
+	return c != nil && c.Reason == reasonRetrying && missesReference(&item.Status)
+}
+
+func fieldError(field string, err error) Error {
+	return Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+		Operation: "Validate",
+		Reason:    "InvalidField",
+		Message:   field + ": " + err.Error(),
+	}
+}

@@ -117,24 +117,3 @@ func AcceptOperation(
 	item.Annotations[AcceptedAnnotation] = string(text)
 	return operation, true
 }
-
-// EndAborted ends an aborted job whose deployer is not called, or not any more.
-func EndAborted(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
-	why := "its deployer did not finish the abort in time"
-	if !PickedUp(item) {
-		Begin(item, deletion, deployer, now)
-		why = "before its deployer was called"
-	} else if isQueued(&item.Status) {
-		why = "before its deployer was called"
-	}
-	Fail(item, deletion, AbortedError(why), now)
-}
-
-// AbortedError is the error of an aborted job. why says more; it may be empty.
-func AbortedError(why string) Error {
-	message := "the job was aborted by the annotation " + v1alpha1.OperationAnnotation
-	if why != "" {
-		message += ": " + why
-	}
-	return Error{Operation: "Abort", Reason: "Aborted", Message: message, Terminal: true}
-}

@@ -93,19 +93,3 @@ func DeadDeployerError(item *v1alpha1.DeployItem) Error {
 		Message:   message,
 	}
 }
-
-// WaitsForReference reports whether the running job is tried again because something that the item refers to is
-// missing.
-func WaitsForReference(item *v1alpha1.DeployItem) bool {
-	c := condition(&item.Status, ConditionReconciling)
-	return c != nil && c.Reason == reasonRetrying && missesReference(&item.Status)
-}
-
-func fieldError(field string, err error) Error {
-	return Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-		Operation: "Validate",
-		Reason:    "InvalidField",
-		Message:   field + ": " + err.Error(),
-	}
-}
