@@ -7,26 +7,26 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The conditions of an item. Those but PickedUp, Started and PluginCrashes are the ones that kstatus reads, and with it
-// kubectl wait, Flux and others: Reconciling and Stalled are absent when they do not hold.
+// The conditions of an item. kstatus, and with it kubectl wait, Flux and others, reads all but PickedUp, Started and
+// PluginCrashes: Reconciling and Stalled are absent when they do not hold.
 const (
-	// ConditionReady: True after a job that succeeded, False after an error, Unknown while a job without an error is
-	// running. Its reason is that of the error, or says whether the job waits.
+	// ConditionReady: True after a successful job, False after an error, Unknown while a job without an error is
+	// running. Its reason is the reason of the error, or shows a job at work or waiting.
 	ConditionReady v1alpha1.ConditionType = "Ready"
-	// ConditionReconciling: a job is running; the message says what it does or waits for.
+	// ConditionReconciling: a job is running; the message names its current step or wait.
 	ConditionReconciling v1alpha1.ConditionType = "Reconciling"
-	// ConditionStalled: the last job failed, and nothing happens until there is another one.
+	// ConditionStalled: the last job failed, and nothing happens until the next job.
 	ConditionStalled v1alpha1.ConditionType = "Stalled"
-	// ConditionPickedUp names, in its message, the job that was picked up last.
+	// ConditionPickedUp names, in its message, the last job that was picked up.
 	ConditionPickedUp v1alpha1.ConditionType = "PickedUp"
-	// ConditionStarted names, in its message, the job that Pergola itself has set last. A Landscaper may put the previous
-	// jobID back; then this keeps the job from being set again. Deployers know it as hook.ConditionStarted.
+	// ConditionStarted names, in its message, the last job set by Pergola itself. A Landscaper may put the previous
+	// jobID back; this keeps the job from being set again. Deployers know it as hook.ConditionStarted.
 	ConditionStarted v1alpha1.ConditionType = "Started"
-	// ConditionPluginCrashes says, in its message, how often a plugin has crashed during a call for the job; absent if
-	// none has since the last job that succeeded. The list of the last errors cannot hold the count: it is text for
-	// people, and other errors push it out.
+	// ConditionPluginCrashes counts, in its message, the crashes of a plugin during calls for the job; absent without a
+	// crash since the last successful job. The list of the last errors cannot hold the count: it is text for people,
+	// and other errors push it out.
 	ConditionPluginCrashes v1alpha1.ConditionType = "PluginCrashes"
-	// ConditionServed: False for an item of a type that no plugin serves, where there is no Landscaper; absent for all
+	// ConditionServed: False for an item whose type no plugin serves, where there is no Landscaper; absent for all
 	// others.
 	ConditionServed v1alpha1.ConditionType = "Served"
 )
@@ -35,7 +35,7 @@ const (
 const (
 	reasonPickedUp = "PickedUp"
 	reasonStarted  = "Started"
-	// reasonLeavesBehind: the job that was picked up is to leave behind what the item has deployed.
+	// reasonLeavesBehind: the picked up job leaves the deployed objects behind.
 	reasonLeavesBehind = "PickedUpToLeaveBehind"
 	reasonQueued       = "Queued"
 	reasonProgressing  = "Progressing"
@@ -97,7 +97,7 @@ func removeConditions(status *v1alpha1.DeployItemStatus, types ...v1alpha1.Condi
 	}
 }
 
-// moment is now, but never before the pick-up of the job, whatever the clocks say.
+// moment is now, but never before the pick-up of the job, regardless of clocks.
 func moment(status *v1alpha1.DeployItemStatus, now time.Time) v1alpha1.Time {
 	at := wholeSeconds(now)
 	if times := status.TransitionTimes; times != nil && at.Before(times.InitTime) {

@@ -7,19 +7,20 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// FinishUnchanged changes the status to that of a job that succeeded without a call of the deployer.
+// FinishUnchanged changes the status to a job that succeeded without a call of the deployer.
 func FinishUnchanged(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	Begin(item, false, deployer, now)
 	Succeed(item, now)
 }
 
-// Succeed changes the status to that of a job that succeeded.
+// Succeed changes the status to a successful job.
 func Succeed(item *v1alpha1.DeployItem, now time.Time) {
 	finish(item, v1alpha1.DeployItemPhaseSucceeded, now)
 	item.Status.LastError = nil
 	removeConditions(&item.Status, ConditionStalled, ConditionPluginCrashes)
 	if c := condition(&item.Status, ConditionHookAnswered); c != nil && c.Status != v1alpha1.ConditionTrue {
-		removeConditions(&item.Status, ConditionHookAnswered) // what failed before did not matter in the end
+		// An earlier failure of the hook did not matter in the end.
+		removeConditions(&item.Status, ConditionHookAnswered)
 	}
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionTrue, reasonSucceeded, messageSucceeded, now)
 }
@@ -43,15 +44,15 @@ func SucceedWith(item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, n
 	}
 }
 
-// Fail changes the status to that of a job that failed with an error.
+// Fail changes the status to a failed job.
 func Fail(item *v1alpha1.DeployItem, deletion bool, e Error, now time.Time) {
 	RecordError(item, e, now)
 	finish(item, failedPhase(deletion), now)
 	setCondition(&item.Status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
 }
 
-// EndReplaced fails a running job that was replaced by one that is finished, whose phase must be final. To set the job
-// again would be answered in the same way, again and again.
+// EndReplaced fails a running job that was replaced by a finished one, whose phase must be final. Setting the job again
+// would lead to the same replacement, without end.
 func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
 	Fail(item, deletion, Error{
 		Operation: "Repair", Reason: "JobReplaced",
@@ -61,7 +62,7 @@ func EndReplaced(item *v1alpha1.DeployItem, deletion bool, now time.Time) {
 	}, now)
 }
 
-// finish sets the final phase and jobIDFinished together: nobody may see one without the other.
+// finish sets the final phase and jobIDFinished together, so that no reader sees one without the other.
 func finish(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, now time.Time) {
 	status := &item.Status
 	at := moment(status, now)
@@ -91,7 +92,7 @@ func conditionsFinished(status *v1alpha1.DeployItemStatus) bool {
 }
 
 // FinishConditions sets the conditions of a finished job to those of its phase, and changes nothing else. It is for a
-// job that somebody else has ended, such as Landscaper by an interruption: tools would take it for a running one.
+// job ended by another program, such as Landscaper by an interruption: tools would take it for a running one.
 func FinishConditions(item *v1alpha1.DeployItem, now time.Time) {
 	status := &item.Status
 	removeConditions(status, ConditionReconciling, ConditionStalled)
@@ -108,7 +109,7 @@ func FinishConditions(item *v1alpha1.DeployItem, now time.Time) {
 	setCondition(status, ConditionStalled, v1alpha1.ConditionTrue, e.Reason, e.Message, now, e.Codes...)
 }
 
-// EndAborted ends an aborted job whose deployer is not called, or not any more.
+// EndAborted ends an aborted job without another call of its deployer.
 func EndAborted(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	why := "its deployer did not finish the abort in time"
 	if !PickedUp(item) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// SetJob sets a job that is not picked up yet, as Landscaper does, and the condition that names it.
+// SetJob sets a job, not picked up yet, as Landscaper does, and the condition with its name.
 func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	set := wholeSeconds(now)
 	item.Status.JobID = jobID
@@ -16,14 +16,13 @@ func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
 }
 
-// SetJobOfHook is SetJob for a job that hooks have requested. Deployers can see that; see hook.AskedFor.
+// SetJobOfHook is SetJob for a job requested by hooks. Deployers see the difference by hook.AskedFor.
 func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
 	SetJob(item, jobID, now)
 	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
 }
 
-// Begin changes the status to that of a job that is being picked up. Landscaper takes that write as the sign that a
-// deployer works on the item.
+// Begin picks a job up. Landscaper takes that write as the sign of a deployer at work on the item.
 func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 	status := &item.Status
 	status.Phase = v1alpha1.DeployItemPhaseInit
@@ -57,8 +56,7 @@ func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerI
 	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
 }
 
-// Enqueue returns a function that changes the status to that of a job that is being picked up and waits for a slot.
-// waitingFor is for the user.
+// Enqueue returns a variant of Begin for a job that has to wait for a worker. waitingFor is for the user.
 func Enqueue(waitingFor string) func(*v1alpha1.DeployItem, bool, v1alpha1.DeployerInformation, time.Time) {
 	return func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
 		Begin(item, deletion, deployer, now)
@@ -66,8 +64,8 @@ func Enqueue(waitingFor string) func(*v1alpha1.DeployItem, bool, v1alpha1.Deploy
 	}
 }
 
-// TakeOver makes another deployer the one that goes on with a running job. It always changes something, so that writes
-// of the previous deployer conflict.
+// TakeOver continues a running job with another deployer. It always changes something, so that writes of the previous
+// deployer conflict.
 func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
 	signal := wholeSeconds(now)
 	if last := item.Status.LastReconcileTime; last != nil && !last.Before(&signal) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Progress changes the phase to that of a running job.
+// Progress changes the phase to a running job.
 func Progress(item *v1alpha1.DeployItem) {
 	if item.Status.Phase.IsDeletion() {
 		item.Status.Phase = v1alpha1.DeployItemPhaseDeleting
@@ -16,8 +16,8 @@ func Progress(item *v1alpha1.DeployItem) {
 	item.Status.Phase = v1alpha1.DeployItemPhaseProgressing
 }
 
-// Step shows in the status what a running call does. step is a short name, which becomes the condition's reason if it
-// is a valid one; message says what is being done.
+// Step shows in the status the current step of a running call. step is a short name and becomes the reason of the
+// condition if it is a valid one; message is a sentence about it.
 func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 	Progress(item)
 	if !reasonPattern.MatchString(step) {
@@ -29,18 +29,18 @@ func Step(item *v1alpha1.DeployItem, step, message string, now time.Time) {
 	}
 }
 
-// reasonPattern is that of Kubernetes for the reasons of conditions.
+// reasonPattern is the pattern of Kubernetes for the reasons of conditions.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
-// Wait shows in the status what a running job waits for. Ready shows it, too: its reason is what kubectl get prints.
+// Wait shows in the status the wait of a running job. Ready shows it, too, because kubectl get prints its reason.
 func Wait(item *v1alpha1.DeployItem, waitingFor string, now time.Time) {
 	Progress(item)
 	setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonWaiting, waitingFor, now)
 	setCondition(&item.Status, ConditionReady, v1alpha1.ConditionUnknown, reasonWaiting, waitingFor, now)
 }
 
-// Retry shows in the status that a running job has met an error and is tried again. It reports whether the error
-// differs from the last one.
+// Retry shows in the status an error of a running job and its retry. It reports whether the error differs from the last
+// one.
 func Retry(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	Progress(item)
 	message := "another try, after: " + e.Message

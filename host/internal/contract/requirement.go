@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// requirement is a valid requirement. Kubernetes' own for label selectors cannot be used: it refuses values that an
-// annotation can have and a label cannot.
+// requirement is a valid requirement. Kubernetes' own for label selectors cannot be used: it refuses values allowed in
+// annotations.
 type requirement struct {
 	key      string
 	operator v1alpha1.RequirementOperator
@@ -23,7 +23,7 @@ type requirement struct {
 	text     string // for messages
 }
 
-// compileRequirements returns requirements for the map that of returns of a Target, and all errors.
+// compileRequirements returns requirements for a map of the Target, given by of, and all errors.
 func compileRequirements(
 	requirements []v1alpha1.Requirement, path *field.Path, of func(metav1.Object) map[string]string,
 ) ([]requirement, field.ErrorList) {
@@ -36,7 +36,8 @@ func compileRequirements(
 		errs = append(errs, validateRequirement(r, at)...)
 		c := requirement{key: r.Key, operator: r.Operator, values: r.Values, of: of}
 		if len(r.Values) == 1 {
-			c.bound, _ = strconv.ParseInt(r.Values[0], 10, 64) // validateRequirement complains
+			// validateRequirement reports an error.
+			c.bound, _ = strconv.ParseInt(r.Values[0], 10, 64)
 		}
 		words := append([]string{Cut(r.Key, maxQuoted), string(r.Operator)}, quoteAll(r.Values)...)
 		c.text = fmt.Sprintf("%s (%s)", at, strings.Join(words, " "))
@@ -45,7 +46,7 @@ func compileRequirements(
 	return compiled, errs
 }
 
-// matches follows Kubernetes: the operators that negate also match when the key is missing.
+// matches follows Kubernetes: negating operators also match when the key is missing.
 func (r requirement) matches(target metav1.Object) bool {
 	value, found := r.of(target)[r.key]
 	switch r.operator {

@@ -13,14 +13,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TypeOf returns the deploy item type that the metadata of an item repeats, and whether it does.
+// TypeOf returns the deploy item type repeated by the metadata of an item, and whether there is one.
 func TypeOf(meta metav1.Object) (v1alpha1.DeployItemType, bool) {
 	t, ok := meta.GetAnnotations()[v1alpha1.DeployerTypeAnnotation]
 	return v1alpha1.DeployItemType(t), ok && t != ""
 }
 
-// TargetOf returns the name of the target that the metadata of an item repeats. hasTarget is false for an item without
-// a target; known is false if the metadata does not say, so that the item has to be read.
+// TargetOf returns the name of the target repeated by the metadata of an item. hasTarget is false for an item without a
+// target; known is false if the metadata does not say, so that the item has to be read.
 func TargetOf(meta metav1.Object) (name string, hasTarget, known bool) {
 	name = meta.GetAnnotations()[v1alpha1.DeployerTargetNameAnnotation]
 	switch name {
@@ -41,15 +41,15 @@ func TargetOfItem(item *v1alpha1.DeployItem) (name string, hasTarget bool) {
 	return item.Spec.Target.Name, true
 }
 
-// What metadata in a cache says of an item beside what the item's own annotations repeat. No object of the API server
-// has these annotations.
+// The annotations of metadata in a cache for references not repeated by the item's own annotations. No object of the
+// API server has them.
 const (
 	targetReference  = "host.pergola.dev/target"
 	contextReference = "host.pergola.dev/context"
 )
 
-// NoteReferences has metadata in a cache say what the item refers to, for ReferencesOf. It adds nothing to that of an
-// item whose annotations repeat its Target and whose Context is the default one.
+// NoteReferences notes the references of an item in metadata of a cache, for ReferencesOf. It adds nothing for an item
+// whose annotations repeat its Target and whose Context is the default one.
 func NoteReferences(meta metav1.Object, item *v1alpha1.DeployItem) {
 	notes := map[string]string{}
 	name, hasTarget := TargetOfItem(item)
@@ -72,8 +72,8 @@ func NoteReferences(meta metav1.Object, item *v1alpha1.DeployItem) {
 	meta.SetAnnotations(annotations)
 }
 
-// ReferencesOf returns the names of the Target and the Context of an item, from metadata for which NoteReferences was
-// called; target is empty for none.
+// ReferencesOf returns the names of the Target and the Context of an item, from metadata after NoteReferences; target
+// is empty for none.
 func ReferencesOf(meta metav1.Object) (target, lsContext string) {
 	annotations := meta.GetAnnotations()
 	target = cmp.Or(annotations[targetReference], annotations[v1alpha1.DeployerTargetNameAnnotation])
@@ -83,15 +83,15 @@ func ReferencesOf(meta metav1.Object) (target, lsContext string) {
 	return target, cmp.Or(annotations[contextReference], v1alpha1.DefaultContextName)
 }
 
-// CameTooLate reports whether an item that was created at a time may not use an object, because the object is being
-// deleted since before that time and stays for older items only.
+// CameTooLate reports whether an item, created at a time, may not use an object: the object is being deleted since
+// before that time and stays for older items only.
 func CameTooLate(created metav1.Time, object metav1.Object) bool {
 	deleted := object.GetDeletionTimestamp()
 	return deleted != nil && created.After(deleted.Time)
 }
 
 // DeployerAnnotations are the annotations that repeat the type and the Target of an item in its metadata. Landscaper
-// sets them on the items that it creates.
+// sets them on the items of its installations.
 func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
 	target, hasTarget := TargetOfItem(item)
 	if !hasTarget {
@@ -103,18 +103,18 @@ func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
 	}
 }
 
-// SelectionReason says why an item is ours or not, in one word for machines.
+// SelectionReason is the reason of a Selection, in one word for machines.
 type SelectionReason string
 
 // The reasons of a Selection.
 const (
 	// NoTargetSelectors: there are no selectors, so that every item is ours.
 	NoTargetSelectors SelectionReason = "NoTargetSelectors"
-	// NoTarget: the item has no target that could be selected. It is ours.
+	// NoTarget: the item has no target to select by. It is ours.
 	NoTarget SelectionReason = "NoTarget"
 	// TargetSelected: a selector matches the Target. The item is ours.
 	TargetSelected SelectionReason = "TargetSelected"
-	// TargetNotSelected: no selector matches the Target. The item is somebody else's.
+	// TargetNotSelected: no selector matches the Target. The item belongs to another deployer.
 	TargetNotSelected SelectionReason = "TargetNotSelected"
 	// TargetNotFound: the Target is missing. Only a deployer without selectors takes the item; several with selectors
 	// would contend for it.
@@ -125,14 +125,14 @@ const (
 type Selection struct {
 	// Responsible: the item is ours.
 	Responsible bool
-	// Reason is what the caller branches on.
+	// Reason is for callers to branch on.
 	Reason SelectionReason
 	// Message is a sentence for people. It holds nothing of the Target but its name.
 	Message string
 }
 
 // Selectors decide by the Target of an item whether it is ours. The zero value selects all. They are immutable, and
-// safe for concurrent use as long as nobody changes the list that they were made from.
+// safe for concurrent use as long as their list is not changed.
 type Selectors struct {
 	entries []selector
 }
@@ -176,7 +176,7 @@ func CompileSelectors(selectors []v1alpha1.TargetSelector, path *field.Path) (Se
 // Empty reports whether there are no selectors: every item is ours, and its Target need not be read.
 func (s Selectors) Empty() bool { return len(s.entries) == 0 }
 
-// maxMismatches bounds the selectors that a message explains.
+// maxMismatches bounds the selectors explained by a message.
 const maxMismatches = 3
 
 // Select decides whether an item is ours. target is the Target of the item, or its metadata; nil if there is no such
@@ -205,7 +205,7 @@ func (s Selectors) Select(hasTarget bool, target metav1.Object) Selection {
 	return Selection{false, TargetNotSelected, name + " is not selected: " + strings.Join(mismatches, ", ")}
 }
 
-// mismatch says which part of the selector does not match; empty if all do.
+// mismatch names the part of the selector that does not match; empty if all do.
 func (s selector) mismatch(target metav1.Object) string {
 	if len(s.targets) > 0 && !names(s.targets, target) {
 		return s.path + ".targets do not name it"

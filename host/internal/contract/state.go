@@ -7,8 +7,8 @@ import (
 // Finished reports whether the item has no job to do: it never had one, or the last one is finished.
 func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
 
-// PickedUp reports whether the current job, if it is not finished, was picked up. A job that was picked up before the
-// item's deletion was not: it starts again as a deletion.
+// PickedUp reports whether the current job, if it is not finished, was picked up. A job picked up before the item's
+// deletion was not: it starts again as a deletion.
 func PickedUp(item *v1alpha1.DeployItem) bool {
 	status := &item.Status
 	underWay := status.Phase != "" && !status.Phase.IsFinal()
@@ -24,7 +24,7 @@ func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
 	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }
 
-// leavesBehind reports whether an item is being deleted without what it has deployed.
+// leavesBehind reports whether an item is being deleted without its deployed objects.
 func leavesBehind(item *v1alpha1.DeployItem) bool {
 	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
 }
@@ -45,13 +45,13 @@ func isQueued(status *v1alpha1.DeployItemStatus) bool {
 	return inQueue && c != nil && c.Reason == reasonQueued
 }
 
-// pickedUpJob is the job that was picked up last; empty if that is not known.
+// pickedUpJob is the last job that was picked up; empty if unknown.
 func pickedUpJob(status *v1alpha1.DeployItemStatus) string { return named(status, ConditionPickedUp) }
 
-// startedJob is the job that Pergola has set last; empty if there is none.
+// startedJob is the last job set by Pergola; empty if there is none.
 func startedJob(status *v1alpha1.DeployItemStatus) string { return named(status, ConditionStarted) }
 
-// WaitingFor is what the running job does or waits for, as its deployer has reported; empty if it has not.
+// WaitingFor is the current step or wait of the running job, as reported by its deployer; empty without a report.
 func WaitingFor(item *v1alpha1.DeployItem) string {
 	c := condition(&item.Status, ConditionReconciling)
 	if c == nil || c.Reason == reasonProgressing && c.Message == messageWorking {
