@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -39,7 +40,7 @@ func compileRequirements(
 			// validateRequirement reports an error.
 			c.bound, _ = strconv.ParseInt(r.Values[0], 10, 64)
 		}
-		words := append([]string{Cut(r.Key, maxQuoted), string(r.Operator)}, quoteAll(r.Values)...)
+		words := append([]string{text.Cut(r.Key, maxQuoted), string(r.Operator)}, quoteAll(r.Values)...)
 		c.text = fmt.Sprintf("%s (%s)", at, strings.Join(words, " "))
 		compiled = append(compiled, c)
 	}
@@ -88,7 +89,7 @@ func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorLi
 	}
 	if !slices.Contains(operators, string(r.Operator)) {
 		return append(errs, invalid(path.Child("operator"), "expected one of %s, but found %q",
-			strings.Join(operators, ", "), Cut(string(r.Operator), maxQuoted)))
+			strings.Join(operators, ", "), text.Cut(string(r.Operator), maxQuoted)))
 	}
 	values := path.Child("values")
 	switch r.Operator {
@@ -107,7 +108,7 @@ func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorLi
 		}
 		if _, err := strconv.ParseInt(r.Values[0], 10, 64); err != nil {
 			errs = append(errs, invalid(values.Index(0), "operator %q takes an integer, but found %q",
-				r.Operator, Cut(r.Values[0], maxQuoted)))
+				r.Operator, text.Cut(r.Values[0], maxQuoted)))
 		}
 	case v1alpha1.RequirementEquals, v1alpha1.RequirementDoubleEquals, v1alpha1.RequirementNotEquals:
 		if len(r.Values) != 1 {
@@ -130,7 +131,7 @@ func quoteAll(values []string) []string {
 		if i == most {
 			return append(quoted, "…")
 		}
-		quoted = append(quoted, strconv.Quote(Cut(value, maxQuoted)))
+		quoted = append(quoted, strconv.Quote(text.Cut(value, maxQuoted)))
 	}
 	return quoted
 }

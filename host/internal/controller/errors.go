@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -82,9 +83,9 @@ func ignoreMissing(err error) error {
 // in nothing but their text as repetitions of the first one, be they of another call: a checksum in the action keeps
 // them apart.
 func (r *reconciler) event(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	note := contract.Cut(message, maxEventNote)
+	note := text.Cut(message, maxEventNote)
 	action := fmt.Sprintf("%s-%08x", eventAction, crc32.ChecksumIEEE([]byte(note)))
-	r.recorder.Eventf(item, nil, eventType, contract.Cut(reason, maxEventReason), action, "%s", note)
+	r.recorder.Eventf(item, nil, eventType, text.Cut(reason, maxEventReason), action, "%s", note)
 }
 
 // callError is the error of a call without an outcome. If the host could not give the plugin what it needs, or the
@@ -121,7 +122,7 @@ func joinErrors(errs []plugin.Error) contract.Error {
 			}
 		}
 	}
-	joined.Message = contract.Cut(strings.Join(messages, "\n"), maxMessage)
+	joined.Message = text.Cut(strings.Join(messages, "\n"), maxMessage)
 	return joined
 }
 

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
 const (
@@ -50,7 +49,7 @@ func (b *batch) note() string {
 		}
 	}
 	rest := andMore(len(b.texts) - 1 + b.dropped)
-	return contract.Cut(b.texts[0], maxEventNote-len(rest)) + rest
+	return text.Cut(b.texts[0], maxEventNote-len(rest)) + rest
 }
 
 func andMore(n int) string {
