@@ -122,7 +122,7 @@ func TestErrors(t *testing.T) {
 	)
 	type rows [][]string // the part of a document, and the problems with it
 	values := rows{
-		{"client: {burst: 1.5}", "client.burst: expected a whole number, but found number 1.5"},
+		{"client: {burst: 1.5}", "client.burst: expected a whole number, but found another number"},
 		{"listenAddress: 8080", "listenAddress: expected a text, but found a number; quotes make it a text"},
 		{"tracing: {insecure: maybe}", "tracing.insecure: expected true or false, but found a text"},
 		{"tracing: {sampleRatio: all}", "tracing.sampleRatio: expected a number, but found a text"},

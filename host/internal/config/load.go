@@ -20,6 +20,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -27,17 +28,17 @@ import (
 // of the field of the same name. If the file can be read but not used, the error has a line for everything that is
 // wrong.
 func Load(file, identity string) (*HostConfiguration, error) {
-	text, err := os.ReadFile(file)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the host configuration: %w", err)
 	}
-	return Parse(file, text, identity)
+	return Parse(file, content, identity)
 }
 
 // Parse reads a HostConfiguration from a text, YAML or JSON. source is what errors call the text; see Load for the
 // rest.
-func Parse(source string, text []byte, identity string) (*HostConfiguration, error) {
-	document, err := toJSON(text)
+func Parse(source string, content []byte, identity string) (*HostConfiguration, error) {
+	document, err := toJSON(content)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
@@ -72,18 +73,18 @@ func check(document []byte, config *HostConfiguration) field.ErrorList {
 }
 
 // toJSON returns the one object that a text holds as JSON.
-func toJSON(text []byte) ([]byte, error) {
-	if json.Valid(text) {
-		return object(text)
+func toJSON(content []byte) ([]byte, error) {
+	if json.Valid(content) {
+		return object(content)
 	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	only := []byte("null")
 	for {
-		text, err := documents.Read()
+		next, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return object(only)
 		}
-		document, err := yaml.YAMLToJSONStrict(text)
+		document, err := yaml.YAMLToJSONStrict(next)
 		switch {
 		case err != nil: // in one line
 			message := strings.Join(strings.Fields(err.Error()), " ")
@@ -165,31 +166,20 @@ func decode(value []byte, into any, at *field.Path) (found field.ErrorList, read
 	return found, true
 }
 
-// words are those for types of JSON and kinds of Go.
-var words = map[string]string{
-	"string": "a text", "number": "a number", "bool": "true or false", "array": "a list", "object": "an object",
-	"int": "a whole number", "float64": "a number", "slice": "a list", "map": "an object", "struct": "an object",
+// scalarWords are the words for types with a text form of their own.
+var scalarWords = map[reflect.Type]string{
+	reflect.TypeFor[Duration](): "a duration such as 30s or 5m",
+	reflect.TypeFor[Bytes]():    "an amount of memory such as 512Mi",
 }
 
 func typeProblem(err error, at *field.Path) *field.Error {
-	wrong := (*json.UnmarshalTypeError)(nil)
-	if !errors.As(err, &wrong) {
+	name, sentence, ok := text.Mismatch(err, scalarWords)
+	if !ok {
 		return invalid(at, "%s", err.Error())
 	}
-	// outline reaches its fields by that.
-	if path := strings.TrimPrefix(wrong.Field, "HostConfiguration."); path != "" {
-		at = at.Child(path)
+	// outline reaches its fields by that prefix.
+	if name = strings.TrimPrefix(name, "HostConfiguration."); name != "" {
+		at = at.Child(name)
 	}
-	expected := words[wrong.Type.Kind().String()]
-	switch wrong.Type {
-	case reflect.TypeFor[Duration]():
-		expected = "a duration such as 30s or 5m"
-	case reflect.TypeFor[Bytes]():
-		expected = "an amount of memory such as 512Mi"
-	}
-	help := ""
-	if wrong.Type.Kind() == reflect.String && (wrong.Value == "bool" || wrong.Value == "number") {
-		help = "; quotes make it a text"
-	}
-	return invalid(at, "expected %s, but found %s%s", expected, cmp.Or(words[wrong.Value], wrong.Value), help)
+	return invalid(at, "%s", sentence)
 }

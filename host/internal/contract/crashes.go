@@ -8,14 +8,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ReasonPluginCrashed is the reason of errors that say that a plugin has crashed during a call.
+// ReasonPluginCrashed is the reason of errors about a plugin crash during a call.
 const ReasonPluginCrashed = "PluginCrashed"
 
-// maxCrashes bounds a count of crashes, so that it can be counted on.
+// maxCrashes bounds a count of crashes against an overflow.
 const maxCrashes = 1 << 16
 
 // Crashes is how often a plugin has crashed during a call for the item's job, in multiples of a quarter; zero for a job
-// that is not running, and for a count that Pergola cannot have written.
+// that is not running, and for a count not written by Pergola.
 func Crashes(item *v1alpha1.DeployItem) float64 {
 	if !IsUnderWay(item) {
 		return 0
@@ -39,7 +39,7 @@ func IsPoison(item *v1alpha1.DeployItem) bool {
 	return condition(&item.Status, ConditionPluginCrashes) != nil
 }
 
-// ShowsCrash reports whether the status shows that the job is tried again because its plugin has crashed.
+// ShowsCrash reports whether the status shows a retry of the job after a crash of its plugin.
 func ShowsCrash(item *v1alpha1.DeployItem) bool {
 	c, last := condition(&item.Status, ConditionReconciling), item.Status.LastError
 	return Crashes(item) > 0 && c != nil && c.Reason == reasonRetrying &&

@@ -9,7 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Action is what is to be done with an item.
+// Action is the next thing to do with an item.
 type Action string
 
 // The actions.
@@ -21,10 +21,10 @@ const (
 	// Start: no job is running; set one and pick it up.
 	Start Action = "Start"
 	// Restart: like Start, once the item's Target, the Secret of the Target and the item's Context exist. The last job
-	// was a deletion, which failed because one of them was missing.
+	// was a deletion and failed because one of them was missing.
 	Restart Action = "Restart"
-	// PickUp: there is a job that nobody has picked up, or that waits for a slot, or that starts again because the item
-	// is being deleted now.
+	// PickUp: there is a job that is not picked up, that waits for a worker, or that starts again because the item is
+	// being deleted now.
 	PickUp Action = "PickUp"
 	// SucceedUnchanged: there is a job, but the item has updateOnChangeOnly and has not changed since the last success.
 	SucceedUnchanged Action = "SucceedUnchanged"
@@ -32,35 +32,35 @@ const (
 	Continue Action = "Continue"
 	// TimedOut: the job was picked up and has exceeded its timeout.
 	TimedOut Action = "TimedOut"
-	// Abort: end the job; its deployer is called for that.
+	// Abort: end the job by a call of its deployer.
 	Abort Action = "Abort"
 	// Repair: a finished job was set in place of a running one; see EndReplaced.
 	Repair Action = "Repair"
-	// EndedElsewhere: somebody else has ended a job that was picked up here, and the conditions do not show that; see
-	// FinishConditions.
+	// EndedElsewhere: a job that was picked up here was ended by another program, and the conditions do not show it;
+	// see FinishConditions.
 	EndedElsewhere Action = "EndedElsewhere"
-	// GiveUp: end the job without its deployer, which was not called for it yet, or has exceeded the time for the
+	// GiveUp: end the job without its deployer. It was not called for the job yet, or has exceeded the time for the
 	// abort.
 	GiveUp Action = "GiveUp"
 )
 
-// Decision is what is to be done with an item, and how.
+// Decision is an Action with its details.
 type Decision struct {
 	Action Action
-	// Deletion: the job deletes what the item has deployed.
+	// Deletion: the job deletes the deployed objects of the item.
 	Deletion bool
 	// Force: the deployer is to reconcile by force.
 	Force bool
-	// LeaveBehind: a deletion is not to delete what the item has deployed.
+	// LeaveBehind: a deletion leaves the deployed objects of the item behind.
 	LeaveBehind bool
 	// JobID is the job to Start; empty for any new one.
 	JobID string
-	// ByHook: it is hooks that ask for the job to Start. Decide knows nothing of them.
+	// ByHook: hooks ask for the job to Start. Decide never sets it.
 	ByHook bool
 }
 
-// Decide returns what to do with an item. A malformed timeout counts as none here; Deadline returns the error once the
-// job is picked up.
+// Decide returns the next action for an item. A malformed timeout counts as none here; Deadline returns the error once
+// the job is picked up.
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	status := &item.Status
 	d := Decision{Deletion: item.DeletionTimestamp != nil}
@@ -89,7 +89,7 @@ func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {
 	return d
 }
 
-// decideFinished returns what to do with an item whose last job is finished.
+// decideFinished decides about an item without a running job.
 func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind bool) (Action, string) {
 	switch {
 	case accepted.starts(&item.Status):
@@ -109,27 +109,22 @@ func decideFinished(item *v1alpha1.DeployItem, accepted *accepted, leaveBehind b
 	}
 }
 
-// leavesBehind reports whether an item is being deleted without what it has deployed.
-func leavesBehind(item *v1alpha1.DeployItem) bool {
-	return item.DeletionTimestamp != nil && item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] == "true"
-}
-
-// leftBehindLast reports whether the last job was already one that leaves everything behind. An HTTP hook can have such
-// a job fail, and another one would fail, too.
+// leftBehindLast reports whether the last job already left everything behind. An HTTP hook can fail such a job, and
+// would fail the next one, too.
 func leftBehindLast(status *v1alpha1.DeployItemStatus) bool {
 	c := condition(status, ConditionPickedUp)
 	return c != nil && c.Reason == reasonLeavesBehind && c.Message == status.JobID
 }
 
-// replacedByFinished reports whether a finished job was set in place of a running one. A Landscaper whose execution
-// still runs does that when Pergola has set a job itself.
+// replacedByFinished reports whether a finished job was set in place of a running one. A running execution of
+// Landscaper does that to a job set by Pergola.
 func replacedByFinished(status *v1alpha1.DeployItemStatus) bool {
 	picked := pickedUpJob(status)
 	return status.Phase != "" && !status.Phase.IsFinal() && picked != "" && picked != status.JobID
 }
 
-// Same reports whether a later decision lets a running call go on that this one has led to. Time does not count: a call
-// ends by itself at its deadline.
+// Same reports whether a call for this decision may go on after a later decision. Time does not count: a call ends by
+// itself at its deadline.
 func (d Decision) Same(again Decision) bool {
 	return d.inTime() == again.inTime()
 }
@@ -145,31 +140,11 @@ func (d Decision) inTime() Decision {
 	return d
 }
 
-// Finished reports whether the item has no job to do: it never had one, or the last one is finished.
-func Finished(item *v1alpha1.DeployItem) bool { return item.Status.JobID == item.Status.JobIDFinished }
-
-// Newer reports whether resourceVersion a is newer than b. Versions that cannot be compared count as newer, which costs
-// a read.
+// Newer reports whether resourceVersion a is newer than b. Versions without an order count as newer, at the price of a
+// read.
 func Newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0
-}
-
-// PickedUp reports whether the current job, if it is not finished, was picked up. A job that was picked up before the
-// item's deletion was not: it starts again as a deletion.
-func PickedUp(item *v1alpha1.DeployItem) bool {
-	status := &item.Status
-	underWay := status.Phase != "" && !status.Phase.IsFinal()
-	return underWay &&
-		status.Phase.IsDeletion() == (item.DeletionTimestamp != nil) &&
-		status.TransitionTimes != nil && !status.TransitionTimes.InitTime.IsZero() &&
-		!setSincePickUp(status) &&
-		pickedUpJob(status) == status.JobID
-}
-
-// setSincePickUp reports whether the job was set after the last pick-up, as Landscaper decides it.
-func setSincePickUp(status *v1alpha1.DeployItemStatus) bool {
-	return status.JobIDGenerationTime != nil && status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }
 
 func unchanged(item *v1alpha1.DeployItem) bool {

@@ -15,12 +15,12 @@ const maxLastErrors = 5
 // OperationResolve is the operation of errors about the Target or the Context of the item. Only the host uses it.
 const OperationResolve = "ResolveTarget"
 
-// The reasons of errors that, with OperationResolve, say that something that the item refers to is missing.
+// The reasons of errors with OperationResolve about a missing Target, Secret or Context of the item.
 const (
 	ReasonTargetNotFound  = "NoTargetFound"
 	ReasonSecretNotFound  = "TargetSecretNotFound"
 	ReasonContextNotFound = "ContextNotFound"
-	// A job has exceeded its time, and has waited for one of them.
+	// A job has exceeded its time while one of them was missing.
 	ReasonPickupTimeout      = "PickupTimeout"
 	ReasonProgressingTimeout = "ProgressingTimeout"
 )
@@ -36,7 +36,7 @@ func FailedForMissingReference(item *v1alpha1.DeployItem) bool {
 	return Finished(item) && status.Phase == failed && missesReference(status)
 }
 
-// missesReference reports whether the last error says that something that the item refers to is missing.
+// missesReference reports whether the last error is about a missing reference of the item.
 func missesReference(status *v1alpha1.DeployItemStatus) bool {
 	last := status.LastError
 	return last != nil && last.Operation == OperationResolve && slices.Contains(missingReferenceReasons, last.Reason)
@@ -46,17 +46,17 @@ func missesReference(status *v1alpha1.DeployItemStatus) bool {
 type Error struct {
 	// Codes classify the error; may be empty.
 	Codes []v1alpha1.ErrorCode
-	// Operation says what was being done.
+	// Operation names the failed step.
 	Operation string
 	// Reason is a CamelCase word for machines.
 	Reason string
 	// Message is a sentence for people.
 	Message string
-	// Terminal: the error ends the job, whatever its codes say.
+	// Terminal: the error ends the job, regardless of its codes.
 	Terminal bool
 	// RetryAfter is the least pause before the next try; zero for any.
 	RetryAfter time.Duration
-	// Plugin is the one whose hook has failed; empty for other errors.
+	// Plugin is the name of the plugin with the failed hook; empty for other errors.
 	Plugin string
 	// Cause is the underlying error; nil for none.
 	Cause error
@@ -85,8 +85,8 @@ func (e Error) is(recorded *v1alpha1.Error) bool {
 }
 
 // RecordError adds an error to the status: as the last one, as the first one if there was none, and to the list of the
-// last five. An error that is in that list already is counted, at the end of its message. It reports whether the error
-// differs from the last one.
+// last five. An error already in the list is counted, at the end of its message. It reports whether the error differs
+// from the last one.
 func RecordError(item *v1alpha1.DeployItem, e Error, now time.Time) (changed bool) {
 	status := &item.Status
 	at := moment(status, now)
@@ -130,13 +130,14 @@ func count(status *v1alpha1.DeployItemStatus, e Error, at v1alpha1.Time) {
 	}
 }
 
-// timesSuffix follows the message of an error that occurred several times.
+// timesSuffix follows the message of a repeated error.
 const timesSuffix = " (%d times)"
 
 // timesRecorded is how often an error has occurred according to an entry of the list; zero for the entry of another
 // one.
 func timesRecorded(entry *v1alpha1.Error, e Error) int {
-	if entry == nil { // an API server takes null in a list
+	// An API server takes null in a list.
+	if entry == nil {
 		return 0
 	}
 	suffix, ok := strings.CutPrefix(entry.Message, e.Message)
@@ -150,4 +151,28 @@ func timesRecorded(entry *v1alpha1.Error, e Error) int {
 		}
 	}
 	return times
+}
+
+// AbortedError is the error of an aborted job. why says more; it may be empty.
+func AbortedError(why string) Error {
+	message := "the job was aborted by the annotation " + v1alpha1.OperationAnnotation
+	if why != "" {
+		message += ": " + why
+	}
+	return Error{Operation: "Abort", Reason: "Aborted", Message: message, Terminal: true}
+}
+
+// WaitsForReference reports whether the running job is retried because of a missing reference of the item.
+func WaitsForReference(item *v1alpha1.DeployItem) bool {
+	c := condition(&item.Status, ConditionReconciling)
+	return c != nil && c.Reason == reasonRetrying && missesReference(&item.Status)
+}
+
+func fieldError(field string, err error) Error {
+	return Error{
+		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+		Operation: "Validate",
+		Reason:    "InvalidField",
+		Message:   field + ": " + err.Error(),
+	}
 }

@@ -221,17 +221,3 @@ func TestDeadDeployerError(t *testing.T) {
 		t.Errorf("expected %q, but found %q", want, got)
 	}
 }
-
-func TestCut(t *testing.T) {
-	for _, tc := range []struct {
-		text string
-		most int
-		want string
-	}{
-		{"short", 5, "short"}, {"too long", 7, "too …"}, {"üü", 4, "üü"}, {"üüü", 5, "ü…"}, {"\xff", 5, "\uFFFD"},
-	} {
-		if got := contract.Cut(tc.text, tc.most); got != tc.want {
-			t.Errorf("%q in %d bytes: expected %q, but found %q", tc.text, tc.most, tc.want, got)
-		}
-	}
-}

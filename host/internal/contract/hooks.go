@@ -7,12 +7,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The conditions about HTTP hooks, besides those that hooks report themselves.
+// The conditions about HTTP hooks, besides those reported by the hooks.
 const (
-	// ConditionHookAnswered: whether the last call of the item's HTTP hook had a good answer; the message says what was
-	// wrong. Absent as long as nothing was wrong, and again when a job succeeds all the same.
+	// ConditionHookAnswered: whether the last call of the item's HTTP hook had a good answer; the message is the
+	// failure. Absent before the first failure, and again after a successful job.
 	ConditionHookAnswered v1alpha1.ConditionType = "HookAnswered"
-	// ConditionFinalized: the item's HTTP hook has agreed to its deletion, so that it is not asked again.
+	// ConditionFinalized: the item's HTTP hook has agreed to its deletion and is not called for it again.
 	ConditionFinalized v1alpha1.ConditionType = "Finalized"
 )
 
@@ -20,12 +20,12 @@ const (
 	reasonAnswered    = "Answered"
 	reasonFinalized   = "HookFinalized"
 	reasonNotReported = "NotReported"
-	// reasonReported is that of a Ready condition which says what a hook has reported.
+	// reasonReported is the reason of a Ready condition that repeats a report of a hook.
 	reasonReported = "HookReported"
 )
 
-// Report sets the conditions that an HTTP hook declares to those that it has reported. Declared ones are Unknown at
-// first, and stay as they are until they are reported again. Undeclared ones are ignored.
+// Report sets the conditions declared by an HTTP hook as the hook has reported them. Declared ones are Unknown at
+// first, and stay as they are until the next report. Undeclared ones are ignored.
 func Report(
 	item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType, reported []v1alpha1.Condition, now time.Time,
 ) {
@@ -42,7 +42,7 @@ func Report(
 	}
 }
 
-// HookAnswered shows in the status that the HTTP hook has given a good answer, if an earlier one was not.
+// HookAnswered shows in the status a good answer of the HTTP hook after a bad one.
 func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
 	if condition(&item.Status, ConditionHookAnswered) != nil {
 		setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionTrue, reasonAnswered,
@@ -50,12 +50,12 @@ func HookAnswered(item *v1alpha1.DeployItem, now time.Time) {
 	}
 }
 
-// HookFailed shows in the status that the HTTP hook has given no good answer.
+// HookFailed shows in the status a failed call of the HTTP hook.
 func HookFailed(item *v1alpha1.DeployItem, e Error, now time.Time) {
 	setCondition(&item.Status, ConditionHookAnswered, v1alpha1.ConditionFalse, e.Reason, e.Message, now)
 }
 
-// NoteFinalized notes in the status that the HTTP hook of a registration has agreed to the item's deletion.
+// NoteFinalized notes in the status the agreement of a registration's HTTP hook to the item's deletion.
 func NoteFinalized(item *v1alpha1.DeployItem, registration string, now time.Time) {
 	setCondition(&item.Status, ConditionFinalized, v1alpha1.ConditionTrue, reasonFinalized, registration, now)
 }

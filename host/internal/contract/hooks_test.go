@@ -112,7 +112,7 @@ func TestHookConditions(t *testing.T) {
 	if contract.HookAnswered(item, now); len(item.Status.Conditions) != 0 {
 		t.Errorf("there is nothing to tell, but found %v", item.Status.Conditions)
 	}
-	contract.HookFailed(item, contract.Error{Reason: "HookTimeout", Message: "no answer"}, now)
+	contract.HookFailed(item, contract.Error{Reason: "HTTPHookTimeout", Message: "no answer"}, now)
 	if c := conditionOf(item, contract.ConditionHookAnswered); c == nil || c.Status != v1alpha1.ConditionFalse ||
 		c.Message != "no answer" {
 		t.Errorf("unexpected condition: %v", c)
@@ -124,7 +124,7 @@ func TestHookConditions(t *testing.T) {
 	if contract.Succeed(item, now); conditionOf(item, contract.ConditionHookAnswered) == nil {
 		t.Error("a good answer is not told any more")
 	}
-	contract.HookFailed(item, contract.Error{Reason: "HookTimeout", Message: "no answer"}, now)
+	contract.HookFailed(item, contract.Error{Reason: "HTTPHookTimeout", Message: "no answer"}, now)
 	if contract.Succeed(item, now); conditionOf(item, contract.ConditionHookAnswered) != nil {
 		t.Error("a failure is told beside a success")
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// AcceptedAnnotation notes the operation that was accepted last.
+// AcceptedAnnotation notes the last accepted operation.
 const AcceptedAnnotation = "host.pergola.dev/operation"
 
 // accepted is the note of an accepted operation. Its methods take nil for none.
 type accepted struct {
 	// Operation is one of the values of v1alpha1.OperationAnnotation.
 	Operation string `json:"operation"`
-	// JobID is the job that the operation is about: the running one, or the one to set.
+	// JobID is the job of the operation: the running one, or the one to set.
 	JobID string `json:"jobID"`
-	// Previous is the finished job before the one to set. It is JobID itself if that was running.
+	// Previous is the finished job before the one to set. It is JobID itself for a running job.
 	Previous string `json:"after"`
 	// Deletion: the job to abort is a deletion.
 	Deletion bool `json:"deletion,omitempty"`
@@ -26,7 +26,7 @@ type accepted struct {
 	Until *v1alpha1.Time `json:"until,omitempty"`
 }
 
-// acceptedOf reads the note of an item; nil for none, and for one that Pergola cannot have written.
+// acceptedOf reads the note of an item; nil for none, and for a note not written by Pergola.
 func acceptedOf(item *v1alpha1.DeployItem) *accepted {
 	text, ok := item.Annotations[AcceptedAnnotation]
 	if !ok {
@@ -45,7 +45,7 @@ func (a *accepted) starts(status *v1alpha1.DeployItemStatus) bool {
 		status.JobID == a.Previous && startedJob(status) != a.JobID
 }
 
-// forces reports whether the current job, or the job start, which is to be set, is forced.
+// forces reports whether the current job, or the job to set, start, is forced.
 func (a *accepted) forces(item *v1alpha1.DeployItem, start string) bool {
 	if a == nil || a.Operation != v1alpha1.OperationForceReconcile {
 		return false
@@ -60,13 +60,13 @@ func (a *accepted) aborts(item *v1alpha1.DeployItem) bool {
 		a.Deletion == (item.DeletionTimestamp != nil)
 }
 
-// operations are those that can be requested.
+// operations are the values of v1alpha1.OperationAnnotation.
 var operations = []string{
 	v1alpha1.OperationReconcile, v1alpha1.OperationTestReconcile,
 	v1alpha1.OperationForceReconcile, v1alpha1.OperationAbort,
 }
 
-// UnknownOperation returns the operation that an item requests if there is no such operation; empty otherwise.
+// UnknownOperation returns the requested operation of an item if there is no such operation; empty otherwise.
 func UnknownOperation(item *v1alpha1.DeployItem) string {
 	if operation := item.Annotations[v1alpha1.OperationAnnotation]; !slices.Contains(operations, operation) {
 		return operation
@@ -75,8 +75,7 @@ func UnknownOperation(item *v1alpha1.DeployItem) string {
 }
 
 // acceptable reports whether an item requests an operation that can begin now. A new job has to wait for the end of the
-// running one: Landscaper would take its own job for lost. Neither a deletion nor a job that is being aborted can be
-// forced.
+// running one: Landscaper would take its own job for lost. Neither a deletion nor a job being aborted can be forced.
 func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 	finished := Finished(item)
 	switch operation := item.Annotations[v1alpha1.OperationAnnotation]; operation {
@@ -89,9 +88,9 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 	}
 }
 
-// AcceptOperation changes the metadata of an item for which Decide returns Accept: it replaces the annotation that
-// requests the operation with the note of it. newJob is the job to set if none is running. An abort may take
-// abortTimeout. It returns the operation, and whether it has an effect: an abort without a job has none.
+// AcceptOperation changes the metadata of an item for which Decide returns Accept: it replaces the requesting
+// annotation by the note. newJob is the job to set if none is running. An abort may take abortTimeout. It returns the
+// operation, and whether it has an effect: an abort without a job has none.
 func AcceptOperation(
 	item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time,
 ) (operation string, effective bool) {
@@ -116,25 +115,4 @@ func AcceptOperation(
 	}
 	item.Annotations[AcceptedAnnotation] = string(text)
 	return operation, true
-}
-
-// EndAborted ends an aborted job whose deployer is not called, or not any more.
-func EndAborted(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
-	why := "its deployer did not finish the abort in time"
-	if !PickedUp(item) {
-		Begin(item, deletion, deployer, now)
-		why = "before its deployer was called"
-	} else if isQueued(&item.Status) {
-		why = "before its deployer was called"
-	}
-	Fail(item, deletion, AbortedError(why), now)
-}
-
-// AbortedError is the error of an aborted job. why says more; it may be empty.
-func AbortedError(why string) Error {
-	message := "the job was aborted by the annotation " + v1alpha1.OperationAnnotation
-	if why != "" {
-		message += ": " + why
-	}
-	return Error{Operation: "Abort", Reason: "Aborted", Message: message, Terminal: true}
 }

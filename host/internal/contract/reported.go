@@ -48,8 +48,8 @@ func CheckReported(reported []sdk.Condition) error {
 	return nil
 }
 
-// SetReported sets the conditions that a deployer reports. They belong to the item and not to a job, and stay until
-// they are reported again.
+// SetReported sets the conditions reported by a deployer. They belong to the item and not to a job, and stay until the
+// next report.
 func SetReported(item *v1alpha1.DeployItem, reported []sdk.Condition, now time.Time) {
 	for _, c := range reported {
 		setCondition(&item.Status, c.Type, c.Status, c.Reason, c.Message, now)

@@ -9,11 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// requirement is a valid requirement. Kubernetes' own for label selectors cannot be used: it refuses values that an
-// annotation can have and a label cannot.
+// requirement is a valid requirement. Kubernetes' own for label selectors cannot be used: it refuses values allowed in
+// annotations.
 type requirement struct {
 	key      string
 	operator v1alpha1.RequirementOperator
@@ -23,7 +24,7 @@ type requirement struct {
 	text     string // for messages
 }
 
-// compileRequirements returns requirements for the map that of returns of a Target, and all errors.
+// compileRequirements returns requirements for a map of the Target, given by of, and all errors.
 func compileRequirements(
 	requirements []v1alpha1.Requirement, path *field.Path, of func(metav1.Object) map[string]string,
 ) ([]requirement, field.ErrorList) {
@@ -36,16 +37,17 @@ func compileRequirements(
 		errs = append(errs, validateRequirement(r, at)...)
 		c := requirement{key: r.Key, operator: r.Operator, values: r.Values, of: of}
 		if len(r.Values) == 1 {
-			c.bound, _ = strconv.ParseInt(r.Values[0], 10, 64) // validateRequirement complains
+			// validateRequirement reports an error.
+			c.bound, _ = strconv.ParseInt(r.Values[0], 10, 64)
 		}
-		words := append([]string{Cut(r.Key, maxQuoted), string(r.Operator)}, quoteAll(r.Values)...)
+		words := append([]string{text.Cut(r.Key, maxQuoted), string(r.Operator)}, quoteAll(r.Values)...)
 		c.text = fmt.Sprintf("%s (%s)", at, strings.Join(words, " "))
 		compiled = append(compiled, c)
 	}
 	return compiled, errs
 }
 
-// matches follows Kubernetes: the operators that negate also match when the key is missing.
+// matches follows Kubernetes: negating operators also match when the key is missing.
 func (r requirement) matches(target metav1.Object) bool {
 	value, found := r.of(target)[r.key]
 	switch r.operator {
@@ -87,7 +89,7 @@ func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorLi
 	}
 	if !slices.Contains(operators, string(r.Operator)) {
 		return append(errs, invalid(path.Child("operator"), "expected one of %s, but found %q",
-			strings.Join(operators, ", "), Cut(string(r.Operator), maxQuoted)))
+			strings.Join(operators, ", "), text.Cut(string(r.Operator), maxQuoted)))
 	}
 	values := path.Child("values")
 	switch r.Operator {
@@ -106,7 +108,7 @@ func validateRequirement(r v1alpha1.Requirement, path *field.Path) field.ErrorLi
 		}
 		if _, err := strconv.ParseInt(r.Values[0], 10, 64); err != nil {
 			errs = append(errs, invalid(values.Index(0), "operator %q takes an integer, but found %q",
-				r.Operator, Cut(r.Values[0], maxQuoted)))
+				r.Operator, text.Cut(r.Values[0], maxQuoted)))
 		}
 	case v1alpha1.RequirementEquals, v1alpha1.RequirementDoubleEquals, v1alpha1.RequirementNotEquals:
 		if len(r.Values) != 1 {
@@ -129,7 +131,7 @@ func quoteAll(values []string) []string {
 		if i == most {
 			return append(quoted, "…")
 		}
-		quoted = append(quoted, strconv.Quote(Cut(value, maxQuoted)))
+		quoted = append(quoted, strconv.Quote(text.Cut(value, maxQuoted)))
 	}
 	return quoted
 }

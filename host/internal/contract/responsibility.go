@@ -25,15 +25,15 @@ func ReferencesOf(item *v1alpha1.DeployItem) (target, lsContext string) {
 	return target, cmp.Or(item.Spec.Context, v1alpha1.DefaultContextName)
 }
 
-// CameTooLate reports whether an item that was created at a time may not use an object, because the object is being
-// deleted since before that time and stays for older items only.
+// CameTooLate reports whether an item, created at a time, may not use an object: the object is being deleted since
+// before that time and stays for older items only.
 func CameTooLate(created metav1.Time, object metav1.Object) bool {
 	deleted := object.GetDeletionTimestamp()
 	return deleted != nil && created.After(deleted.Time)
 }
 
 // DeployerAnnotations are the annotations that repeat the type and the Target of an item in its metadata. Landscaper
-// sets them on the items that it creates.
+// sets them on the items of its installations.
 func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
 	target, hasTarget := TargetOfItem(item)
 	if !hasTarget {
@@ -45,18 +45,18 @@ func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
 	}
 }
 
-// SelectionReason says why an item is ours or not, in one word for machines.
+// SelectionReason is the reason of a Selection, in one word for machines.
 type SelectionReason string
 
 // The reasons of a Selection.
 const (
 	// NoTargetSelectors: there are no selectors, so that every item is ours.
 	NoTargetSelectors SelectionReason = "NoTargetSelectors"
-	// NoTarget: the item has no target that could be selected. It is ours.
+	// NoTarget: the item has no target to select by. It is ours.
 	NoTarget SelectionReason = "NoTarget"
 	// TargetSelected: a selector matches the Target. The item is ours.
 	TargetSelected SelectionReason = "TargetSelected"
-	// TargetNotSelected: no selector matches the Target. The item is somebody else's.
+	// TargetNotSelected: no selector matches the Target. The item belongs to another deployer.
 	TargetNotSelected SelectionReason = "TargetNotSelected"
 	// TargetNotFound: the Target is missing. Only a deployer without selectors takes the item; several with selectors
 	// would contend for it.
@@ -67,14 +67,14 @@ const (
 type Selection struct {
 	// Responsible: the item is ours.
 	Responsible bool
-	// Reason is what the caller branches on.
+	// Reason is for callers to branch on.
 	Reason SelectionReason
 	// Message is a sentence for people. It holds nothing of the Target but its name.
 	Message string
 }
 
 // Selectors decide by the Target of an item whether it is ours. The zero value selects all. They are immutable, and
-// safe for concurrent use as long as nobody changes the list that they were made from.
+// safe for concurrent use as long as their list is not changed.
 type Selectors struct {
 	entries []selector
 }
@@ -118,7 +118,7 @@ func CompileSelectors(selectors []v1alpha1.TargetSelector, path *field.Path) (Se
 // Empty reports whether there are no selectors: every item is ours, and its Target need not be read.
 func (s Selectors) Empty() bool { return len(s.entries) == 0 }
 
-// maxMismatches bounds the selectors that a message explains.
+// maxMismatches bounds the selectors explained by a message.
 const maxMismatches = 3
 
 // Select decides whether an item is ours. target is the Target of the item, or its metadata; nil if there is no such
@@ -147,7 +147,7 @@ func (s Selectors) Select(hasTarget bool, target metav1.Object) Selection {
 	return Selection{false, TargetNotSelected, name + " is not selected: " + strings.Join(mismatches, ", ")}
 }
 
-// mismatch says which part of the selector does not match; empty if all do.
+// mismatch names the part of the selector that does not match; empty if all do.
 func (s selector) mismatch(target metav1.Object) string {
 	if len(s.targets) > 0 && !names(s.targets, target) {
 		return s.path + ".targets do not name it"

@@ -10,8 +10,8 @@ import (
 // DefaultTimeout is how long a job may take if the item does not say.
 const DefaultTimeout = 10 * time.Minute
 
-// Deadline is when the time of the item's job, or of its abort, is over. A job's time begins with its pick-up. It is
-// zero for no deadline, as for a job that waits for a slot. The error says that spec.timeout is malformed.
+// Deadline is the end of the time of the item's job, or of its abort. A job's time begins with its pick-up. It is zero
+// for no deadline, and for a job in a queue. The error is about a malformed spec.timeout.
 func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if accepted := acceptedOf(item); accepted.aborts(item) {
 		return accepted.Until.Time, nil
@@ -39,8 +39,8 @@ func expired(item *v1alpha1.DeployItem, now time.Time) bool {
 	return err == nil && !deadline.IsZero() && !now.Before(deadline)
 }
 
-// TimeoutError says that a job took too long, what was running, empty for nothing, and what the job waited for last,
-// by its status.
+// TimeoutError is the error of a job that took too long. underWay names the part at work, empty for none; the last wait
+// of the job follows from its status.
 func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 	message := "the job took longer than spec.timeout allows"
 	if item.Spec.Timeout == "" {
@@ -91,21 +91,5 @@ func DeadDeployerError(item *v1alpha1.DeployItem) Error {
 		Operation: "Timeout",
 		Reason:    ReasonProgressingTimeout,
 		Message:   message,
-	}
-}
-
-// WaitsForReference reports whether the running job is tried again because something that the item refers to is
-// missing.
-func WaitsForReference(item *v1alpha1.DeployItem) bool {
-	c := condition(&item.Status, ConditionReconciling)
-	return c != nil && c.Reason == reasonRetrying && missesReference(&item.Status)
-}
-
-func fieldError(field string, err error) Error {
-	return Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-		Operation: "Validate",
-		Reason:    "InvalidField",
-		Message:   field + ": " + err.Error(),
 	}
 }

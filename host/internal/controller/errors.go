@@ -16,6 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -102,7 +103,7 @@ func joinErrors(errs []plugin.Error) contract.Error {
 			}
 		}
 	}
-	joined.Message = contract.Cut(strings.Join(messages, "\n"), maxMessage)
+	joined.Message = text.Cut(strings.Join(messages, "\n"), maxMessage)
 	return joined
 }
 

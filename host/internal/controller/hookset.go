@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -92,7 +93,7 @@ func (h hookSet) call(
 	failed := func(reason, message string) contract.Error {
 		return contract.Error{
 			Operation: string(t), Reason: reason, Plugin: p.Name(),
-			Message: contract.Cut(fmt.Sprintf("%s hook of the plugin %q: %s", t, p.Name(), message), maxMessage),
+			Message: text.Cut(fmt.Sprintf("%s hook of the plugin %q: %s", t, p.Name(), message), maxMessage),
 		}
 	}
 	switch {

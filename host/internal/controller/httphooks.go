@@ -11,6 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -49,7 +50,7 @@ func (j *job) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
 		return nil, nil //nolint:nilnil // it would not be called
 	case err != nil:
 		return nil, contract.Error{
-			Operation: operationOf(phase), Reason: reasonHookNotReady, Message: contract.Cut(err.Error(), maxMessage),
+			Operation: operationOf(phase), Reason: reasonHookNotReady, Message: text.Cut(err.Error(), maxMessage),
 		}
 	case found == nil || !found.Has(phase):
 		return nil, nil //nolint:nilnil // it is not called
@@ -158,7 +159,7 @@ func (j *job) handleHookError(ctx context.Context, phase v1alpha1.HookCapability
 		return err
 	}
 	problem := contract.Error{
-		Operation: operationOf(phase), Reason: string(e.Reason), Message: contract.Cut(e.Error(), maxMessage),
+		Operation: operationOf(phase), Reason: string(e.Reason), Message: text.Cut(e.Error(), maxMessage),
 	}
 	if e.Permanent {
 		problem.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}

@@ -10,11 +10,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"go.opentelemetry.io/otel/propagation"
 )
 
@@ -154,19 +153,7 @@ func failure(code int, body []byte) *Error {
 	return e
 }
 
-// clean makes the control characters of a foreign text visible, and cuts it when it has more bytes than limit.
-func clean(text string, limit int) string {
-	var out strings.Builder
-	for _, r := range strings.TrimSpace(text) {
-		visible := string(r)
-		if !unicode.IsPrint(r) {
-			visible = strings.Trim(strconv.QuoteRune(r), "'")
-		}
-		if out.Len()+len(visible) > limit {
-			out.WriteString("...")
-			break
-		}
-		out.WriteString(visible)
-	}
-	return out.String()
+// clean makes a foreign text fit for a message.
+func clean(foreign string, limit int) string {
+	return text.Cut(text.Printable(strings.TrimSpace(foreign)), limit)
 }

@@ -151,9 +151,9 @@ const (
 	// ReasonUnreachable: there is no answer, because of the network, the name service or TLS.
 	ReasonUnreachable Reason = "HookUnreachable"
 	// ReasonTimeout: there was no whole answer in time.
-	ReasonTimeout Reason = "HookTimeout"
+	ReasonTimeout Reason = "HTTPHookTimeout"
 	// ReasonFailed: the hook has answered that it failed.
-	ReasonFailed Reason = "HookFailed"
+	ReasonFailed Reason = "HTTPHookFailed"
 	// ReasonPermanentError: the hook has answered that it failed and that asking again makes no sense.
 	ReasonPermanentError Reason = "HookPermanentError"
 	// ReasonContractViolation: the answer is none of the Hooks API, or wants what no hook may.

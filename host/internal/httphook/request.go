@@ -9,6 +9,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -121,8 +122,11 @@ func decodeObject(document json.RawMessage, into any) error {
 	if err == nil && len(strict) > 0 {
 		err = strict[0]
 	}
+	if field, sentence, ok := text.Mismatch(err, nil); ok {
+		return errors.New(strings.TrimPrefix(field+": "+sentence, ": "))
+	}
 	if err != nil {
-		return fmt.Errorf("expected a JSON object of the right form: %w", err)
+		return fmt.Errorf("expected a valid JSON object: %w", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 const (
@@ -130,7 +130,7 @@ func (b *batch) note() string {
 		}
 	}
 	rest := andMore(len(b.texts) - 1 + b.dropped)
-	return contract.Cut(b.texts[0], maxNote-len(rest)) + rest
+	return text.Cut(b.texts[0], maxNote-len(rest)) + rest
 }
 
 func andMore(n int) string {

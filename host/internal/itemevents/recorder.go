@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/tools/events"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -29,9 +29,9 @@ func New(events events.EventRecorder) *Recorder { return &Recorder{events: event
 
 // Record records an event of an item. Long texts are cut.
 func (r *Recorder) Record(item *v1alpha1.DeployItem, eventType, reason, message string) {
-	note := contract.Cut(message, maxNote)
+	note := text.Cut(message, maxNote)
 	// The recorder of client-go counts events with equal fields as repetitions of the first, whatever their texts, also
 	// those of another call. A checksum of the text in the action keeps them apart.
 	distinct := fmt.Sprintf("%s-%08x", action, crc32.ChecksumIEEE([]byte(note)))
-	r.events.Eventf(item, nil, eventType, contract.Cut(reason, maxReason), distinct, "%s", note)
+	r.events.Eventf(item, nil, eventType, text.Cut(reason, maxReason), distinct, "%s", note)
 }

@@ -63,7 +63,7 @@ func TestChartRepository(t *testing.T) {
 		{entry(`,"authHeader":"` + long + `x"`), `.authHeader: has 16385 bytes; at most 16384 are allowed`},
 		{
 			entry(`,"authHeader":31337`),
-			`.authHeader: expected a text, found a number (quotes make it a text); correct it`,
+			`.authHeader: expected a text, but found a number; quotes make it a text; correct it`,
 		},
 		{
 			entry(`,"secretRef":{"name":"gone"}`),
@@ -135,7 +135,7 @@ func TestChartRepositories(t *testing.T) {
 			}},
 		"List": {
 			"the whole cannot be read", `["` + password + `"]`,
-			[]sdk.ChartRepositoryCredentials{{Problem: root + `: expected an object, found a list; correct it`}},
+			[]sdk.ChartRepositoryCredentials{{Problem: root + `: expected an object, but found a list; correct it`}},
 		},
 		"NotJSON": {
 			"a parser would quote it", password,

@@ -87,11 +87,11 @@ func TestKubernetesContent(t *testing.T) {
 		},
 		"empty": {"An empty secret.", "", fails("content: is empty")},
 		"no object": {
-			"The kind is named, not the value.", `"t0ps3cret"`, fails("content: expected an object, found a text"),
+			"The kind is named, not the value.", `"t0ps3cret"`, fails("content: expected an object, but found a text"),
 		},
 		"list": {
 			"The kind is named, not the value.", `{"kubeconfig":["t0ps3cret"]}`,
-			fails("kubeconfig: expected an object, found a list"),
+			fails("kubeconfig: expected an object, but found a list"),
 		},
 		"syntax": {
 			"A parser's error would quote the text.", "t0ps3cret: *t0ps3cret",

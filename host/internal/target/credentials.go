@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -165,7 +165,7 @@ func (n named[T]) confirmed(ctx context.Context, in place, field, name string, t
 }
 
 // cut bounds what is quoted of a Context or a Secret.
-func cut(text string) string { return contract.Cut(text, maxQuoted) }
+func cut(found string) string { return text.Cut(found, maxQuoted) }
 
 // ocmConfigKey is the key of a Secret with credentials for other tools of Landscaper.
 const ocmConfigKey = ".ocmcredentialconfig"

@@ -2,7 +2,6 @@ package target
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
 // maxLevels bounds how deep objects and lists are nested. Without it the paths of a small text would fill the memory.
@@ -189,26 +187,18 @@ func decode(value, into any, field string) []problem {
 	return nil
 }
 
-// mismatch says what a decoder of JSON has found in a document, and where, without the value.
+// mismatch is the problem of a value of the wrong type, from the error of a JSON decoder.
 func mismatch(err error, field string) problem {
-	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
+	path, sentence, ok := text.Mismatch(err, nil)
+	if !ok {
 		return invalid(field, "is no valid JSON")
 	}
-	for name := range strings.SplitSeq(wrong.Field, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		if name != "" {
 			field = join(field, name)
 		}
 	}
-	kind, _, _ := strings.Cut(wrong.Value, " ") // a number may be behind it
-	found := map[string]string{
-		"object": "an object", "array": "a list", "string": "a text",
-		"bool": "true or false (quotes make it a text)", "number": "a number (quotes make it a text)",
-	}[kind]
-	expected := map[reflect.Kind]string{
-		reflect.String: "a text", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Int64: "a whole number",
-	}
-	return invalid(field, "expected %s, found %s", cmp.Or(expected[wrong.Type.Kind()], "an object"), found)
+	return invalid(field, "%s", sentence)
 }
 
 // fold returns the form of a key in which all keys are equal that a parser which ignores case takes for equal, such as
@@ -238,4 +228,4 @@ func indexed(field string, index int) string { return fmt.Sprintf("%s[%d]", fiel
 // maxName bounds what is quoted of a name.
 const maxName = 64
 
-func quote(name string) string { return strconv.Quote(contract.Cut(name, maxName)) }
+func quote(name string) string { return strconv.Quote(text.Cut(name, maxName)) }

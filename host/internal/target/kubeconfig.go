@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
-
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
 const (
@@ -105,7 +104,7 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []problem) {
 	}
 	if err := clientcmdapi.MinifyConfig(config); err != nil {
 		// It quotes the name of an entry.
-		return nil, []problem{invalid("kubeconfig", "%s", contract.Cut(err.Error(), 2*maxName))}
+		return nil, []problem{invalid("kubeconfig", "%s", text.Cut(err.Error(), 2*maxName))}
 	}
 	return config, nil
 }

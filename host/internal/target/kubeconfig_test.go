@@ -95,7 +95,7 @@ func TestPolicy(t *testing.T) {
 		},
 		"wrong types": {
 			reason: "Values are not quoted.", raw: kubeconfig("token: 12345"),
-			want: fails("users.user.token: expected a text, found a number (quotes make it a text)"),
+			want: fails("users.user.token: expected a text, but found a number; quotes make it a text"),
 		},
 		"no base64": {
 			reason: "Values are not quoted.", raw: kubeconfig("client-key-data: t0ps3cret!"),
@@ -107,7 +107,7 @@ func TestPolicy(t *testing.T) {
 		},
 		"wrong flag": {
 			reason: "Only true is true.", raw: replaced("server:", "insecure-skip-tls-verify: 'true'\n    server:"),
-			want: fails(`clusters.cluster.insecure-skip-tls-verify: expected true or false, found a text`),
+			want: fails(`clusters.cluster.insecure-skip-tls-verify: expected true or false, but found a text`),
 		},
 		"names twice": {
 			reason: "Parsers differ about which counts.", raw: sound + "- name: admin\n  user: {token: other}\n",

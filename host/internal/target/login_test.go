@@ -81,7 +81,7 @@ func TestLogin(t *testing.T) {
 		other      = `{"selfConfig":{"serviceAccount":{"name":"deployer","namespace":"t0ps3cret"}}}`
 		twice      = `{"selfConfig":{"serviceAccount":{"name":"a"},"serviceaccount":{"name":"b"}}}`
 		outOfRange = "oidcConfig.expirationSeconds: expected a whole number from 600 to 4294967296"
-		noWhole    = "oidcConfig.expirationSeconds: expected a whole number, found a number (quotes make it a text)"
+		noWhole    = "oidcConfig.expirationSeconds: expected a whole number, but found another number"
 		noHTTPS    = "oidcConfig.server: is no https URL; write https://HOST:PORT"
 		noName     = "is no name that a ServiceAccount can have: lower case letters, digits, '-' and '.'"
 		noAudience = ": expected a text that is not empty"
@@ -102,7 +102,7 @@ func TestLogin(t *testing.T) {
 			"Nobody guesses.", sound + oidcContent(),
 			fails("content: is a kubeconfig and has oidcConfig or selfConfig too; remove one of them"),
 		},
-		"no object":  {"", `{"selfConfig":"t0ps3cret"}`, fails("selfConfig: expected an object, found a text")},
+		"no object":  {"", `{"selfConfig":"t0ps3cret"}`, fails("selfConfig: expected an object, but found a text")},
 		"empty self": {"", `{"selfConfig":{}}`, fails("selfConfig.serviceAccount.name: is missing")},
 		"empty oidc": {
 			"", `{"oidcConfig":{}}`, fails("oidcConfig.server: is missing", "oidcConfig.serviceAccount.name: is missing"),
@@ -122,7 +122,7 @@ func TestLogin(t *testing.T) {
 		"too long":  {"The API server would refuse.", oidcContent("expirationSeconds: 4294967297"), fails(outOfRange)},
 		"octal": {
 			"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"),
-			fails("oidcConfig.expirationSeconds: expected a whole number, found a text"),
+			fails("oidcConfig.expirationSeconds: expected a whole number, but found a text"),
 		},
 		"huge": {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails(noWhole)},
 		"account namespace": {
@@ -145,7 +145,7 @@ func TestLogin(t *testing.T) {
 		},
 		"wrong type": {
 			"The field is told, and not the value.", oidcContent("audience: [t0ps3cret, [t0ps3cret]]"),
-			fails("oidcConfig.audience: expected a text, found a list"),
+			fails("oidcConfig.audience: expected a text, but found a list"),
 		},
 		"duplicate keys": {
 			"Parsers differ about which counts.", twice,

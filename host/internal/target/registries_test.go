@@ -60,11 +60,11 @@ func TestDockerConfig(t *testing.T) {
 		},
 		"EntryText": {
 			reason: "the registry is told", secret: dockerSecret(`{"auths":{"r.example.org":"` + password + `"}}`),
-			problem: `.dockerconfigjson.auths: expected an object, found a text` + anew,
+			problem: `.dockerconfigjson.auths: expected an object, but found a text` + anew,
 		},
 		"PasswordNumber": {
 			reason: "the number is a secret, too", secret: dockerSecret(`{"auths":{"r.example.org":{"password":31337}}}`),
-			problem: `.dockerconfigjson.auths.password: expected a text, found a number (quotes make it a text)` + anew,
+			problem: `.dockerconfigjson.auths.password: expected a text, but found a number; quotes make it a text` + anew,
 		},
 		"Helper": {
 			reason: "no plugin runs it", secret: dockerSecret(`{"auths":{"r.example.org":{}},"credsStore":"desktop"}`),
@@ -73,7 +73,7 @@ func TestDockerConfig(t *testing.T) {
 		},
 		"OldEntry": {
 			reason: "the registry is told", secret: opaque(old, `{"r.example.org":{"auth":{}}}`),
-			problem: `.dockercfg.auth: expected a text, found an object` + anew,
+			problem: `.dockercfg.auth: expected a text, but found an object` + anew,
 		},
 		"OCM": {
 			reason: "Landscaper's other form", secret: opaque(ocmConfigKey, password),

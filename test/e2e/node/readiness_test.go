@@ -164,7 +164,7 @@ func atomicHookFails(w *world) {
 		w.Helper()
 		want := "post-" + operation + ` hook Job "shop-failinghook-hook" of failinghook/templates/hook.yaml has failed: ` +
 			"1 error occurred: * job shop-failinghook-hook failed: BackoffLimitExceeded"
-		if reason, message := w.fail("item", config); reason != "HookFailed" || !strings.Contains(message, want) {
+		if reason, message := w.fail("item", config); reason != "ChartHookFailed" || !strings.Contains(message, want) {
 			w.Errorf("expected %q, but found %s: %s", want, reason, message)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -92,9 +92,9 @@ func (j *Jobs) Observe(job telemetry.Job, at time.Time, event telemetry.Event) {
 	case telemetry.PickedUp, telemetry.TakenOver, telemetry.Dequeued:
 		running.WaitingFor = ""
 	case telemetry.Progress:
-		running.WaitingFor = contract.Cut(cmp.Or(e.Text, e.Step), maxText)
+		running.WaitingFor = text.Cut(cmp.Or(e.Text, e.Step), maxText)
 	case telemetry.Waits:
-		running.WaitingFor = contract.Cut(e.For, maxText)
+		running.WaitingFor = text.Cut(e.For, maxText)
 	case telemetry.Retries:
 		running.WaitingFor, running.LastError = "", errorOf(e.Error)
 	case telemetry.Ended:
@@ -142,5 +142,5 @@ func (j *Jobs) Failed() []Job {
 func byBegin(a, b Job) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.UID, b.UID)) }
 
 func errorOf(e telemetry.Error) *JobError {
-	return &JobError{Codes: e.Codes, Reason: e.Reason, Message: contract.Cut(e.Text, maxText)}
+	return &JobError{Codes: e.Codes, Reason: e.Reason, Message: text.Cut(e.Text, maxText)}
 }

@@ -16,8 +16,8 @@ func explain(step, host string, failure *helm.Error) error {
 	switch failure.Kind {
 	case helm.ChartInvalid, helm.ValuesInvalid, helm.RenderFailed, helm.LimitExceeded, helm.Rejected, helm.OwnedByOthers:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}
-	case helm.HookFailed:
-		// Each try runs the hook anew, which helps nobody who has not mended it.
+	case helm.ChartHookFailed:
+		// Each try runs the hook anew, which is useless until the chart is mended.
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	case helm.Unauthorized:
 		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, target.ReasonUnauthorized

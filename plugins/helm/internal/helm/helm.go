@@ -276,8 +276,8 @@ const (
 	Rejected Kind = "Rejected"
 	// OwnedByOthers: an object exists and does not belong to the release.
 	OwnedByOthers Kind = "OwnedByOthers"
-	// HookFailed: a hook of the chart has failed.
-	HookFailed Kind = "HookFailed"
+	// ChartHookFailed: a hook of the chart has failed.
+	ChartHookFailed Kind = "ChartHookFailed"
 	// Pending: another operation on the release is in progress.
 	Pending Kind = "Pending"
 	// TimedOut: Helm has waited for too long.

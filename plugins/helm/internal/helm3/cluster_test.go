@@ -201,7 +201,7 @@ func TestHookJob(t *testing.T) {
 				w.mustHave("1:deployed")
 				return
 			}
-			mustBe(t, err, helm.HookFailed,
+			mustBe(t, err, helm.ChartHookFailed,
 				`post-install hook Job "shop-failinghook-hook" of failinghook/templates/hook.yaml`, "BackoffLimitExceeded")
 			w.mustHave("1:failed")
 		})

@@ -44,7 +44,7 @@ func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time
 		err = fmt.Errorf("not complete within %s: %w", timeout, err)
 	}
 	// Helm has a text, and no type, for a Job or Pod that has failed.
-	return k.hookFailed(k.hookOf(resources), helm.HookFailed, err)
+	return k.hookFailed(k.hookOf(resources), helm.ChartHookFailed, err)
 }
 
 // hookFailed keeps an error, and says which hook it is about and how an uninstallation goes on without it; nil for no

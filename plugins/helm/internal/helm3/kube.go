@@ -135,7 +135,7 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 		result, err := k.inner.Create(resources)
 		otherwise := helm.ClusterFailed
 		if apierrors.IsAlreadyExists(err) { // its policy has left it there
-			otherwise, err = helm.HookFailed, errors.New(err.Error())
+			otherwise, err = helm.ChartHookFailed, errors.New(err.Error())
 		}
 		return result, k.hookFailed(h, otherwise, err)
 	}

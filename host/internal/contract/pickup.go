@@ -1,0 +1,76 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// SetJob sets a job, not picked up yet, as Landscaper does, and the condition with its name.
+func SetJob(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+	set := wholeSeconds(now)
+	item.Status.JobID = jobID
+	item.Status.JobIDGenerationTime = &set
+	item.Status.TransitionTimes = &v1alpha1.TransitionTimes{TriggerTime: &set}
+	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, reasonStarted, jobID, now)
+}
+
+// SetJobOfHook is SetJob for a job requested by hooks. Deployers see the difference by hook.AskedFor.
+func SetJobOfHook(item *v1alpha1.DeployItem, jobID string, now time.Time) {
+	SetJob(item, jobID, now)
+	setCondition(&item.Status, ConditionStarted, v1alpha1.ConditionTrue, hook.ReasonStartedByHook, jobID, now)
+}
+
+// Begin picks a job up. Landscaper takes that write as the sign of a deployer at work on the item.
+func Begin(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
+	status := &item.Status
+	status.Phase = v1alpha1.DeployItemPhaseInit
+	if deletion {
+		status.Phase = v1alpha1.DeployItemPhaseInitDelete
+	}
+	init := wholeSeconds(now.Add(time.Second - 1)) // rounded up: no job gets less time than its timeout
+	lastReconcileTime := wholeSeconds(now)
+	if set := status.JobIDGenerationTime; lastReconcileTime.Before(set) { // Landscaper's clock is ahead of ours
+		lastReconcileTime = *set
+	}
+	status.ObservedGeneration = item.Generation
+	status.LastReconcileTime = &lastReconcileTime
+	status.Deployer = deployer
+	status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
+	times := &v1alpha1.TransitionTimes{InitTime: &init}
+	if status.TransitionTimes != nil {
+		times.TriggerTime = status.TransitionTimes.TriggerTime
+	}
+	status.TransitionTimes = times
+	removeConditions(status, ConditionStalled)
+	if IsPoison(item) {
+		NoteCrashes(item, 0, now)
+	}
+	picked := reasonPickedUp
+	if leavesBehind(item) {
+		picked = reasonLeavesBehind
+	}
+	setCondition(status, ConditionPickedUp, v1alpha1.ConditionTrue, picked, status.JobID, now)
+	setCondition(status, ConditionReconciling, v1alpha1.ConditionTrue, reasonProgressing, messageWorking, now)
+	setCondition(status, ConditionReady, v1alpha1.ConditionUnknown, reasonProgressing, messageUnderWay, now)
+}
+
+// Enqueue returns a variant of Begin for a job that has to wait for a worker. waitingFor is for the user.
+func Enqueue(waitingFor string) func(*v1alpha1.DeployItem, bool, v1alpha1.DeployerInformation, time.Time) {
+	return func(item *v1alpha1.DeployItem, deletion bool, deployer v1alpha1.DeployerInformation, now time.Time) {
+		Begin(item, deletion, deployer, now)
+		setCondition(&item.Status, ConditionReconciling, v1alpha1.ConditionTrue, reasonQueued, waitingFor, now)
+	}
+}
+
+// TakeOver continues a running job with another deployer. It always changes something, so that writes of the previous
+// deployer conflict.
+func TakeOver(item *v1alpha1.DeployItem, deployer v1alpha1.DeployerInformation, now time.Time) {
+	signal := wholeSeconds(now)
+	if last := item.Status.LastReconcileTime; last != nil && !last.Before(&signal) {
+		signal = v1alpha1.NewTime(last.Add(time.Second))
+	}
+	item.Status.LastReconcileTime = &signal
+	item.Status.Deployer = deployer
+}
