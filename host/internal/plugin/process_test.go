@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // within fails the test if f takes longer than a host may take to end its plugins.
@@ -71,7 +73,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 					t.Errorf("%s: expected a problem with %q, but found: %s", test.reason, want, status.Problem)
 				}
 			}
-			if size := len(status.Problem.Error()); size > 2*maxMessage {
+			if size := len(status.Problem.Error()); size > 2*hostside.MaxMessage {
 				t.Errorf("%s: the problem has %d bytes", test.reason, size)
 			}
 			if status.Info != nil {
