@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -173,7 +174,7 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 
 // begin notes a running call, which the caller removes from p.calls at its end. The error is ErrNotRunning.
 func (p *process) begin(c *conversation) error {
-	if p.hasEnded() {
+	if p.run.HasEnded() {
 		return ErrNotRunning // the call has nothing to do with it
 	}
 	p.calls.add(c)
@@ -250,10 +251,10 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 		return fmt.Errorf("call: %w", context.DeadlineExceeded)
 	case codes.Unavailable, codes.Canceled, codes.Internal:
 		// The connection breaks a moment before the process is known to have ended.
-		timer := time.NewTimer(stopGrace)
+		timer := time.NewTimer(launch.StopGrace)
 		defer timer.Stop()
 		select {
-		case <-p.ended:
+		case <-p.run.Ended:
 			return p.callError(c)
 		case <-timer.C:
 		}

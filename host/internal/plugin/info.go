@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
@@ -40,13 +41,13 @@ func (p *Plugin) introduce(ctx context.Context, proc *process) (*Info, error) {
 		return nil, fmt.Errorf("is refused for what it says about itself: %w", err)
 	}
 	if err := p.recognize(&info); err != nil {
-		return nil, refusal(err)
+		return nil, launch.Refuse(err)
 	}
 	if err := p.configure(ctx, proc, &info); err != nil {
 		return nil, err
 	}
 	if err := p.settings.claim(p, &info); err != nil {
-		return nil, refusal(err)
+		return nil, launch.Refuse(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +70,7 @@ func (p *Plugin) recognize(info *Info) error {
 	if p.program == nil {
 		return nil
 	}
-	return checkProfile(p.settings.Profiles, p.file, info.Name)
+	return launch.CheckName(p.settings.Profiles, p.file, info.Name)
 }
 
 // configure hands over the configuration document, in each life of the process.
