@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that Codec extends
 	"google.golang.org/grpc/mem"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
@@ -105,4 +107,37 @@ func cleanValue(field protoreflect.FieldDescriptor, value protoreflect.Value) (p
 		clean(value.Message())
 	}
 	return value, false
+}
+
+// Each converts the elements of a list; nil for none.
+func Each[In, Out any](in []In, convert func(In) Out) []Out {
+	var out []Out
+	for _, element := range in {
+		out = append(out, convert(element))
+	}
+	return out
+}
+
+// ServerOptions are those of a plugin's server.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(Codec()),
+		grpc.MaxRecvMsgSize(handshake.MaxMessageBytes),
+		grpc.MaxSendMsgSize(handshake.MaxMessageBytes),
+		grpc.InitialWindowSize(handshake.WindowBytes),
+		grpc.InitialConnWindowSize(4 * handshake.WindowBytes),
+	}
+}
+
+// DialOptions are those of a host's client.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(
+			grpc.ForceCodecV2(Codec()),
+			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes),
+			grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes),
+		),
+		grpc.WithInitialWindowSize(handshake.WindowBytes),
+		grpc.WithInitialConnWindowSize(4 * handshake.WindowBytes),
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -46,7 +45,7 @@ func (p *Plugin) hostClusterFor(info *Info) HostCluster {
 
 // access is what the plugin gets of the host cluster; nil without an error if it gets nothing. The error is an Error,
 // or that of ctx.
-func (p *process) access(ctx context.Context) (*deployerv1.HostCluster, error) {
+func (p *process) access(ctx context.Context) (*sdk.HostCluster, error) {
 	if p.hostCluster == nil {
 		return nil, nil //nolint:nilnil // most plugins get nothing
 	}
@@ -57,8 +56,7 @@ func (p *process) access(ctx context.Context) (*deployerv1.HostCluster, error) {
 	if err != nil {
 		return nil, Error{Operation: operationHostCluster, Reason: reasonHostCluster, Message: bounded(err.Error())}
 	}
-	return &deployerv1.HostCluster{Kubeconfig: cluster.Kubeconfig, Namespace: cluster.Namespace,
-		Installation: cluster.Installation}, nil
+	return cluster, nil
 }
 
 // mark is the installation that a plugin puts on what it deploys; empty without an error if nobody knows it. The error

@@ -15,14 +15,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// benchPlugin starts a plugin as the host does.
-func benchPlugin(b *testing.B, role string, confinement sandbox.Mode) *Plugin {
+// benchProgram opens the program of a role.
+func benchProgram(b *testing.B, role string) *launch.Program {
 	b.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -32,23 +33,30 @@ func benchPlugin(b *testing.B, role string, confinement sandbox.Mode) *Plugin {
 	if err := os.Link(self, filepath.Join(dir, role)); err != nil {
 		b.Fatal(err)
 	}
-	file, err := openProgram(dir, role)
-	if err != nil {
+	program := launch.NewProgram(dir, role)
+	b.Cleanup(program.Close)
+	if _, err := program.Open(); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = file.Close() })
+	return program
+}
+
+// benchPlugin starts a plugin as the host does.
+func benchPlugin(b *testing.B, program *launch.Program, confinement sandbox.Mode) *Plugin {
+	b.Helper()
 	sockets, err := os.MkdirTemp("", "bench") //nolint:usetesting // whose paths are too long for sockets
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	settings := testSettings(sockets)
-	p, err := launch(b.Context(), file, role, Profile{Confinement: confinement}, settings, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	run, err := program.Launch(b.Context(), Profile{Confinement: confinement}, testSettings(sockets), log)
 	if err != nil {
 		b.Fatal(err)
 	}
-	p.info = &Info{Capabilities: Capabilities{SeparateDocuments: true}} // as every plugin says that was built with the sdk
-	return &Plugin{settings: settings, process: p}
+	proc := newProcess(run, log)
+	proc.info = &Info{Capabilities: Capabilities{SeparateDocuments: true}} // as of every plugin with the sdk
+	return &Plugin{settings: &settings{Options: Options{StopGrace: time.Second}}, facts: facts{process: proc}}
 }
 
 func itemOf(size int) *v1alpha1.DeployItem {
@@ -60,8 +68,8 @@ func itemOf(size int) *v1alpha1.DeployItem {
 // BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are
 // the quantiles of one call.
 func BenchmarkCall(b *testing.B) {
-	p := benchPlugin(b, "echo", sandbox.Auto)
-	defer p.process.stop()
+	p := benchPlugin(b, benchProgram(b, "echo"), sandbox.Auto)
+	defer p.process.run.Stop()
 	calls := map[string]func(*v1alpha1.DeployItem) error{
 		"plugin": func(item *v1alpha1.DeployItem) error {
 			_, err := p.Call(b.Context(), Reconcile, Call{DeployItem: item}, &observer{})
@@ -113,8 +121,8 @@ func benchmarkCalls(b *testing.B, atOnce int, item *v1alpha1.DeployItem, call fu
 
 // BenchmarkHooks is a call of one hook of one plugin for an item of 1 KB, in the same metrics.
 func BenchmarkHooks(b *testing.B) {
-	p := benchPlugin(b, "hooks", sandbox.Auto)
-	defer p.process.stop()
+	p := benchPlugin(b, benchProgram(b, "hooks"), sandbox.Auto)
+	defer p.process.run.Stop()
 	for _, atOnce := range []int{1, 64} {
 		b.Run(strconv.Itoa(atOnce), func(b *testing.B) {
 			benchmarkCalls(b, atOnce, itemOf(1<<10), func(item *v1alpha1.DeployItem) error {
@@ -128,17 +136,19 @@ func BenchmarkHooks(b *testing.B) {
 	}
 }
 
-// BenchmarkStart measures the start of a plugin until it has said who it is, with its program read and hashed.
+// BenchmarkStart measures the start of a plugin until it answers a health check.
 func BenchmarkStart(b *testing.B) {
 	for name, mode := range map[string]sandbox.Mode{"confined": sandbox.Auto, "unconfined": sandbox.Off} {
 		b.Run(name, func(b *testing.B) {
+			program := benchProgram(b, "echo")
+			b.ResetTimer()
 			for range b.N {
-				p := benchPlugin(b, "echo", mode).process
+				p := benchPlugin(b, program, mode).process
 				if err := p.check(context.Background(), time.Minute); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				p.stop()
+				p.run.Stop()
 				b.StartTimer()
 			}
 		})

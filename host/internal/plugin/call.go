@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,13 +11,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // Operation is what a plugin is called for.
@@ -147,7 +147,7 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 		return nil, p.translate(ctx, conversation, err)
 	}
 	defer conversation.close()
-	if err := conversation.send(startMessage(start)); err != nil {
+	if err := conversation.send(hostside.StartMessage(start)); err != nil {
 		return nil, p.translate(ctx, conversation, err)
 	}
 	stopped := make(chan struct{})
@@ -162,16 +162,19 @@ func (p *process) call(ctx context.Context, op Operation, c Call, grace time.Dur
 		p.log.Warn("plugin goes on with a call after its result; the call is cancelled", "operation", string(op),
 			"deployitem", c.DeployItem.Namespace+"/"+c.DeployItem.Name)
 	}
-	outcome, err := outcomeFromWire(result)
-	if err == nil && len(outcome.Errors) > 0 && !c.Deadline.IsZero() && !time.Now().Before(c.Deadline) {
+	outcome, err := hostside.ReadResult(result)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if len(outcome.Errors) > 0 && !c.Deadline.IsZero() && !time.Now().Before(c.Deadline) {
 		return nil, context.DeadlineExceeded // the plugin says no more than that, and may be a moment ahead of callCtx
 	}
-	return outcome, err
+	return outcome, nil
 }
 
 // begin notes a running call, which the caller removes from p.calls at its end. The error is ErrNotRunning.
 func (p *process) begin(c *conversation) error {
-	if p.hasEnded() {
+	if p.run.HasEnded() {
 		return ErrNotRunning // the call has nothing to do with it
 	}
 	p.calls.add(c)
@@ -229,7 +232,7 @@ func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c
 	// Sending blocks while the plugin does not read, so the time runs from here.
 	timer := time.AfterFunc(grace, cancel)
 	defer timer.Stop()
-	if err := c.send(stopMessage(bounded(context.Cause(ctx).Error()))); err != nil {
+	if err := c.send(hostside.StopMessage(context.Cause(ctx).Error())); err != nil {
 		cancel()
 	}
 	<-ended
@@ -248,10 +251,10 @@ func (p *process) translate(ctx context.Context, c *conversation, err error) err
 		return fmt.Errorf("call: %w", context.DeadlineExceeded)
 	case codes.Unavailable, codes.Canceled, codes.Internal:
 		// The connection breaks a moment before the process is known to have ended.
-		timer := time.NewTimer(stopGrace)
+		timer := time.NewTimer(launch.StopGrace)
 		defer timer.Stop()
 		select {
-		case <-p.ended:
+		case <-p.run.Ended:
 			return p.callError(c)
 		case <-timer.C:
 		}
@@ -266,86 +269,37 @@ func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 	if c.PickUpPending && !p.info.Capabilities.LatePickUp {
 		return nil, fmt.Errorf("%w as it was: it does not wait for the pick-up any more", ErrNotRunning)
 	}
-	start := &deployerv1.Start{
-		JobId: c.DeployItem.Status.JobID, Children: childrenToWire(c.Children), PickUpPending: c.PickUpPending,
+	in := hostside.Call{
+		DeployItem: c.DeployItem, JobID: c.DeployItem.Status.JobID, Children: c.Children, Target: c.Target,
 	}
 	if p.info.Capabilities.ContextCredentials {
 		if c.Credentials == nil {
 			return nil, fmt.Errorf("%w as it was: it takes credentials now, which were not read for this call", ErrNotRunning)
 		}
-		start.Credentials = credentialsToWire(c.Credentials)
+		in.Credentials = c.Credentials
 	}
 	if p.info.Capabilities.ContextOCMConfig {
 		if c.OCMConfig == nil && c.Context != nil && c.Context.OCMConfig != nil {
 			return nil, fmt.Errorf("%w as it was: it takes ocmConfig now, which was not read for this call", ErrNotRunning)
 		}
-		start.OcmConfig = ocmConfigToWire(c.OCMConfig)
-	}
-	var err error
-	if start.Installation, err = p.mark(ctx); err != nil {
-		return nil, err
-	}
-	if start.HostCluster, err = p.access(ctx); err != nil {
-		return nil, err
-	}
-	item := *c.DeployItem
-	if p.info.Capabilities.SeparateDocuments {
-		start.ProviderConfiguration, item.Spec.Config = documentOf(item.Spec.Config), nil
-		start.ProviderStatus, item.Status.ProviderStatus = documentOf(item.Status.ProviderStatus), nil
-	}
-	if start.DeployItem, err = json.Marshal(&item); err != nil {
-		return nil, fmt.Errorf("marshal deploy item: %w", err)
-	}
-	if c.Target != nil {
-		if start.Target, err = json.Marshal(c.Target); err != nil {
-			return nil, fmt.Errorf("marshal target: %w", err)
-		}
+		in.OCMConfig = c.OCMConfig
 	}
 	if c.Context != nil {
-		if start.Context, err = json.Marshal(target.WithoutCredentials(c.Context)); err != nil {
-			return nil, fmt.Errorf("marshal context: %w", err)
-		}
+		in.Context = target.WithoutCredentials(c.Context)
 	}
+	var err error
+	if in.Installation, err = p.mark(ctx); err != nil {
+		return nil, err
+	}
+	if in.HostCluster, err = p.access(ctx); err != nil {
+		return nil, err
+	}
+	start, err := in.Start(p.info.Capabilities.SeparateDocuments)
+	if err != nil {
+		return nil, err
+	}
+	start.PickUpPending = c.PickUpPending
 	return start, nil
-}
-
-func startMessage(start *deployerv1.Start) *deployerv1.HostMessage {
-	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Start{Start: start}}
-}
-
-func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
-	out := &deployerv1.Credentials{}
-	for _, r := range in.Registries {
-		out.Registries = append(out.Registries, registryToWire(r))
-	}
-	for _, r := range in.ChartRepositories {
-		out.ChartRepositories = append(out.ChartRepositories, &deployerv1.ChartRepositoryCredentials{
-			Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
-		})
-	}
-	return out
-}
-
-func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
-	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
-}
-
-func ocmConfigToWire(in *sdk.OCMConfig) *deployerv1.OCMConfig {
-	if in == nil {
-		return nil
-	}
-	return &deployerv1.OCMConfig{ConfigMap: in.ConfigMap, Content: in.Content, Error: in.Problem}
-}
-
-func documentOf(document *runtime.RawExtension) []byte {
-	if document == nil {
-		return nil
-	}
-	return document.Raw
-}
-
-func stopMessage(reason string) *deployerv1.HostMessage {
-	return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Stop{Stop: &deployerv1.Stop{Reason: reason}}}
 }
 
 // withTrace has the trace context of W3C sent with a call, if the context is that of a trace.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 func TestCallCarriesEverything(t *testing.T) {
@@ -146,7 +147,7 @@ func TestCallsThatBreakTheRules(t *testing.T) {
 			if !errors.Is(err, ErrProtocol) {
 				t.Fatalf("%s: expected ErrProtocol, but found: %v (%v)", reason, err, outcome)
 			}
-			if text := err.Error(); len(text) > maxMessage+100 || !utf8.ValidString(text) {
+			if text := err.Error(); len(text) > hostside.MaxMessage+100 || !utf8.ValidString(text) {
 				t.Errorf("%s: expected a bounded text of valid UTF-8, but found %d bytes", reason, len(text))
 			}
 		})
@@ -161,7 +162,7 @@ func TestCallsThatBreakTheRules(t *testing.T) {
 			t.Parallel()
 			outcome, err := h.plugin("raw").Call(t.Context(), Reconcile, Call{DeployItem: deployItem(item)}, &observer{
 				progress: func(step, message string) {
-					if len(step)+len(message) > 3*maxMessage || !utf8.ValidString(step) || !utf8.ValidString(message) {
+					if len(step)+len(message) > 3*hostside.MaxMessage || !utf8.ValidString(step) || !utf8.ValidString(message) {
 						t.Errorf("%s: expected bounded texts of valid UTF-8, but found %d and %d bytes", reason, len(step), len(message))
 					}
 				},

@@ -18,6 +18,7 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 const (
@@ -169,12 +170,9 @@ func (c *conversation) save(ctx context.Context, in *deployerv1.ProviderStatus) 
 	if err := waitForTurn(ctx, c.requestPace); err != nil {
 		return err
 	}
-	ack := &deployerv1.Acknowledgement{Sequence: in.GetSequence()}
-	if err := c.observer.SaveProviderStatus(ctx, in.GetDocument()); err != nil {
-		ack.Error = bounded(err.Error())
-	}
+	err := c.observer.SaveProviderStatus(ctx, in.GetDocument())
 	defer c.listen()()
-	return c.send(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{Acknowledgement: ack}})
+	return c.send(hostside.Acknowledgement(in.GetSequence(), err))
 }
 
 // The errors about what a plugin asks for and that it is the call's own matter to refuse.
@@ -202,31 +200,19 @@ func (c *conversation) answer(ctx context.Context, find func(context.Context) *d
 // resolve answers a question for a Target.
 func (c *conversation) resolve(ctx context.Context, in *deployerv1.ResolveTarget) error {
 	return c.answer(ctx, func(ctx context.Context) *deployerv1.HostMessage {
-		out := &deployerv1.ResolvedTarget{Sequence: in.GetSequence()}
-		var err error
 		// A name that was cut is none that a Target could have.
-		if out.Target, err = c.target(ctx, cut(in.GetName(), maxText)); err != nil {
-			out.Error = errorToWire(operationResolve, err)
-		}
-		return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: out}}
+		target, err := c.target(ctx, cut(in.GetName(), maxText))
+		return hostside.TargetAnswer(in.GetSequence(), target, told(operationResolve, err))
 	})
 }
 
 // resolveCredentials answers a question for the credentials of a Secret.
 func (c *conversation) resolveCredentials(ctx context.Context, in *deployerv1.ResolveRegistryCredentials) error {
 	return c.answer(ctx, func(ctx context.Context) *deployerv1.HostMessage {
-		out := &deployerv1.ResolvedRegistryCredentials{Sequence: in.GetSequence()}
 		// Names that were cut are none that a Secret could have.
-		found, err := c.credentials(ctx, types.NamespacedName{Namespace: cut(in.GetNamespace(), maxText),
-			Name: cut(in.GetName(), maxText)})
-		if err != nil {
-			out.Error = errorToWire(operationResolveCredentials, err)
-		} else {
-			out.Credentials = registryToWire(*found)
-		}
-		return &deployerv1.HostMessage{
-			Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: out},
-		}
+		secret := types.NamespacedName{Namespace: cut(in.GetNamespace(), maxText), Name: cut(in.GetName(), maxText)}
+		found, err := c.credentials(ctx, secret)
+		return hostside.CredentialsAnswer(in.GetSequence(), found, told(operationResolveCredentials, err))
 	})
 }
 
@@ -272,15 +258,13 @@ func admit[Key comparable](asked map[Key]bool, key Key, most int) bool {
 	return true
 }
 
-func errorToWire(operation string, err error) *deployerv1.Error {
-	e := Error{Operation: operation, Reason: reasonHostError, Message: err.Error()}
-	var told Error
-	if errors.As(err, &told) {
-		e = told
+// told returns an error as the plugin gets it.
+func told(operation string, err error) *Error {
+	if err == nil {
+		return nil
 	}
-	out := &deployerv1.Error{Operation: e.Operation, Reason: e.Reason, Message: bounded(e.Message)}
-	for _, code := range e.Codes {
-		out.Codes = append(out.Codes, string(code))
+	if own := (Error{}); errors.As(err, &own) {
+		return &own
 	}
-	return out
+	return &Error{Operation: operation, Reason: reasonHostError, Message: err.Error()}
 }

@@ -18,6 +18,7 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // fakeStream is a call whose plugin is made of functions.
@@ -142,13 +143,13 @@ func TestNamesThatAreNone(t *testing.T) {
 	var asked []string
 	answers := converse(t, &observer{resolve: func(_ context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
 		asked = append(asked, name)
-		return nil, errors.New(strings.Repeat("\xff", maxMessage+1))
+		return nil, errors.New(strings.Repeat("\xff", hostside.MaxMessage+1))
 	}}, resolveTarget(1, strings.Repeat("x", 1<<20)), resolveTarget(2, ""))
 	if diff := cmp.Diff([]string{strings.Repeat("x", maxText) + " … (cut)", ""}, asked); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for _, answer := range answers {
-		if message := answer.GetResolvedTarget().GetError().GetMessage(); message == "" || len(message) > 4*maxMessage ||
+		if message := answer.GetResolvedTarget().GetError().GetMessage(); message == "" || len(message) > 4*hostside.MaxMessage ||
 			strings.Contains(message, "\xff") {
 			t.Errorf("expected a text that can be sent, but found %.100q", message)
 		}

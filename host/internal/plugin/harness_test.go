@@ -147,7 +147,8 @@ type host struct {
 func openHost(t *testing.T, dir string, modify ...func(*Options)) *host {
 	t.Helper()
 	h := &host{t: t, dir: dir, log: &records{}, listener: &listener{}, end: func() {}}
-	options := Options{Dir: dir, Log: h.log.logger(), HostVersion: "test", StartTimeout: patience}
+	options := Options{Dir: dir, Log: h.log.logger(), HostVersion: "test", StartTimeout: patience,
+		StopGrace: patience, Silence: patience}
 	for _, m := range modify {
 		m(&options)
 	}
@@ -231,7 +232,7 @@ func (h *host) current(file string) *process {
 
 func (h *host) signal(file string, signal syscall.Signal) {
 	h.t.Helper()
-	if err := syscall.Kill(h.current(file).pid(), signal); err != nil {
+	if err := syscall.Kill(h.current(file).run.Pid(), signal); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -239,7 +240,7 @@ func (h *host) signal(file string, signal syscall.Signal) {
 // crash ends the process of a plugin and waits until the host has noticed.
 func (h *host) crash(file string) {
 	h.t.Helper()
-	ended := h.current(file).ended
+	ended := h.current(file).run.Ended
 	h.signal(file, syscall.SIGKILL)
 	<-ended
 }

@@ -4,46 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
-	"golang.org/x/time/rate"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
 const (
-	// checksPerSilence is how often the health of a plugin is checked within the time that it may be silent.
+	// checksPerSilence is the number of health checks within the allowed time of silence.
 	checksPerSilence = 3
-	// memoryInterval is how often the memory of a plugin is looked at that has a limit.
+	// memoryInterval is the time between two checks of a limit of memory.
 	memoryInterval = time.Second
-	// watchPause is how long the host waits before it opens the wake-up stream again.
-	watchPause = time.Second
-	// wakeUpsPerSecond is how many wake-ups of one plugin are passed on in the long run, and wakeUpBurst how many at once.
-	wakeUpsPerSecond = 500
-	wakeUpBurst      = 5000
 )
 
-// attend looks after a process that takes calls: its health, its memory and its wake-ups. It ends with ctx.
-func (p *Plugin) attend(ctx context.Context, proc *process) {
-	var all sync.WaitGroup
-	all.Go(func() { p.watch(ctx, proc) })
-	if proc.cmd != nil { // else it is somebody else's matter
-		all.Go(func() { p.checkHealth(ctx, proc) })
-		all.Go(func() { p.checkMemory(ctx, proc, proc.memory) })
-	}
-	all.Wait()
-}
-
-// checkHealth kills a process that is wedged: one that has answered no check for the time that a plugin may be silent,
-// or that has said nothing in a call for so long, although its calls promise heartbeats.
+// checkHealth kills a wedged process: it has answered no check during Options.Silence, or was silent for so long in a
+// call, although calls promise heartbeats.
 func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 	interval := p.settings.Silence / checksPerSilence
 	health := healthRecord{silence: p.settings.Silence}
@@ -69,10 +47,10 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 	}
 }
 
-// errUnhealthy is what a plugin says that is there, but cannot go on.
+// errUnhealthy is the answer of a plugin which runs but cannot go on.
 var errUnhealthy = errors.New("it is unhealthy")
 
-// noteHealth shows what a plugin says itself of its health.
+// noteHealth shows the plugin's own report of its health.
 func (p *Plugin) noteHealth(answer error) {
 	switch before := p.status().Problem; {
 	case answer == nil && before != nil:
@@ -84,15 +62,15 @@ func (p *Plugin) noteHealth(answer error) {
 	}
 }
 
-// healthRecord counts the checks in a row that a process has failed.
+// healthRecord counts the failed checks in a row.
 type healthRecord struct {
 	silence   time.Duration // for messages
 	failed    int
-	unhealthy string // the reason for being unhealthy that the process has named last; empty for none
+	unhealthy string // the plugin's last reason; empty for none
 }
 
-// judge takes the answer to a check, and a call in which the plugin is silent for too long, and returns why the process
-// is to be killed; nil if it is not.
+// judge takes the answer to a check and a call of too long a silence, if any, and returns the reason to kill the
+// process; nil for none.
 func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 	before := h.unhealthy
 	h.unhealthy = ""
@@ -100,7 +78,7 @@ func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 		h.unhealthy = answer.Error()
 	}
 	switch {
-	case answer == nil, h.unhealthy != "" && h.unhealthy != before: // healthy, or the call of the reason before has ended
+	case answer == nil, h.unhealthy != "" && h.unhealthy != before: // another reason: the earlier call has ended
 		h.failed = 0
 	default:
 		h.failed++
@@ -114,7 +92,7 @@ func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 	case h.failed < checksPerSilence:
 		return nil
 	case h.unhealthy != "":
-		// The call that is the cause was cancelled, and is none of those that are running.
+		// The call to blame was cancelled, so it is none of the running ones.
 		return &endError{
 			reason: ReasonWedged, call: &conversation{},
 			text: fmt.Sprintf("it has been unhealthy for %s: %s", h.silence,
@@ -128,8 +106,7 @@ func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 	}
 }
 
-// check asks for the health of a plugin. An answer is one, whatever it says, unless it says that the plugin does not
-// serve, or why it is unhealthy.
+// check asks for the health of a plugin. Any answer is healthy but for "not serving" and for a reason to be unhealthy.
 func (p *process) check(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -149,7 +126,7 @@ func (p *process) check(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// checkMemory kills a process that takes more memory than it may, together with its children.
+// checkMemory kills a process which exceeds its memory, together with its children.
 func (p *Plugin) checkMemory(ctx context.Context, proc *process, memory func() uint64) {
 	limit := p.profile.Memory
 	if limit == 0 {
@@ -167,50 +144,6 @@ func (p *Plugin) checkMemory(ctx context.Context, proc *process, memory func() u
 			proc.killFor(&endError{
 				reason: ReasonMemory, text: fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20),
 			})
-		}
-	}
-}
-
-// watch passes the plugin's wake-ups on until ctx ends or the process does.
-func (p *Plugin) watch(ctx context.Context, proc *process) {
-	if !proc.info.Capabilities.Watch {
-		return
-	}
-	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
-	for {
-		if err := p.forwardWakeUps(ctx, proc, pace); ctx.Err() == nil {
-			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error",
-				bounded(err.Error()))
-		}
-		timer := p.settings.Clock.NewTimer(watchPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
-		}
-	}
-}
-
-// forwardWakeUps passes wake-ups on until the stream ends; the error says why it did.
-func (p *Plugin) forwardWakeUps(ctx context.Context, proc *process, pace *rate.Limiter) error {
-	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
-	if err != nil {
-		return err
-	}
-	for {
-		wakeUp, err := wakeUps.Recv()
-		if errors.Is(err, io.EOF) {
-			return errors.New("it ended the stream")
-		}
-		if err != nil {
-			return err
-		}
-		if len(wakeUp.GetNamespace())+len(wakeUp.GetName()) <= 2*maxText {
-			p.settings.listener.WakeUp(p, wakeUp.GetNamespace(), wakeUp.GetName())
-		}
-		if err := pace.Wait(ctx); err != nil {
-			return err
 		}
 	}
 }

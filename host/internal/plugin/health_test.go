@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 )
 
 // underWay calls a plugin and waits until it has begun. The channel gives the error of the call.
@@ -143,7 +145,7 @@ func TestMemory(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Time{})
 	var used atomic.Uint64
 	killed := make(chan struct{})
-	proc := &process{kill: func() { close(killed) }, log: slog.New(slog.DiscardHandler)}
+	proc := &process{run: &launch.Process{Kill: func() { close(killed) }}, log: slog.New(slog.DiscardHandler)}
 	p := &Plugin{profile: Profile{Memory: 100 << 20}, settings: &settings{Options: Options{Clock: clock}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -155,7 +157,7 @@ func TestMemory(t *testing.T) {
 	eventually(t, "the first look to be awaited", clock.HasWaiters)
 	used.Store(100 << 20)
 	clock.Step(memoryInterval)
-	if proc.killed != nil {
+	if proc.ending.killed != nil {
 		t.Error("the limit itself is too much")
 	}
 	used.Store(101 << 20)
@@ -168,7 +170,7 @@ func TestMemory(t *testing.T) {
 			return false
 		}
 	})
-	if s := proc.killed; s.reason != ReasonMemory || s.text != "it has taken 101 MiB of memory, and may take 100 MiB" {
+	if s := proc.ending.killed; s.reason != ReasonMemory || s.text != "it has taken 101 MiB of memory, and may take 100 MiB" {
 		t.Errorf("expected memory to be the reason, but found %+v", s)
 	}
 	cancel()

@@ -6,14 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // namesOf are the names of plugins, in their order.
@@ -67,43 +64,15 @@ func TestHookingWhileAway(t *testing.T) {
 	}
 }
 
-// The item is whole, and the target without its content.
-func TestHooksRequest(t *testing.T) {
-	t.Parallel()
-	item := fullCall().DeployItem
-	target := &v1alpha1.Target{
-		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
-		Spec: v1alpha1.TargetSpec{Type: "type",
-			Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
-	}
-	for _, test := range []struct {
-		item   *v1alpha1.DeployItem
-		target *v1alpha1.Target
-		want   *deployerv1.RunHooksRequest
-	}{
-		{nil, nil, &deployerv1.RunHooksRequest{HookType: "End"}},
-		{item, target, &deployerv1.RunHooksRequest{HookType: "End", DeployItem: marshalled(t, item),
-			Target: []byte(`{"metadata":{"name":"cluster"},"spec":{"type":"type"}}`)}},
-	} {
-		got, err := hooksRequest(hook.End, test.item, test.target)
-		if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" || err != nil {
-			t.Errorf("error %v, request (-want +got):\n%s", err, diff)
-		}
-	}
-	if target.Spec.Configuration == nil {
-		t.Error("the caller's target has changed")
-	}
-}
-
 func TestHooksThatBreakTheProtocol(t *testing.T) {
 	t.Parallel()
 	h := start(t, "raw_a-hooked_one")
 	for item, want := range map[string]string{
-		"empty": "outcome 1 of its hooks is neither none, result nor error", "many": "101 outcomes",
+		"empty": "outcome 1 of its hooks is neither none, result nor error", "many": "101 hook outcomes",
 		"huge": "larger than max", "refusal": "üü",
 	} {
 		out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem(item), nil)
-		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxMessage {
+		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*hostside.MaxMessage {
 			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %.1000v", item, want, out, err)
 		}
 	}
@@ -112,7 +81,7 @@ func TestHooksThatBreakTheProtocol(t *testing.T) {
 		t.Errorf("expected a requeue in the past to be none, but found %v (%v)", out, err)
 	}
 	out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
-	if err != nil || len(out[0].Error.Message) > maxMessage+20 {
+	if err != nil || len(out[0].Error.Message) > hostside.MaxMessage+20 {
 		t.Errorf("expected a message that was cut (%v)", err)
 	}
 	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.BeforeDelete, deployItem("crash"),

@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -195,23 +196,21 @@ func startSleeper(attributes *syscall.SysProcAttr) {
 
 // hostUntilKilled is a host of its own: it launches the plugin that its first argument names, and tells the process id.
 func hostUntilKilled() {
-	file, err := os.Open(os.Args[1])
-	if err != nil {
+	program := launch.NewProgram(filepath.Dir(os.Args[1]), filepath.Base(os.Args[1]))
+	if _, err := program.Open(); err != nil {
 		fail(err)
 	}
-	p, err := launch(context.Background(), file, os.Args[1], Profile{}, testSettings(os.Args[2]),
+	p, err := program.Launch(context.Background(), launch.Profile{}, testSettings(os.Args[2]),
 		slog.New(slog.DiscardHandler))
 	if err != nil {
 		fail(err)
 	}
-	say(strconv.Itoa(p.pid()))
+	say(strconv.Itoa(p.Pid()))
 }
 
-// testSettings are those of a Set with this directory for sockets and temporary files.
-func testSettings(dir string) *settings {
-	return &settings{
-		Options: Options{StartTimeout: time.Minute, StopGrace: time.Second, Clock: clock.RealClock{}}, tempDir: dir,
-	}
+// testSettings have this directory for sockets and temporary files.
+func testSettings(dir string) launch.Settings {
+	return launch.Settings{TempDir: dir, Timeout: time.Minute, Clock: clock.RealClock{}}
 }
 
 func fail(err error) {

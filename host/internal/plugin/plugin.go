@@ -6,93 +6,57 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 )
-
-// State is where a plugin is in its life.
-type State string
-
-// The states of a plugin.
-const (
-	// Starting: its process is being started and asked who it is.
-	Starting State = "Starting"
-	// Running: it takes calls.
-	Running State = "Running"
-	// Backoff: it could not be started or has ended; it is started again after a pause.
-	Backoff State = "Backoff"
-	// CrashLoop: like Backoff, for a plugin that has failed several times in a row.
-	CrashLoop State = "CrashLoop"
-	// Refused: it is not used at all until the host is restarted; Status.Problem says why.
-	Refused State = "Refused"
-	// Missing: its file is not in the plugin directory, although Options.Files has it; or it cannot be taken from its
-	// image, which is tried again.
-	Missing State = "Missing"
-	// Stopped: the host is shutting down.
-	Stopped State = "Stopped"
-)
-
-// Reason is why a process of a plugin came to its end.
-type Reason string
-
-// The reasons.
-const (
-	// ReasonStart: it did not come to run.
-	ReasonStart Reason = "start"
-	// ReasonExit: it ended by itself, or somebody other than the host has killed it.
-	ReasonExit Reason = "exit"
-	// ReasonWedged: the host has killed it because it did not answer, or said nothing in a call.
-	ReasonWedged Reason = "wedged"
-	// ReasonMemory: the host has killed it because it took more memory than it may.
-	ReasonMemory Reason = "memory"
-)
-
-// Reasons are all reasons.
-func Reasons() []Reason {
-	return []Reason{ReasonStart, ReasonExit, ReasonWedged, ReasonMemory}
-}
 
 // Plugin is one deployer with its supervisor.
 type Plugin struct {
-	file     string // in the plugin directory, or the address of a plugin that somebody else has started
+	file     string // in the plugin directory, or the address of an attached plugin
 	settings *settings
-	profile  Profile
-	program  *program // nil for a plugin that somebody else has started
+	profile  launch.Profile
+	program  *launch.Program // nil for an attached plugin
 	log      *slog.Logger
 
-	// refuse ends the plugin for good, for a reason that is a refusal. It is there before the plugin claims anything.
+	// refuse ends the plugin for good, by a refusal. It is set before the plugin claims anything.
 	refuse context.CancelCauseFunc
 
-	mu           sync.Mutex
-	lifecycle    lifecycle
-	settled      bool // the first attempt to start has come to an end, good or bad
-	problem      error
-	sum          string // SHA-256 of what is started; empty if nothing was so far, or if it is no file
-	info         *Info  // what it said when it ran last
-	build        string // see Build
-	process      *process
-	droppedLines uint64        // of the logs of processes that have ended
-	startTook    time.Duration // from the start of the process until it took calls, last time
+	mu sync.Mutex
+	facts
 }
 
-// Status is what there is to see of a plugin.
+// facts are known of a plugin at the moment.
+type facts struct {
+	lifecycle    lifecycle
+	problem      error
+	sum          string // SHA-256 of the program; empty before the first start, and for an attached plugin
+	info         *Info  // of the last run
+	build        string // see Build
+	process      *process
+	droppedLines uint64        // of the logs of ended processes
+	startTook    time.Duration // of the last start
+}
+
+// Status is the visible state of a plugin.
 type Status struct {
-	// File in the plugin directory, or the address of a plugin that is attached.
+	// File in the plugin directory, or the address of an attached plugin.
 	File string
 	// State of the plugin.
 	State State
-	// Problem says what is wrong; nil if nothing is. While a plugin is started again it is why it had ended, and while it
-	// runs what it says of its health.
+	// Problem of the plugin; nil for none. Before another start it is the reason for the last end, and during a run the
+	// plugin's own report of its health.
 	Problem error
-	// Info is what the plugin says about itself; nil if it has never run.
+	// Info is the plugin's description of itself; nil before its first run.
 	Info *Info
-	// Restarts counts how often its process was started after the first time, by the reason why the one before had ended.
+	// Restarts counts the starts after the first one, by the reason for the end before.
 	Restarts map[Reason]int
-	// StartTook is how long the last start took until the plugin took calls; zero if it has never run.
+	// StartTook is the duration of the last start until the plugin took calls; zero before its first run.
 	StartTook time.Duration
-	// Pid is the process id; zero if there is no process of the host's own.
+	// Pid is the process id; zero without a process of the host's own.
 	Pid int
-	// Calls is how many calls are under way.
+	// Calls counts the calls under way.
 	Calls int
-	// DroppedLines counts the lines of its log that were dropped because there were too many.
+	// DroppedLines counts the lines of its log above the rate.
 	DroppedLines uint64
 }
 
@@ -141,8 +105,8 @@ func (p *Plugin) status() Status {
 		Restarts: maps.Clone(p.lifecycle.restarts), StartTook: p.startTook, DroppedLines: p.droppedLines,
 	}
 	if p.process != nil {
-		s.Pid, s.Calls = p.process.pid(), p.process.calls.count()
-		s.DroppedLines += p.process.output.dropped.Load()
+		s.Pid, s.Calls = p.process.run.Pid(), p.process.calls.count()
+		s.DroppedLines += p.process.run.Output.Dropped()
 	}
 	return s
 }
@@ -151,7 +115,7 @@ func (p *Plugin) status() Status {
 func (p *Plugin) hasSettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.settled
+	return p.lifecycle.settled
 }
 
 // Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to
@@ -196,7 +160,15 @@ func (p *Plugin) detail() Detail {
 	d.SHA256 = p.sum
 	p.mu.Unlock()
 	if proc != nil {
-		d.Memory, d.Confinement = proc.memory(), proc.confinement
+		d.Memory, d.Confinement = proc.run.Memory(), proc.run.Confinement
 	}
 	return d
+}
+
+// update changes the facts and calls the listener.
+func (p *Plugin) update(change func()) {
+	p.mu.Lock()
+	change()
+	p.mu.Unlock()
+	p.settings.changed()
 }

@@ -4,139 +4,94 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// stopGrace is how long a process may take to end after it was asked to; then it is killed.
-const stopGrace = 3 * time.Second
-
-// lastWordsTime is how old the last words of a plugin may be when it has ended.
+// lastWordsTime bounds the age of last words at the end of a process.
 const lastWordsTime = 10 * time.Second
 
-// process is one run of a plugin.
+// process is one run of a plugin which takes calls.
 type process struct {
-	cmd    *exec.Cmd   // nil if somebody else has started it
-	output *processLog // what it writes; nothing if somebody else has started it
-	// ended is closed when the process has ended, or cannot be reached any more.
-	ended <-chan struct{}
-	// kill ends the process, and whatever it has started, by force. It does not block.
-	kill func()
-	// stop ends the process in order, and by force when it does not comply. It blocks for a bounded time.
-	stop func()
+	run    *launch.Process
+	client deployerv1.DeployerServiceClient
+	health grpc_health_v1.HealthClient
+	calls  calls
+	log    *slog.Logger
+	ending ending
 
-	client      deployerv1.DeployerServiceClient
-	health      grpc_health_v1.HealthClient
-	calls       calls
-	log         *slog.Logger
-	confinement string // for people
-	// info is what it says about itself, startTook how long it took to start, hostCluster gives the access to the host
-	// cluster and installation the mark of what is deployed; both nil for none. All are set before it takes calls.
+	// The fields below are set before the first call. hostCluster gives the access to the host cluster and installation
+	// the mark of deployed objects; both are nil for none.
 	info         *Info
-	startTook    time.Duration
 	hostCluster  HostCluster
 	installation Installation
-
-	mu      sync.Mutex
-	killed  *endError // nil if the host has not killed it
-	stopped bool      // the host has ended it in order
-	atEnd   int       // how many calls were under way when the first of them was found to have ended with the process
 }
 
-func newProcess(conn grpc.ClientConnInterface, output *processLog) *process {
+func newProcess(run *launch.Process, log *slog.Logger) *process {
 	return &process{
-		client: deployerv1.NewDeployerServiceClient(conn), health: grpc_health_v1.NewHealthClient(conn),
-		calls: calls{running: map[*conversation]bool{}}, output: output, log: output.log,
+		run: run, log: log, calls: calls{running: map[*conversation]bool{}},
+		client: deployerv1.NewDeployerServiceClient(run.Conn), health: grpc_health_v1.NewHealthClient(run.Conn),
 	}
 }
 
-// pid is the process id; zero for a process that the host has not started.
-func (p *process) pid() int {
-	if p.cmd == nil {
-		return 0
-	}
-	return p.cmd.Process.Pid
-}
-
-// memory is how many bytes the process and its children have in memory.
-func (p *process) memory() uint64 {
-	if p.cmd == nil {
-		return 0
-	}
-	bytes, err := sandbox.SessionBytes(p.pid())
-	if err != nil {
-		return 0 // it has ended
-	}
-	return bytes
-}
-
-// logLastWords gives whoever looks for the reason of a crash what the plugin has said last, in one record. It is called
-// after the end. A plugin that is killed says nothing, and what it has said before has nothing to do with that.
+// logLastWords logs the last words of a process after its end, in one record.
 func (p *process) logLastWords() {
-	if words := p.output.lastWords(lastWordsTime); len(words) > 0 {
-		p.log.Error("last words of the plugin", "pid", p.pid(), "lines", words)
+	if words := p.run.Output.LastWords(lastWordsTime); len(words) > 0 {
+		p.log.Error("last words of the plugin", "pid", p.run.Pid(), "lines", words)
 	}
 }
 
-// endError is why a process has ended that took calls.
+// ending is the account of the end of a process.
+type ending struct {
+	mu      sync.Mutex
+	killed  *endError // nil unless the host has killed it
+	stopped bool      // the host has ended it in order
+	calls   int       // the calls under way at the end, counted at the first error of one
+}
+
+// endError is the reason for the end of a process which took calls.
 type endError struct {
 	reason Reason
 	text   string
-	call   *conversation // the call that is the cause; nil if it may be any
+	call   *conversation // the call to blame; nil if each may be
 }
 
 func (e *endError) Error() string { return e.text }
 
-// killFor kills the process, unless it was killed for another reason before.
+// killFor kills the process. The first reason counts.
 func (p *process) killFor(why *endError) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.killed == nil {
-		p.killed = why
-		p.log.Error("plugin is killed", "reason", string(why.reason), "error", why.text, "pid", p.pid())
-		p.kill()
+	p.ending.mu.Lock()
+	defer p.ending.mu.Unlock()
+	if p.ending.killed == nil {
+		p.ending.killed = why
+		p.log.Error("plugin is killed", "reason", string(why.reason), "error", why.text, "pid", p.run.Pid())
+		p.run.Kill()
 	}
 }
 
-// hasEnded reports whether the process has ended.
-func (p *process) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// markStopped notes that the host ends the process for a reason that is no call's, unless it has ended already.
+// markStopped records that the host stopped the process, so running calls are not blamed.
 func (p *process) markStopped() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = !p.hasEnded()
+	p.ending.mu.Lock()
+	defer p.ending.mu.Unlock()
+	p.ending.stopped = !p.run.HasEnded()
 }
 
-// endError says why the process has ended.
+// endError returns the reason for the end.
 func (p *process) endError() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.killed != nil:
-		return fmt.Errorf("its process was killed: %w", p.killed)
-	case p.cmd == nil:
-		return &endError{reason: ReasonExit, text: "its process ended: the connection was closed"}
-	default:
-		return &endError{reason: ReasonExit, text: "its process ended: " + p.cmd.ProcessState.String()}
+	p.ending.mu.Lock()
+	defer p.ending.mu.Unlock()
+	if killed := p.ending.killed; killed != nil {
+		return fmt.Errorf("its process was killed: %w", killed)
 	}
+	return &endError{reason: ReasonExit, text: "its process ended: " + p.run.Exit()}
 }
 
-// reasonOf tells why a process has ended that ended with this error.
+// reasonOf returns the reason in an error of a run.
 func reasonOf(err error) Reason {
 	if ended := (*endError)(nil); errors.As(err, &ended) {
 		return ended.reason
@@ -144,19 +99,19 @@ func reasonOf(err error) Reason {
 	return ReasonStart
 }
 
-// callError is the error of a call that was running when the process ended: ErrCrashed if the call may be the cause.
+// callError returns the error of a call which ended with the process: ErrCrashed if the call may be to blame.
 func (p *process) callError(c *conversation) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.atEnd == 0 { // later some may have been removed
-		p.atEnd = p.calls.count()
+	p.ending.mu.Lock()
+	defer p.ending.mu.Unlock()
+	if p.ending.calls == 0 { // later some may have been removed
+		p.ending.calls = p.calls.count()
 	}
 	crashed := ErrCrashed
-	if p.atEnd > 1 {
+	if p.ending.calls > 1 {
 		crashed = fmt.Errorf("%w %w", ErrCrashed, ErrBeside)
 	}
-	switch killed := p.killed; {
-	case killed == nil && p.stopped:
+	switch killed := p.ending.killed; {
+	case killed == nil && p.ending.stopped:
 		return ErrNotRunning
 	case killed == nil:
 		return crashed
@@ -193,9 +148,8 @@ func (c *calls) count() int {
 	return len(c.running)
 }
 
-// silent is called at each health check, and returns a call in which the plugin has said nothing since so many checks;
-// nil if there is none. Checks are counted, and not time: a host that was stopped itself has heard nothing for a reason
-// that is not the plugin's.
+// silent is called at each health check, and returns a call in which the plugin was silent during so many checks; nil
+// for none. A suspended host hears nothing either, so it counts checks and not time.
 func (c *calls) silent(checks int) (silent *conversation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

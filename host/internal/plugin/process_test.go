@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // within fails the test if f takes longer than a host may take to end its plugins.
@@ -71,7 +73,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 					t.Errorf("%s: expected a problem with %q, but found: %s", test.reason, want, status.Problem)
 				}
 			}
-			if size := len(status.Problem.Error()); size > 2*maxMessage {
+			if size := len(status.Problem.Error()); size > 2*hostside.MaxMessage {
 				t.Errorf("%s: the problem has %d bytes", test.reason, size)
 			}
 			if status.Info != nil {
@@ -80,36 +82,6 @@ func TestWhatIsNoPlugin(t *testing.T) {
 			h.waitFor("echo", Running) // the others are left alone
 		})
 	}
-}
-
-// A program that cannot be started is tried for ever, so nothing may be left of an attempt. A directory in the place of
-// temporary files may be cleaned away, or full.
-func TestLaunchWhatCannotBeExecuted(t *testing.T) {
-	t.Parallel()
-	dir, sockets := pluginDir(t, "raw"), t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for file, place := range map[string]string{"raw": filepath.Join(dir, "missing"), "script": sockets} {
-		_, err := launch(t.Context(), open(t, dir, file), file, Profile{}, testSettings(place), slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), "cannot be started") {
-			t.Errorf("expected that it cannot be started, but found: %v", err)
-		}
-	}
-	eventually(t, "nothing to be left in the directory of sockets", func() bool {
-		rest, err := os.ReadDir(sockets)
-		return err == nil && len(rest) == 0
-	})
-}
-
-func open(t *testing.T, dir, file string) *os.File {
-	t.Helper()
-	opened, err := os.Open(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opened.Close() })
-	return opened
 }
 
 func TestEndIsBounded(t *testing.T) {
@@ -240,11 +212,13 @@ func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see a
 			t.Errorf("expected %s to be in %s, but found %s", name, h.settings.tempDir, dir)
 		}
 	}
-	allowed := slices.Concat(environment, []string{
+	allowed := []string{
+		"PATH", "TZ", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 		"NPM_TOKEN", "HOME", "TMPDIR",
 		"PERGOLA_DEPLOYER_PLUGIN", "PERGOLA_LIFELINE_FD", "PERGOLA_LOG_LEVEL",
 		"PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_CLIENT_CERT",
-	})
+	}
 	for name := range got {
 		if !slices.Contains(allowed, name) && !isPEM(name) {
 			t.Errorf("%s leaks to the plugin", name)
@@ -285,28 +259,16 @@ func TestCallError(t *testing.T) {
 		want   error
 	}{
 		"exit": {"it ended by itself", &process{}, ErrCrashed},
-		"own silence": {"the plugin said nothing in the call", &process{killed: &endError{reason: ReasonWedged, call: own}},
+		"own silence": {"the plugin said nothing in the call", &process{ending: ending{killed: &endError{reason: ReasonWedged, call: own}}},
 			ErrCrashed},
-		"another call": {"it said nothing in that one", &process{killed: &endError{reason: ReasonWedged, call: other}},
+		"another call": {"it said nothing in that one", &process{ending: ending{killed: &endError{reason: ReasonWedged, call: other}}},
 			ErrUnhealthy},
-		"anybody": {"no health check was answered", &process{killed: &endError{reason: ReasonWedged}}, ErrCrashed},
-		"memory":  {"it took too much", &process{killed: &endError{reason: ReasonMemory}}, ErrCrashed},
-		"stopped": {"the host ends it in order", &process{stopped: true}, ErrNotRunning},
+		"anybody": {"no health check was answered", &process{ending: ending{killed: &endError{reason: ReasonWedged}}}, ErrCrashed},
+		"memory":  {"it took too much", &process{ending: ending{killed: &endError{reason: ReasonMemory}}}, ErrCrashed},
+		"stopped": {"the host ends it in order", &process{ending: ending{stopped: true}}, ErrNotRunning},
 	} {
 		if err := test.proc.callError(own); !errors.Is(err, test.want) {
 			t.Errorf("%s: %s: expected %v, but found: %v", name, test.reason, test.want, err)
-		}
-	}
-}
-
-func TestVersionError(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[string]string{
-		"9": "speaks version 9 of the protocol (it was built with version v0.9.0 of the sdk), but this host speaks version 1; run a newer host",
-		"0": "the first line on its standard output is no handshake",
-	} {
-		if err := explainHandshake("1|"+version+"|unix|/socket|grpc", "v0.9.0", nil); !strings.Contains(err.Error(), want) {
-			t.Errorf("expected %q, but found: %v", want, err)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // raw is a plugin without the sdk, which would not let it misbehave like this: the name of the item says how.
@@ -129,7 +130,7 @@ func (r *raw) Reconcile(stream grpc.BidiStreamingServer[deployerv1.HostMessage, 
 		m.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), text))
 		return send(m)
 	case "refusal":
-		return status.Error(codes.FailedPrecondition, strings.Repeat("ü", maxMessage))
+		return status.Error(codes.FailedPrecondition, strings.Repeat("ü", hostside.MaxMessage))
 	case "crash":
 		os.Exit(7)
 	case "crashes2":
@@ -239,11 +240,11 @@ func (r *raw) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*depl
 	case "crash":
 		os.Exit(7)
 	case "refusal":
-		return nil, status.Error(codes.FailedPrecondition, strings.Repeat("ü", maxMessage))
+		return nil, status.Error(codes.FailedPrecondition, strings.Repeat("ü", hostside.MaxMessage))
 	case "empty":
 		out.Outcomes = []*deployerv1.HookOutcome{none, {}}
 	case "many":
-		out.Outcomes = slices.Repeat([]*deployerv1.HookOutcome{none}, maxOutcomes+1)
+		out.Outcomes = slices.Repeat([]*deployerv1.HookOutcome{none}, 100+1)
 	case "huge":
 		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", maxAnswerBytes))}
 	case "long":

@@ -17,80 +17,13 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a
 // second to start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
 const settleTime = 10 * time.Second
-
-// maxTempDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
-const maxTempDir = 60
-
-// Options are the settings of a Set.
-type Options struct {
-	// Dir is the plugin directory. Required unless there is something to attach to.
-	Dir string
-	// Files are the only files of Dir, and with a Profile that has an image, that are used; empty for all. One that is not
-	// there is Missing.
-	Files []string
-	// CacheDir is for programs that are taken from images. It is made when one is.
-	CacheDir string
-	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
-	Attach []string
-	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it,
-	// empty, and removes it when it ends. Defaults to a new temporary directory.
-	TempDir string
-	// Log takes the host's own records about plugins, and what the plugins log. Required.
-	Log *slog.Logger
-	// LogLevel is the lowest level that the plugins are asked to log. Defaults to info.
-	LogLevel slog.Level
-	// HostVersion is told to the plugins.
-	HostVersion string
-	// StartTimeout is how long a plugin may take for its start and handshake. Defaults to 30 seconds.
-	StartTimeout time.Duration
-	// StopGrace is how long a call may go on after its context has ended and the plugin was asked to stop, such as when
-	// the host stops. Defaults to 30 seconds.
-	StopGrace time.Duration
-	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to
-	// 30 seconds.
-	Silence time.Duration
-	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself.
-	// A plugin with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
-	Configs map[string][]byte
-	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose
-	// Plugin is empty.
-	Profiles       map[string]Profile
-	DefaultProfile Profile
-	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in.
-	// A plugin that is not among them, or does not ask for it, does not get it.
-	HostClusters map[string]HostCluster
-	// Installation is told to all plugins; nil for none.
-	Installation Installation
-	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
-	RequireSums bool
-	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
-	Clock  clock.WithTickerAndDelayedExecution
-	Random func() float64
-}
-
-// Listener hears of what happens to plugins. Its methods must not block.
-type Listener interface {
-	// Changed: the state of some plugin, or what it serves, has changed.
-	Changed()
-	// WakeUp: a plugin says that a deploy item may have moved on.
-	WakeUp(p *Plugin, namespace, name string)
-}
-
-// settings are what all plugins of a set share: the Options with their defaults, and what a Set adds.
-type settings struct {
-	Options
-
-	tempDir  string // for a directory of each process
-	listener Listener
-	changed  func()
-	claim    func(p *Plugin, info *Info) error
-}
 
 // Set are the plugins of a directory, and those that are attached.
 type Set struct {
@@ -107,16 +40,13 @@ type Set struct {
 // Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or
 // that no place for sockets can be made; a bad file in the directory is no error but shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
-	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
-	o.StopGrace = cmp.Or(o.StopGrace, 30*time.Second)
-	o.Silence = cmp.Or(o.Silence, 30*time.Second)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[string][]*Plugin{}}}
+	s := &Set{dir: o.Dir, log: o.Log, claims: claims{by: map[string][]string{}}}
 	s.settings = &settings{Options: o, listener: listener, changed: func() { s.changed(false) }, claim: s.claim}
 	var files []string
 	var err error
@@ -158,46 +88,26 @@ func Open(o Options, listener Listener) (*Set, error) {
 	return s, nil
 }
 
-// makeDir makes the place of sockets and temporary files.
-func makeDir(dir string) (string, error) {
-	var err error
-	if dir == "" {
-		dir, err = os.MkdirTemp("", "pergola-")
-	} else if err = os.RemoveAll(dir); err == nil {
-		err = os.Mkdir(dir, 0o700)
-	}
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("create directory for plugin sockets: %w", err)
-	case len(dir) > maxTempDir:
-		err = fmt.Errorf("directory for plugin sockets: the path %q has more than %d bytes, which a socket's name has no "+
-			"room for; set TMPDIR to a shorter one", dir, maxTempDir)
-		return "", errors.Join(err, os.RemoveAll(dir))
-	default:
-		return dir, nil
-	}
-}
-
 func (s *Set) newPlugin(file string) *Plugin {
 	p := s.newAttached(file)
 	profile, ok := s.settings.Profiles[file]
 	if !ok {
 		profile = s.settings.DefaultProfile
 	}
-	p.profile, p.program = profile, &program{dir: s.dir, name: file}
+	p.profile, p.program = profile, launch.NewProgram(s.dir, file)
 	return p
 }
 
 func (s *Set) newAttached(address string) *Plugin {
 	return &Plugin{
 		file: address, settings: s.settings, log: s.log.With("plugin", address),
-		lifecycle: lifecycle{state: Starting},
+		facts: facts{lifecycle: lifecycle{state: Starting}},
 	}
 }
 
 // missing makes the plugin one that is never started, because its file is not there.
 func (p *Plugin) missing() {
-	p.lifecycle.state, p.settled = Missing, true
+	p.lifecycle.miss()
 	p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: "+
 		"put it there, "+
 		"or take it out of pluginFiles in the host configuration, and restart the host", p.settings.Dir)
@@ -271,13 +181,15 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 // attempt to start is waited for no longer.
 func (s *Set) changed(overdue bool) {
 	s.mu.Lock()
-	var refused map[*Plugin]error
+	var refused map[string]error
 	if !s.claims.settled && (overdue || s.allSettled()) {
 		refused = s.claims.settle()
 	}
 	s.mu.Unlock()
-	for p, err := range refused {
-		p.refuse(refusal(err))
+	for _, p := range s.plugins {
+		if err := refused[p.file]; err != nil {
+			p.refuse(launch.Refuse(err))
+		}
 	}
 	s.settings.listener.Changed()
 }
@@ -295,7 +207,7 @@ func (s *Set) allSettled() bool {
 func (s *Set) claim(p *Plugin, info *Info) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claims.make(p, info)
+	return s.claims.make(p.file, claimsOf(info))
 }
 
 // Status lists all plugins in order of their files, the attached ones last. Those are among them that are Missing.
@@ -360,7 +272,7 @@ func (s *Set) Admitted() []*Plugin {
 	defer s.mu.Unlock()
 	var admitted []*Plugin
 	for _, p := range s.plugins {
-		if s.claims.has(p) {
+		if s.claims.has(p.file, p.Name()) {
 			admitted = append(admitted, p)
 		}
 	}

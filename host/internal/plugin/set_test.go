@@ -161,7 +161,7 @@ func TestClashes(t *testing.T) {
 		"late": {
 			reason:  "one that comes late, after the other has served, takes nothing away",
 			files:   []string{"fails2_late_one", "raw_b_one", "raw_c_two"},
-			refused: map[string]string{"fails2_late_one": `type "one" is that of raw_b_one, which serves it already`},
+			refused: map[string]string{"fails2_late_one": `type "one" is already taken by raw_b_one`},
 			serving: []string{"b", "c"},
 		},
 	} {

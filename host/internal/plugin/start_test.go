@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -209,31 +208,5 @@ func TestHostClusterUnavailable(t *testing.T) {
 	cancel(ErrInterrupted)
 	if _, err := p.Call(ctx, Reconcile, call, &observer{}); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("expected the cause of the end of the call, but found %v", err)
-	}
-}
-
-// What a plugin keeps for something that can be no deploy item is left out.
-func TestHoldings(t *testing.T) {
-	t.Parallel()
-	log := &records{}
-	p := &Plugin{log: log.logger()}
-	good := &deployerv1.Holding{Namespace: "shop", Name: "item", Uid: "1", JobId: "job"}
-	got := p.holdingsFromWire([]*deployerv1.Holding{
-		{Namespace: "Shop", Name: "item", Uid: "1"}, {Namespace: "shop", Name: "a/b", Uid: "1"},
-		{Namespace: "shop", Name: "item"}, {Namespace: "shop", Name: "item", Uid: strings.Repeat("1", maxText+1)}, good,
-	})
-	want := []sdk.Holding{{Namespace: "shop", Name: "item", UID: "1", JobID: "job"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("holdings (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]*deployerv1.Holding{good}, holdingsToWire(got), protocmp.Transform()); diff != "" {
-		t.Errorf("back on the wire (-want +got):\n%s", diff)
-	}
-	if len(log.with("the plugin keeps something for what can be no deploy item")) != 1 {
-		t.Errorf("expected the log to say so, but found %v", log.all())
-	}
-	if err := failure(&deployerv1.Failed{Errors: []*deployerv1.Error{{Reason: "PluginPanic"}}}); !errors.As(err,
-		&Error{}) {
-		t.Errorf("expected an Error, but found %v", err)
 	}
 }

@@ -5,38 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/pluginimage"
 )
 
-// errRefused marks errors that no other try would change.
-var errRefused = errors.New("refused")
-
-// errNotTaken says that a program is not there yet.
+// errNotTaken reports that the program is not available yet.
 var errNotTaken = errors.New("cannot be taken")
 
-func refusal(err error) error { return fmt.Errorf("%w: %w", errRefused, err) }
+// takeTimeout bounds the pull of a program from its image.
+const takeTimeout = 10 * time.Minute
 
-const (
-	firstPause = 250 * time.Millisecond
-	maxPause   = 30 * time.Second
-	// stableAfter is how long a process must take calls for the failures before it to be forgotten.
-	stableAfter = time.Minute
-	// takeTimeout is how long it may take to take a program from its image.
-	takeTimeout = 10 * time.Minute
-	// crashLoopAfter is how many failures in a row make a crash loop.
-	crashLoopAfter = 5
-)
-
-// supervise keeps the plugin running until ctx ends, and then ends it, or until it is refused. It is the only one that
-// starts its process, so that however many calls fail at once there is one restart.
+// supervise keeps the plugin running until ctx ends, and then ends it, or until it is refused. Nothing else starts its
+// process: however many calls fail at once, there is one restart.
 func (p *Plugin) supervise(ctx context.Context) {
 	if p.program != nil {
-		defer p.program.close()
+		defer p.program.Close()
 	}
 	life, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
@@ -49,67 +36,73 @@ func (p *Plugin) supervise(ctx context.Context) {
 		}
 		switch {
 		case life.Err() != nil:
-		case errors.Is(err, errRefused):
+		case errors.Is(err, launch.ErrRefused):
 			p.refuse(err)
 		default:
 			p.pause(life, err)
 		}
 	}
-	if err := context.Cause(life); errors.Is(err, errRefused) {
+	if err := context.Cause(life); errors.Is(err, launch.ErrRefused) {
 		p.log.Error("plugin is refused", "error", err.Error())
-		p.update(func() { p.lifecycle.state, p.problem, p.settled = Refused, err, true })
+		p.update(func() {
+			p.lifecycle.refuse()
+			p.problem = err
+		})
 		<-ctx.Done()
 	}
 	p.update(func() { p.lifecycle.state = Stopped })
 }
 
-// start starts a process and brings it to where it can take calls.
+// start starts a process which takes calls.
 func (p *Plugin) start(ctx context.Context) (*process, error) {
 	began := p.settings.Clock.Now()
-	proc, err := p.startProcess(ctx)
+	run, err := p.startProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
+	proc := newProcess(run, p.log)
 	info, err := p.introduce(ctx, proc)
 	if err != nil {
-		proc.stop()
+		proc.run.Stop()
 		proc.logLastWords()
 		return nil, err
 	}
 	proc.info, proc.hostCluster, proc.installation = info, p.hostClusterFor(info), p.settings.Installation
-	proc.startTook = p.settings.Clock.Since(began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.startTook = p.settings.Clock.Since(began)
 	return proc, nil
 }
 
-// startProcess starts or finds a process that can be asked who it is. It returns when the start timeout has passed or
-// ctx has ended, at most a few seconds later. Nothing is left running when it fails.
-func (p *Plugin) startProcess(ctx context.Context) (*process, error) {
+// startProcess starts or attaches a process. It returns at the end of the start timeout or of ctx, at most a few
+// seconds later. After an error no process is left.
+func (p *Plugin) startProcess(ctx context.Context) (*launch.Process, error) {
 	if p.program == nil {
-		return attach(ctx, p.file, p.settings, p.log)
+		return launch.Attach(ctx, p.file, p.settings.launch(), p.log)
 	}
 	if err := p.take(ctx); err != nil {
 		return nil, err
 	}
-	sum, err := p.program.open()
+	sum, err := p.program.Open()
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
-		return nil, err // which says nothing about the plugin
+		return nil, err // the plugin is not to blame
 	}
 	if err == nil {
 		p.mu.Lock()
 		p.sum = sum
 		p.mu.Unlock()
-		err = p.profile.checkSum(p.file, sum, p.settings.RequireSums)
+		err = p.profile.CheckSum(p.file, sum, p.settings.RequireSums)
 	}
 	if err != nil {
-		return nil, refusal(err)
+		return nil, launch.Refuse(err)
 	}
-	return launch(ctx, p.program.file, p.program.path(), p.profile, p.settings, p.log)
+	return p.program.Launch(ctx, p.profile, p.settings.launch(), p.log)
 }
 
-// take gets a program from its image that is not there yet.
+// take pulls the program from its image, if it has one and was not pulled before.
 func (p *Plugin) take(ctx context.Context) error {
 	profile := p.profile
-	if profile.Image == "" || p.program.sum != "" {
+	if profile.Image == "" || p.program.Known() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
@@ -118,41 +111,40 @@ func (p *Plugin) take(ctx context.Context) error {
 	path, sum, err := from.Take(ctx, p.settings.CacheDir, p.file)
 	switch {
 	case errors.Is(err, pluginimage.ErrUnfit):
-		return refusal(err)
+		return launch.Refuse(err)
 	case err != nil:
 		return fmt.Errorf("%w from its image: %w", errNotTaken, err)
 	}
-	p.program.dir, p.program.sum = filepath.Dir(path), sum
+	p.program.TakeFrom(path, sum)
 	return nil
 }
 
-// serve lets a process take calls until it ends or ctx does, and returns why.
+// serve lets a process take calls until it ends or ctx does, and returns the reason.
 func (p *Plugin) serve(ctx context.Context, proc *process) error {
 	info := proc.info
 	p.log.Info("plugin is running", "name", info.Name, "version", info.Version, "sdk", info.SDKVersion,
-		"types", info.Types, "hooks", info.HookedTypes, "pid", proc.pid(), "confinement", proc.confinement, "took",
-		proc.startTook.String())
+		"types", info.Types, "hooks", info.HookedTypes, "pid", proc.run.Pid(), "confinement", proc.run.Confinement, "took",
+		p.startTook.String())
 	p.update(func() {
 		p.lifecycle.run(p.settings.Clock.Now())
-		p.problem, p.info, p.process, p.startTook = nil, info, proc, proc.startTook
-		p.settled = true
+		p.problem, p.info, p.process = nil, info, proc
 	})
 	attended, stopAttending := context.WithCancel(ctx)
 	var attendance sync.WaitGroup
 	attendance.Go(func() { p.attend(attended, proc) })
 	select {
 	case <-ctx.Done():
-	case <-proc.ended:
+	case <-proc.run.Ended:
 	}
 	stopAttending()
 	attendance.Wait()
 	if ctx.Err() != nil {
 		proc.markStopped()
 	}
-	proc.stop()
+	proc.run.Stop()
 	p.update(func() {
 		p.process = nil
-		p.droppedLines += proc.output.dropped.Load()
+		p.droppedLines += proc.run.Output.Dropped()
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -161,16 +153,27 @@ func (p *Plugin) serve(ctx context.Context, proc *process) error {
 	return proc.endError()
 }
 
-// pause notes why the plugin does not run, and waits until it is time to start it again or ctx ends.
+// attend watches a process which takes calls, until ctx ends.
+func (p *Plugin) attend(ctx context.Context, proc *process) {
+	var all sync.WaitGroup
+	all.Go(func() { p.watch(ctx, proc) })
+	if !proc.run.Attached() {
+		all.Go(func() { p.checkHealth(ctx, proc) })
+		all.Go(func() { p.checkMemory(ctx, proc, proc.run.Memory) })
+	}
+	all.Wait()
+}
+
+// pause notes the reason, and waits until the next start is due or ctx ends.
 func (p *Plugin) pause(ctx context.Context, err error) {
 	reason := reasonOf(err)
 	clock := p.settings.Clock
 	p.mu.Lock()
 	wait := p.lifecycle.end(reason, clock.Now(), p.settings.Random())
 	if errors.Is(err, errNotTaken) {
-		p.lifecycle.state = Missing
+		p.lifecycle.miss()
 	}
-	p.problem, p.settled = err, true
+	p.problem = err
 	state, timer := p.lifecycle.state, clock.NewTimer(wait)
 	p.mu.Unlock()
 	defer timer.Stop()
@@ -181,63 +184,4 @@ func (p *Plugin) pause(ctx context.Context, err error) {
 	case <-ctx.Done():
 	case <-timer.C():
 	}
-}
-
-// update changes the state and tells the listener.
-func (p *Plugin) update(change func()) {
-	p.mu.Lock()
-	change()
-	p.mu.Unlock()
-	p.settings.changed()
-}
-
-// lifecycle is the state machine of a plugin: the supervisor tells it what happens, and learns how long to wait. Its
-// zero value is that of a plugin that was never started.
-type lifecycle struct {
-	state    State
-	runs     time.Time // since when; valid while Running
-	failures int       // in a row
-	ended    Reason    // why the last process ended; empty before the first end
-	restarts map[Reason]int
-}
-
-// start notes that a process is being started.
-func (l *lifecycle) start() {
-	if l.ended != "" {
-		if l.restarts == nil {
-			l.restarts = map[Reason]int{}
-		}
-		l.restarts[l.ended]++
-	}
-	l.state = Starting
-}
-
-// run notes that the process takes calls.
-func (l *lifecycle) run(now time.Time) { l.state, l.runs = Running, now }
-
-// end notes that the process has ended, and returns how long to wait before the next one: longer from time to time,
-// unless it took calls for long. random, from [0, 1), is the jitter.
-func (l *lifecycle) end(reason Reason, now time.Time, random float64) (pause time.Duration) {
-	if l.state == Running && now.Sub(l.runs) >= stableAfter {
-		l.failures = 0
-	}
-	l.ended = reason
-	pause = backoff(l.failures, random)
-	l.failures++
-	l.state = Backoff
-	if l.failures >= crashLoopAfter {
-		l.state = CrashLoop
-	}
-	return pause
-}
-
-// backoff is the pause before the next start after so many failures in a row: it doubles from a quarter of a second to
-// half a minute. random, from [0, 1), takes up to a fifth off, so that plugins that fail together do not start
-// together.
-func backoff(failures int, random float64) time.Duration {
-	pause := maxPause
-	if failures < 16 { // shifting further would overflow
-		pause = min(firstPause<<failures, maxPause)
-	}
-	return pause - time.Duration(random*float64(pause)/5)
 }

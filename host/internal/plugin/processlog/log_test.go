@@ -1,4 +1,4 @@
-package plugin
+package processlog
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 func said(t *testing.T, text string, size int) []map[string]any {
 	t.Helper()
 	out := &records{}
-	l := newProcessLog(out.logger().With("plugin", "mine"), clocktesting.NewFakeClock(time.Now()))
-	w := l.writer("stderr")
+	l := New(out.logger().With("plugin", "mine"), clocktesting.NewFakeClock(time.Now()))
+	w := l.Writer("stderr")
 	for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 		if _, err := w.Write(rest[:min(size, len(rest))]); err != nil {
 			t.Fatal(err)
@@ -39,6 +39,36 @@ func said(t *testing.T, text string, size int) []map[string]any {
 			delete(r, "stream")
 			delete(r, "time")
 			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// records is a log in memory.
+type records struct{ out bytes.Buffer }
+
+func (r *records) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(&r.out, nil)) }
+
+func (r *records) all() []map[string]any {
+	var list []map[string]any
+	for line := range bytes.Lines(r.out.Bytes()) {
+		fields := map[string]any{}
+		decoder := json.NewDecoder(bytes.NewReader(line))
+		decoder.UseNumber()
+		if err := decoder.Decode(&fields); err != nil {
+			fields["broken"] = string(line)
+		}
+		list = append(list, fields)
+	}
+	return list
+}
+
+// with returns the records with a message of this beginning.
+func (r *records) with(message string) []map[string]any {
+	var list []map[string]any
+	for _, fields := range r.all() {
+		if text, ok := fields["msg"].(string); ok && strings.HasPrefix(text, message) {
+			list = append(list, fields)
 		}
 	}
 	return list
@@ -65,7 +95,15 @@ func runLogCases(t *testing.T, cases map[string]logCase) {
 
 func info(message string) map[string]any { return map[string]any{"level": "INFO", "msg": message} }
 
-func crash(message, stack string) map[string]any {
+func infos(messages ...string) []map[string]any {
+	var list []map[string]any
+	for _, message := range messages {
+		list = append(list, info(message))
+	}
+	return list
+}
+
+func crashed(message, stack string) map[string]any {
 	r := map[string]any{"level": "ERROR", "msg": message}
 	if stack != "" {
 		r["stack"] = strings.Trim(stack, "\n")
@@ -75,7 +113,7 @@ func crash(message, stack string) map[string]any {
 
 const (
 	goroutines = "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:4 +0x27\n\ngoroutine 7 [select]:\nmain.work(0x1)\n\t/src/main.go:9\n"
-	exception  = traceback + "\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
+	exception  = "Traceback (most recent call last):\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
 )
 
 func TestLogRecords(t *testing.T) {
@@ -108,24 +146,24 @@ func TestLogRecords(t *testing.T) {
 		},
 		"panic": {
 			"the goroutines belong to it", "before\npanic: oh\n\n" + goroutines,
-			[]map[string]any{info("before"), crash("panic: oh", goroutines)},
+			[]map[string]any{info("before"), crashed("panic: oh", goroutines)},
 		},
 		"signal": {
 			"the runtime does not survive it", "SIGSEGV: segmentation violation\nPC=0x0\n" + goroutines,
-			[]map[string]any{crash("SIGSEGV: segmentation violation", "PC=0x0\n"+goroutines)},
+			[]map[string]any{crashed("SIGSEGV: segmentation violation", "PC=0x0\n"+goroutines)},
 		},
-		"panic alone": {"a report may have no stack", "panic: oh", []map[string]any{crash("panic: oh", "")}},
+		"panic alone": {"a report may have no stack", "panic: oh", []map[string]any{crashed("panic: oh", "")}},
 		"records in a panic": {
 			"other threads go on while one dies", "panic: oh\n" + `{"level":"WARN","msg":"m"}` + "\n" + goroutines,
-			[]map[string]any{{"level": "WARN", "msg": "m"}, crash("panic: oh", goroutines)},
+			[]map[string]any{{"level": "WARN", "msg": "m"}, crashed("panic: oh", goroutines)},
 		},
 		"no crash": {
 			"somebody may log like that", "SIGHUP: read the configuration\nsome panic: oh\ngoroutine 7 has ended\n",
 			[]map[string]any{info("SIGHUP: read the configuration"), info("some panic: oh"), info("goroutine 7 has ended")},
 		},
 		"exception": {
-			"its last line says what happened", "before\n" + exception + "ValueError: oh\nafter\n",
-			[]map[string]any{info("before"), crash("ValueError: oh", exception), info("after")},
+			"a program may survive it", exception + "ValueError: oh\n",
+			append(infos(strings.Split(strings.TrimSpace(exception), "\n")...), info("ValueError: oh")),
 		},
 	})
 }
@@ -180,15 +218,15 @@ func TestLogIsPlainText(t *testing.T) {
 		"text": func(out *bytes.Buffer) slog.Handler { return slog.NewTextHandler(out, nil) },
 	} {
 		var out bytes.Buffer
-		l := newProcessLog(slog.New(handler(&out)), clocktesting.NewFakeClock(time.Now()))
-		w := l.writer("stderr")
+		l := New(slog.New(handler(&out)), clocktesting.NewFakeClock(time.Now()))
+		w := l.Writer("stderr")
 		_, _ = w.Write([]byte(in))
 		_ = w.Close()
 		if lines := strings.Count(out.String(), "\n"); lines != 3 {
 			t.Errorf("%s: expected 3 lines, but found %d: %q", format, lines, out.String())
 		}
 		bad := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
-		words := strings.ReplaceAll(strings.Join(l.lastWords(time.Minute), "\n"), "\u2028", "") // which the log escapes
+		words := strings.ReplaceAll(strings.Join(l.LastWords(time.Minute), "\n"), "\u2028", "") // which the log escapes
 		for _, text := range []string{words, out.String()} {
 			if i := strings.IndexFunc(text, bad); i >= 0 || !utf8.ValidString(text) {
 				t.Errorf("%s: found a bad character at %d of %q", format, i, text)
@@ -201,8 +239,8 @@ func TestLogIsPlainText(t *testing.T) {
 func TestLogValues(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	l := newProcessLog(slog.New(slog.NewTextHandler(&out, nil)), clocktesting.NewFakeClock(time.Now()))
-	_, _ = l.writer("stderr").Write([]byte(`{"level":"INFO","msg":"m","attempt":3,"ok":true,"text":"3"}` + "\n"))
+	l := New(slog.New(slog.NewTextHandler(&out, nil)), clocktesting.NewFakeClock(time.Now()))
+	_, _ = l.Writer("stderr").Write([]byte(`{"level":"INFO","msg":"m","attempt":3,"ok":true,"text":"3"}` + "\n"))
 	if !strings.Contains(out.String(), "attempt=3 ok=true text=3") {
 		t.Errorf("found %s", out.String())
 	}
@@ -226,12 +264,12 @@ func TestLogLevels(t *testing.T) {
 func TestLogFlood(t *testing.T) {
 	t.Parallel()
 	out, clock := &records{}, clocktesting.NewFakeClock(time.Now())
-	l := newProcessLog(out.logger(), clock)
-	w := l.writer("stderr")
+	l := New(out.logger(), clock)
+	w := l.Writer("stderr")
 	const most = logBurst * linesPerSecond
 	_, _ = w.Write([]byte(strings.Repeat("flood\n", most+100)))
-	if got := len(out.with("flood")); got != most || l.dropped.Load() != 100 {
-		t.Errorf("expected %d lines and 100 dropped, but found %d and %d", most, got, l.dropped.Load())
+	if got := len(out.with("flood")); got != most || l.Dropped() != 100 {
+		t.Errorf("expected %d lines and 100 dropped, but found %d and %d", most, got, l.Dropped())
 	}
 	clock.Step(droppedEvery)
 	_, _ = w.Write([]byte("later\n"))
@@ -244,7 +282,7 @@ func TestLogFlood(t *testing.T) {
 	if got := out.with("panic: oh"); len(got) != 1 {
 		t.Errorf("expected the crash to be logged, but found %v", got)
 	}
-	words := strings.Join(l.lastWords(time.Minute), "\n")
+	words := strings.Join(l.LastWords(time.Minute), "\n")
 	if !strings.HasPrefix(words, "flood\n") || !strings.Contains(words,
 		"panic: oh\ngoroutine 1 [running]:\nmain.main()\n    /src/main.go:4") {
 		t.Errorf("expected the beginning of the crash in the last words, but found %q", words)
@@ -260,22 +298,13 @@ func TestLogFloodOfBytes(t *testing.T) {
 	}
 }
 
-// A program that survives its exceptions may have many: each counts as a line does.
-func TestLogFloodOfTracebacks(t *testing.T) {
-	t.Parallel()
-	const most = logBurst * linesPerSecond
-	if got := said(t, strings.Repeat(exception+"ValueError: oh\n", most+100), 1<<20); len(got) != most {
-		t.Errorf("expected %d records, but found %d", most, len(got))
-	}
-}
-
 // What only looks like the end of a program must not swallow what it says later.
-func TestCrashReportOfAProgramThatLivesOn(t *testing.T) {
+func TestCrashReportEndsAfterAWhile(t *testing.T) {
 	t.Parallel()
 	out, clock := &records{}, clocktesting.NewFakeClock(time.Now())
-	w := newProcessLog(out.logger(), clock).writer("stderr")
+	w := New(out.logger(), clock).Writer("stderr")
 	_, _ = w.Write([]byte("panic: not really\n"))
-	clock.Step(reportTime)
+	clock.Step(crashTime)
 	_, _ = w.Write([]byte("later\n"))
 	if len(out.with("panic: not really")) != 1 || len(out.with("later")) != 1 {
 		t.Errorf("expected both, but found %v", out.all())
@@ -306,17 +335,33 @@ func TestLastWords(t *testing.T) {
 		"exception": {"its last lines say more", exception + "ValueError: oh",
 			append(strings.Split(strings.TrimSpace(exception), "\n"), "ValueError: oh")},
 		"long lines": {"all of them must find room in a record", strings.Repeat("x", maxLine),
-			[]string{strings.Repeat("x", tailBytes)}},
+			[]string{strings.Repeat("x", maxLastBytes-len("…")) + "…"}},
 	} {
 		clock := clocktesting.NewFakeClock(time.Now())
-		l := newProcessLog(slog.New(slog.DiscardHandler), clock)
-		w := l.writer("stderr")
+		l := New(slog.New(slog.DiscardHandler), clock)
+		w := l.Writer("stderr")
 		_, _ = w.Write([]byte("long ago\n"))
 		clock.Step(time.Minute)
 		_, _ = w.Write([]byte(test.in))
 		_ = w.Close()
-		if diff := cmp.Diff(test.want, l.lastWords(time.Second)); diff != "" {
+		if diff := cmp.Diff(test.want, l.LastWords(time.Second)); diff != "" {
 			t.Errorf("%s: %s: last words (-want +got):\n%.2000s", name, test.reason, diff)
+		}
+	}
+}
+
+// Of a crash the first line names the cause, and of an exception the last.
+func TestCause(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "one\ntwo": "two", exception + "ValueError: oh": "ValueError: oh", "one\npanic: oh\n\n" + goroutines: "panic: oh",
+	} {
+		l := New(slog.New(slog.DiscardHandler), clocktesting.NewFakeClock(time.Now()))
+		w := l.Writer("stderr")
+		_, _ = w.Write([]byte(text))
+		_ = w.Close()
+		if got := Cause(l.LastWords(time.Minute)); got != want {
+			t.Errorf("of %q expected %q, but found %q", text, want, got)
 		}
 	}
 }
@@ -325,8 +370,8 @@ func TestLastWords(t *testing.T) {
 func TestLogStreamsDoNotMix(t *testing.T) {
 	t.Parallel()
 	out := &records{}
-	l := newProcessLog(out.logger(), clocktesting.NewFakeClock(time.Now()))
-	stdout, stderr := l.writer("stdout"), l.writer("stderr")
+	l := New(out.logger(), clocktesting.NewFakeClock(time.Now()))
+	stdout, stderr := l.Writer("stdout"), l.Writer("stderr")
 	_, _ = stdout.Write([]byte("half"))
 	_, _ = stderr.Write([]byte("whole\n"))
 	_, _ = stdout.Write([]byte(" and half\n"))

@@ -1,4 +1,4 @@
-package plugin
+package launch
 
 import (
 	"context"
@@ -11,13 +11,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/processlog"
 )
 
-// attach connects to a plugin that somebody else has started, such as a debugger: it is called, but neither looked
-// after nor ended. The connection to it is a Unix socket without TLS, which only its owner can reach.
-func attach(ctx context.Context, address string, s *settings, log *slog.Logger) (*process, error) {
+// Attach connects to a plugin started elsewhere, such as in a debugger: a Unix socket without TLS, within reach of its
+// owner alone.
+func Attach(ctx context.Context, address string, s Settings, log *slog.Logger) (*Process, error) {
 	if !strings.HasPrefix(address, "unix:///") {
-		return nil, refusal(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, which an attachable plugin "+
+		return nil, Refuse(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, which an attachable plugin "+
 			"prints, but found %q", address))
 	}
 	conn, err := grpc.NewClient(address, append(dialOptions(),
@@ -25,7 +27,7 @@ func attach(ctx context.Context, address string, s *settings, log *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("cannot be attached to: %w", err)
 	}
-	connecting, cancel := context.WithTimeout(ctx, s.StartTimeout)
+	connecting, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	if err := connect(connecting, conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot be attached to: %w", err), conn.Close())
@@ -37,14 +39,15 @@ func attach(ctx context.Context, address string, s *settings, log *slog.Logger) 
 		defer close(lost)
 		conn.WaitForStateChange(life, connectivity.Ready)
 	})
-	p := newProcess(conn, newProcessLog(log, s.Clock))
-	p.ended, p.kill, p.confinement = lost, end, "none: it was not started by the host"
-	p.stop = func() {
-		end()
-		watching.Wait()
-		_ = conn.Close() // it is closed already, at worst
-	}
-	return p, nil
+	return &Process{
+		Conn: conn, Output: processlog.New(log, s.Clock), Confinement: "none: it was not started by the host",
+		Ended: lost, Kill: end,
+		Stop: func() {
+			end()
+			watching.Wait()
+			_ = conn.Close() // it is closed already, at worst
+		},
+	}, nil
 }
 
 // connect blocks until a connection is there.

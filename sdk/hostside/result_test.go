@@ -1,7 +1,6 @@
-package plugin
+package hostside
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +14,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-func TestOutcomeFromWire(t *testing.T) {
+func TestReadResult(t *testing.T) {
 	t.Parallel()
 	failed := func(errs ...*deployerv1.Error) *deployerv1.Result {
 		return &deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{Errors: errs}}}
 	}
 	long := strings.Repeat("x", 100<<10)
-	for name, test := range map[string]struct {
+	for title, test := range map[string]struct {
 		reason string
 		in     *deployerv1.Result
 		want   *Outcome
@@ -35,7 +34,7 @@ func TestOutcomeFromWire(t *testing.T) {
 			want: &Outcome{Succeeded: &Succeeded{Exports: []byte(`{"a":1}`)}, ProviderStatus: []byte(`{}`)},
 		},
 		"conditions": {
-			reason: "they are passed on with any outcome; what is too long of them is cut",
+			reason: "they come with any outcome; long texts are cut",
 			in: &deployerv1.Result{
 				Outcome: &deployerv1.Result_Failed{}, Conditions: []*deployerv1.Condition{
 					{Type: "Drifted", Status: "True", Reason: "Repaired", Message: "spec.replicas"},
@@ -47,8 +46,8 @@ func TestOutcomeFromWire(t *testing.T) {
 				Conditions: []sdk.Condition{
 					{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: "spec.replicas"},
 					{
-						Type: v1alpha1.ConditionType(cut(long, maxText)), Status: v1alpha1.ConditionStatus(cut(long, maxText)),
-						Reason: cut(long, maxConditionReason), Message: cut(long, maxMessage),
+						Type: v1alpha1.ConditionType(name(long)), Status: v1alpha1.ConditionStatus(name(long)),
+						Reason: Cut(long, maxConditionReason), Message: Cut(long, MaxMessage),
 					},
 					{},
 				},
@@ -65,19 +64,19 @@ func TestOutcomeFromWire(t *testing.T) {
 			in: &deployerv1.Result{Outcome: &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{
 				PollAfter: durationpb.New(time.Minute), WaitingFor: "a pod",
 			}}},
-			want: &Outcome{InProgress: &InProgress{PollAfter: time.Minute, WaitingFor: "a pod"}},
+			want: &Outcome{InProgress: &sdk.InProgress{PollAfter: time.Minute, WaitingFor: "a pod"}},
 		},
 
 		"failed": {
 			reason: "every error is passed on",
 			in: failed(
 				&deployerv1.Error{Codes: []string{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict",
-					Message: "somebody else"},
+					Message: "another manager"},
 				&deployerv1.Error{Message: "and more"},
 			),
 			want: &Outcome{Errors: []Error{
 				{Codes: []v1alpha1.ErrorCode{"ERR_TIMEOUT", "ERR_NEW"}, Operation: "Apply", Reason: "Conflict",
-					Message: "somebody else"},
+					Message: "another manager"},
 				{Message: "and more"},
 			}},
 		},
@@ -87,16 +86,16 @@ func TestOutcomeFromWire(t *testing.T) {
 			want:   &Outcome{Errors: []Error{{Reason: "DeployerError", Message: "the deployer failed without saying why"}}},
 		},
 		"failed at length": {
-			reason: "what would make an object too large is cut",
+			reason: "long texts are cut",
 			in:     failed(&deployerv1.Error{Codes: []string{long}, Operation: long, Reason: long, Message: long}),
 			want: &Outcome{Errors: []Error{{
-				Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorCode(long[:maxText] + " … (cut)")},
-				Operation: long[:maxText] + " … (cut)", Reason: long[:maxText] + " … (cut)",
-				Message: long[:maxMessage] + " … (cut)",
+				Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorCode(long[:MaxText] + " … (cut)")},
+				Operation: long[:MaxText] + " … (cut)", Reason: long[:MaxText] + " … (cut)",
+				Message: long[:MaxMessage] + " … (cut)",
 			}}},
 		},
 		"failed a thousand times": {
-			reason: "as is what would do so by numbers",
+			reason: "their number is bounded, too",
 			in: failed(slices.Repeat([]*deployerv1.Error{{Codes: slices.Repeat([]string{"C"}, 1000), Message: "m"}},
 				1000)...),
 			want: &Outcome{Errors: slices.Repeat([]Error{{
@@ -104,9 +103,9 @@ func TestOutcomeFromWire(t *testing.T) {
 			}}, maxErrors)},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			got, err := outcomeFromWire(test.in)
+			got, err := ReadResult(test.in)
 			if err != nil {
 				t.Fatalf("%s: %v", test.reason, err)
 			}
@@ -116,8 +115,8 @@ func TestOutcomeFromWire(t *testing.T) {
 		})
 	}
 	for _, in := range []*deployerv1.Result{nil, {}} {
-		if _, err := outcomeFromWire(in); !errors.Is(err, ErrProtocol) {
-			t.Errorf("expected ErrProtocol for %v, but found: %v", in, err)
+		if out, err := ReadResult(in); err == nil {
+			t.Errorf("expected an error for %v, but found: %v", in, out)
 		}
 	}
 }
@@ -125,12 +124,12 @@ func TestOutcomeFromWire(t *testing.T) {
 // The API server refuses an object that is too large or that is not valid UTF-8.
 func TestBounded(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("ü", maxMessage)
+	long := strings.Repeat("ü", MaxMessage)
 	for text, want := range map[string]string{
-		"": "", "ü": "ü", "a\xffb": "a\uFFFDb", long[:maxMessage]: long[:maxMessage], long: long[:maxMessage] + " … (cut)",
-		"x" + long: "x" + long[:maxMessage-2] + "\uFFFD … (cut)",
+		"": "", "ü": "ü", "a\xffb": "a\uFFFDb", long[:MaxMessage]: long[:MaxMessage], long: long[:MaxMessage] + " … (cut)",
+		"x" + long: "x" + long[:MaxMessage-2] + "\uFFFD … (cut)",
 	} {
-		if got := bounded(text); got != want {
+		if got := Bounded(text); got != want {
 			t.Errorf("%d bytes: expected %d bytes, but found %d: %.100q", len(text), len(want), len(got), got)
 		}
 	}

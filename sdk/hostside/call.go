@@ -1,0 +1,151 @@
+package hostside
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+)
+
+// Call is the input of an operation.
+type Call struct {
+	// DeployItem with its status. Required.
+	DeployItem *v1alpha1.DeployItem
+	JobID      string
+	// Children replace the desired objects of the plugin; nil keeps them.
+	Children []sdk.Child
+
+	// Target of the item, or nil.
+	Target *v1alpha1.ResolvedTarget
+	// Context of the item, without credentials; may be nil.
+	Context *v1alpha1.Context
+
+	// Credentials and OCMConfig belong to the Context; HostCluster and Installation to the host. Nil or empty if the
+	// plugin gets none.
+	Credentials  *sdk.Credentials
+	OCMConfig    *sdk.OCMConfig
+	HostCluster  *sdk.HostCluster
+	Installation string
+}
+
+// Start returns the input as a message. separate sends the provider configuration and the provider status beside the
+// deploy item.
+func (c *Call) Start(separate bool) (*deployerv1.Start, error) {
+	start := &deployerv1.Start{
+		JobId:        c.JobID,
+		Children:     childrenToWire(c.Children),
+		Credentials:  credentialsToWire(c.Credentials),
+		OcmConfig:    ocmConfigToWire(c.OCMConfig),
+		HostCluster:  HostCluster(c.HostCluster),
+		Installation: c.Installation,
+	}
+	item := *c.DeployItem
+	if separate {
+		start.ProviderConfiguration, item.Spec.Config = raw(item.Spec.Config), nil
+		start.ProviderStatus, item.Status.ProviderStatus = raw(item.Status.ProviderStatus), nil
+	}
+	var err error
+	if start.DeployItem, err = json.Marshal(&item); err != nil {
+		return nil, fmt.Errorf("marshal deploy item: %w", err)
+	}
+	if c.Target != nil {
+		if start.Target, err = json.Marshal(c.Target); err != nil {
+			return nil, fmt.Errorf("marshal target: %w", err)
+		}
+	}
+	if c.Context != nil {
+		if start.Context, err = json.Marshal(c.Context); err != nil {
+			return nil, fmt.Errorf("marshal context: %w", err)
+		}
+	}
+	return start, nil
+}
+
+func raw(document *runtime.RawExtension) []byte {
+	if document == nil {
+		return nil
+	}
+	return document.Raw
+}
+
+// childrenToWire tells unchanged children (nil) from none (empty).
+func childrenToWire(in []sdk.Child) *deployerv1.Children {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.Children{Children: wire.Each(in, func(c sdk.Child) *deployerv1.Child {
+		return &deployerv1.Child{Name: c.Name, Object: c.Object}
+	})}
+}
+
+func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.Credentials{
+		Registries: wire.Each(in.Registries, registryToWire),
+		ChartRepositories: wire.Each(in.ChartRepositories,
+			func(r sdk.ChartRepositoryCredentials) *deployerv1.ChartRepositoryCredentials {
+				return &deployerv1.ChartRepositoryCredentials{
+					Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
+				}
+			}),
+	}
+}
+
+func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
+	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
+}
+
+func ocmConfigToWire(in *sdk.OCMConfig) *deployerv1.OCMConfig {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.OCMConfig{ConfigMap: in.ConfigMap, Content: in.Content, Error: in.Problem}
+}
+
+// HostCluster returns the access to the host cluster as a message; nil for none.
+func HostCluster(in *sdk.HostCluster) *deployerv1.HostCluster {
+	if in == nil {
+		return nil
+	}
+	return &deployerv1.HostCluster{Kubeconfig: in.Kubeconfig, Namespace: in.Namespace, Installation: in.Installation}
+}
+
+// CollectRequest asks a plugin to remove what it keeps for these holdings.
+func CollectRequest(cluster *sdk.HostCluster, holdings []sdk.Holding) *deployerv1.CollectRequest {
+	return &deployerv1.CollectRequest{
+		HostCluster: HostCluster(cluster),
+		Holdings: wire.Each(holdings, func(h sdk.Holding) *deployerv1.Holding {
+			return &deployerv1.Holding{Namespace: h.Namespace, Name: h.Name, Uid: string(h.UID), JobId: h.JobID}
+		}),
+	}
+}
+
+// HooksRequest has the arguments of hook functions. A target goes without its configuration, because that may hold
+// credentials.
+func HooksRequest(
+	hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) (*deployerv1.RunHooksRequest, error) {
+	in := &deployerv1.RunHooksRequest{HookType: string(hookType)}
+	var err error
+	if item != nil {
+		if in.DeployItem, err = json.Marshal(item); err != nil {
+			return nil, fmt.Errorf("marshal deploy item: %w", err)
+		}
+	}
+	if target != nil {
+		bare := *target
+		bare.Spec.Configuration = nil
+		if in.Target, err = json.Marshal(&bare); err != nil {
+			return nil, fmt.Errorf("marshal target: %w", err)
+		}
+	}
+	return in, nil
+}
