@@ -2,9 +2,10 @@ package conformance
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,6 +13,8 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // Call is what a deployer is called with, and how the host behaves meanwhile. Only DeployItem is required.
@@ -81,47 +84,29 @@ func DeployItem(itemType v1alpha1.DeployItemType, config json.RawMessage) *v1alp
 	return item
 }
 
-// start is the first message of a call.
+// start is the content of the first message of a call.
 func (c *Call) start() (*deployerv1.Start, error) {
+	start, err := c.question()
+	if err == nil {
+		start.ResolvesTargets, start.ResolvesRegistryCredentials, start.PickUpPending = true, true, c.pickUpPending
+	}
+	return start, err
+}
+
+// question is start for a call in which the plugin cannot ask.
+func (c *Call) question() (*deployerv1.Start, error) {
 	if c.DeployItem == nil {
 		return nil, errors.New("the call has no deploy item")
 	}
-	start := &deployerv1.Start{
-		JobId: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: marshalChildren(c.Children),
-		Credentials: credentialsToWire(c.Credentials), HostCluster: hostClusterToWire(c.HostCluster),
-		OcmConfig:       ocmConfigToWire(c.OCMConfig),
-		ResolvesTargets: true, ResolvesRegistryCredentials: true, PickUpPending: c.pickUpPending,
-		Installation: c.Installation,
+	in := hostside.Call{
+		DeployItem: c.DeployItem, JobID: cmp.Or(c.JobID, c.DeployItem.Status.JobID), Children: c.Children,
+		Context: cmp.Or(c.Context, &v1alpha1.Context{}), Credentials: c.Credentials, OCMConfig: c.OCMConfig,
+		HostCluster: c.HostCluster, Installation: c.Installation,
 	}
-	item := c.DeployItem.DeepCopy()
-	if c.separate {
-		start.ProviderStatus = c.status()
-		item.Status.ProviderStatus = nil
-		if item.Spec.Config != nil {
-			start.ProviderConfiguration, item.Spec.Config = item.Spec.Config.Raw, nil
-		}
+	if c.Target != nil {
+		in.Target = c.objects().Resolved(c.Target)
 	}
-	var itemErr, targetErr, contextErr error
-	start.DeployItem, itemErr = json.Marshal(item)
-	start.Target, targetErr = marshalTarget(item.Namespace, c.Target)
-	lsContext := c.Context
-	if lsContext == nil {
-		lsContext = &v1alpha1.Context{}
-	}
-	start.Context, contextErr = json.Marshal(lsContext)
-	if err := errors.Join(itemErr, targetErr, contextErr); err != nil {
-		return nil, fmt.Errorf("marshal the call: %w", err)
-	}
-	return start, nil
-}
-
-// question is start for a call without a conversation, in which nothing can be asked for.
-func (c *Call) question() (*deployerv1.Start, error) {
-	start, err := c.start()
-	if err == nil {
-		start.ResolvesTargets, start.ResolvesRegistryCredentials = false, false
-	}
-	return start, err
+	return in.Start(c.separate)
 }
 
 // with returns the call for the same item with another provider status; nil removes it.
@@ -142,104 +127,61 @@ func (c *Call) status() json.RawMessage {
 	return c.DeployItem.Status.ProviderStatus.Raw
 }
 
-// resolve answers a question for a Target.
-func (c *Call) resolve(name string) *deployerv1.ResolvedTarget {
-	target := c.Targets[name]
-	if target == nil && c.Target != nil && c.Target.Name == name {
-		target = c.Target
-	}
-	if target == nil {
-		return &deployerv1.ResolvedTarget{Error: &deployerv1.Error{
-			Codes:     []string{string(v1alpha1.ErrorConfigurationProblem)},
-			Operation: "ResolveTarget",
-			Reason:    "NoTargetFound",
-			Message: fmt.Sprintf("Target %q: there is none; create it, or name another one",
-				c.DeployItem.Namespace+"/"+name),
-		}}
-	}
-	document, err := marshalTarget(c.DeployItem.Namespace, target)
-	if err != nil {
-		return &deployerv1.ResolvedTarget{Error: &deployerv1.Error{
-			Operation: "ResolveTarget", Reason: "HostError", Message: err.Error(),
-		}}
-	}
-	return &deployerv1.ResolvedTarget{Target: document}
+// objects are the answers to the questions of the deployer.
+func (c *Call) objects() *exchange.Objects {
+	return &exchange.Objects{Namespace: c.DeployItem.Namespace, Target: c.Target, Targets: c.Targets, Secrets: c.Secrets}
 }
 
-// credentials answers a question for the credentials of a Secret.
-func (c *Call) credentials(namespace, name string) *deployerv1.RegistryCredentials {
-	own := c.DeployItem.Namespace
-	switch found := c.Secrets[name]; {
-	case namespace != "" && namespace != own:
-		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf(
-			"Secret %q: it is of another namespace than the deploy item, which is of %q", namespace+"/"+name, own)}
-	case found == nil:
-		return &deployerv1.RegistryCredentials{Secret: name, Error: fmt.Sprintf(
-			"there is no Secret %q; create it, or remove the entry", own+"/"+name)}
-	default:
-		return registryToWire(*found)
-	}
+// rulesOfCalls are those that each call checks.
+var rulesOfCalls = map[exchange.Breach]Rule{
+	exchange.Texts: RuleTexts, exchange.Credentials: RuleCredentials, exchange.OneResult: RuleOneResult,
+	exchange.Heartbeat: RuleHeartbeat, exchange.Sequence: RuleSequence, exchange.ProviderStatus: RuleProviderStatus,
+	exchange.Result: RuleResult, exchange.Conditions: RuleConditions,
 }
 
-func marshalTarget(namespace string, target *sdk.Target) ([]byte, error) {
-	if target == nil {
-		return nil, nil
+// converse makes the call: it sends the start message and the further ones, answers questions, and listens until the
+// end. broken gets the rules that the plugin breaks.
+func (c *Call) converse(
+	ctx context.Context, silence time.Duration, open exchange.Opener, broken func(Rule, string),
+	further ...*deployerv1.HostMessage,
+) *Result {
+	result := &Result{ProviderStatus: c.status()}
+	messages := c.opening
+	if messages == nil {
+		start, err := c.start()
+		if err != nil {
+			result.Err = err
+			return result
+		}
+		messages = append([]*deployerv1.HostMessage{hostside.StartMessage(start)}, further...)
 	}
-	document, err := json.Marshal(v1alpha1.ResolvedTarget{
-		Target: &v1alpha1.Target{
-			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Target"},
-			ObjectMeta: metav1.ObjectMeta{
-				Name: target.Name, Namespace: namespace, Labels: target.Labels, Annotations: target.Annotations,
-			},
-			Spec: v1alpha1.TargetSpec{Type: target.Type},
+	call := exchange.Call{
+		Messages: messages, Silent: c.opening != nil, Stop: c.Stop, PickUpPending: c.pickUpPending, Silence: silence,
+		Objects: *c.objects(),
+		Save: func(document []byte) error {
+			if c.OnSave == nil {
+				return nil
+			}
+			return c.OnSave(document)
 		},
-		Content: string(target.Content),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("marshal target: %w", err)
-	}
-	return document, nil
-}
-
-// marshalChildren keeps apart that nobody changed the children (nil) and that somebody removed them all (empty).
-func marshalChildren(children []sdk.Child) *deployerv1.Children {
-	if children == nil {
-		return nil
-	}
-	return &deployerv1.Children{Children: convert(children, func(c sdk.Child) *deployerv1.Child {
-		return &deployerv1.Child{Name: c.Name, Object: c.Object}
-	})}
-}
-
-func credentialsToWire(in *sdk.Credentials) *deployerv1.Credentials {
-	if in == nil {
-		return nil
-	}
-	return &deployerv1.Credentials{
-		Registries: convert(in.Registries, registryToWire),
-		ChartRepositories: convert(in.ChartRepositories,
-			func(r sdk.ChartRepositoryCredentials) *deployerv1.ChartRepositoryCredentials {
-				return &deployerv1.ChartRepositoryCredentials{
-					Url: r.URL, CaData: r.CAData, AuthHeader: r.AuthHeader, Error: r.Problem,
+		Heard: func(m *deployerv1.PluginMessage) {
+			if message, known := messageOf(m, c.pickUpPending); known {
+				result.Messages = append(result.Messages, message)
+				if c.OnMessage != nil {
+					c.OnMessage(message)
 				}
-			}),
+			}
+		},
+		Broken: func(rule exchange.Breach, message string) { broken(rulesOfCalls[rule], message) },
 	}
-}
-
-func registryToWire(in sdk.RegistryCredentials) *deployerv1.RegistryCredentials {
-	return &deployerv1.RegistryCredentials{Secret: in.Secret, DockerConfig: in.DockerConfig, Error: in.Problem}
-}
-
-func ocmConfigToWire(in *sdk.OCMConfig) *deployerv1.OCMConfig {
-	if in == nil {
-		return nil
+	end, err := call.Make(ctx, open)
+	if end.Saved != nil {
+		result.ProviderStatus = end.Saved
 	}
-	return &deployerv1.OCMConfig{ConfigMap: in.ConfigMap, Content: in.Content, Error: in.Problem}
-}
-
-func hostClusterToWire(in *sdk.HostCluster) *deployerv1.HostCluster {
-	if in == nil {
-		return nil
+	if err != nil {
+		result.Err = err
+		return result
 	}
-	return &deployerv1.HostCluster{Kubeconfig: in.Kubeconfig, Namespace: in.Namespace, Installation: in.Installation}
+	result.take(end)
+	return result
 }

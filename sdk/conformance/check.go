@@ -7,6 +7,7 @@ import (
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
 )
 
 // Binary starts a program as the host does, checks all rules and ends it. A program that cannot be started as a plugin
@@ -81,7 +82,7 @@ type need struct {
 
 var (
 	aProcess = need{
-		func(e *examination) bool { return e.plugin.process != nil }, "the process of the plugin was not started here",
+		func(e *examination) bool { return e.plugin.program != nil }, "the process of the plugin was not started here",
 	}
 	mayConfigure = need{
 		func(e *examination) bool { return !e.options.KeepConfiguration }, "the plugin is to stay configured as it is",
@@ -174,11 +175,11 @@ func (e *examination) breaks(rule Rule, format string, args ...any) {
 // call carries out one call as the host makes it to this plugin, and notes the rules that it breaks. where says which
 // call it is.
 func (e *examination) call(
-	ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage,
+	ctx context.Context, where string, open exchange.Opener, call Call, further ...*deployerv1.HostMessage,
 ) *Result {
 	call = e.asHost(call)
 	broken := func(rule Rule, message string) { e.breaks(rule, "%s: %s", where, message) }
-	return e.plugin.converse(ctx, open, &call, broken, further...)
+	return call.converse(ctx, e.limits.silence, open, broken, further...)
 }
 
 // asHost returns the call as the host makes it to this plugin, with bait among the credentials.
@@ -187,7 +188,7 @@ func (e *examination) asHost(call Call) Call {
 	if !e.can().GetContextCredentials() {
 		call.Credentials = nil
 	} else if call.Credentials == nil {
-		call.Credentials = bait()
+		call.Credentials = exchange.Bait()
 	}
 	if !e.can().GetOcmConfig() {
 		call.OCMConfig = nil

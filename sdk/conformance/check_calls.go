@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 const (
@@ -38,7 +39,7 @@ func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string)
 
 // probe makes a call for an item that cannot be deployed.
 func (e *examination) probe(
-	ctx context.Context, where string, open opener, call Call, further ...*deployerv1.HostMessage,
+	ctx context.Context, where string, open exchange.Opener, call Call, further ...*deployerv1.HostMessage,
 ) *Result {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
@@ -79,17 +80,17 @@ func (e *examination) idle(ctx context.Context) (end func(), err error) {
 
 func (e *examination) checkStartFirst(ctx context.Context) {
 	item := func(document string) *deployerv1.HostMessage {
-		return startMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"})
+		return hostside.StartMessage(&deployerv1.Start{DeployItem: []byte(document), JobId: "job-1"})
 	}
 	for where, opening := range map[string][]*deployerv1.HostMessage{
-		"an acknowledgement as the first message": {acknowledgement(1, "")},
+		"an acknowledgement as the first message": {hostside.Acknowledgement(1, nil)},
 		"a first message without content":         {{}},
 		"no message at all":                       nil,
 		"half a deploy item":                      {item(`{"`)},
 		"a list as deploy item":                   {item(`[]`)},
 	} {
 		result := e.say(ctx, where, opening...)
-		if result.Err == nil && result.Failed == nil || errors.Is(result.Err, errNoResult) ||
+		if result.Err == nil && result.Failed == nil || errors.Is(result.Err, exchange.ErrNoResult) ||
 			errors.Is(result.Err, context.DeadlineExceeded) {
 			e.breaks(RuleStartFirst, "%s: expected an error within %s, but the call %s", where, e.limits.probe, result)
 		}
@@ -105,12 +106,12 @@ func (e *examination) checkTexts(ctx context.Context) {
 		"another long text": `{"a` + strings.Repeat("\u20ac", 8<<10),
 		"a third long text": `{"ab` + strings.Repeat("\u20ac", 8<<10),
 	} {
-		e.say(ctx, where+" in the deploy item", startMessage(&deployerv1.Start{DeployItem: []byte(document)}))
+		e.say(ctx, where+" in the deploy item", hostside.StartMessage(&deployerv1.Start{DeployItem: []byte(document)}))
 		if !e.can().GetSeparateDocuments() {
 			continue
 		}
 		item, _ := json.Marshal(e.newProbe(e.firstType(), string(RuleTexts)).DeployItem) // it is a plain struct
-		e.say(ctx, where+" in the provider configuration", startMessage(&deployerv1.Start{
+		e.say(ctx, where+" in the provider configuration", hostside.StartMessage(&deployerv1.Start{
 			DeployItem: item, JobId: "job-1", ProviderConfiguration: []byte(document),
 		}))
 	}
@@ -145,31 +146,28 @@ func (e *examination) refuses(where, names string, result *Result) {
 }
 
 func (e *examination) checkUnknownIgnored(ctx context.Context) {
-	unknownKind, unknownField := &deployerv1.HostMessage{}, acknowledgement(straySequence, "")
+	unknownKind, unknownField := &deployerv1.HostMessage{}, hostside.Acknowledgement(straySequence, nil)
 	for _, m := range []proto.Message{unknownKind, unknownField} {
 		field := protowire.AppendTag(nil, futureField, protowire.BytesType)
 		m.ProtoReflect().SetUnknown(protowire.AppendString(field, "from a later version"))
 	}
-	unasked := &deployerv1.Error{Message: "nobody waits for this"}
-	strayTarget := &deployerv1.ResolvedTarget{Sequence: straySequence, Error: unasked}
-	strayCredentials := &deployerv1.ResolvedRegistryCredentials{Sequence: straySequence, Error: unasked}
-	e.reconcile(ctx, RuleUnknownIgnored, "messages and fields of a later version, and answers to what was not asked",
-		Call{},
+	unasked := &hostside.Error{Message: "this was not asked for"}
+	e.reconcile(ctx, RuleUnknownIgnored, "messages and fields of a later version, and answers without a question", Call{},
 		unknownKind, unknownField,
-		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: strayTarget}},
-		&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{
-			ResolvedRegistryCredentials: strayCredentials,
-		}},
+		hostside.TargetAnswer(straySequence, nil, unasked), hostside.CredentialsAnswer(straySequence, nil, unasked),
 	)
 }
 
 func (e *examination) checkStop(ctx context.Context) {
-	e.reconcile(ctx, RuleStop, "asked to stop twice", Call{}, stopMessage(), stopMessage())
+	stop := hostside.StopMessage("it is asked for")
+	e.reconcile(ctx, RuleStop, "asked to stop twice", Call{}, stop, stop)
 }
 
 func (e *examination) checkLargeMessages(ctx context.Context) {
 	// The call is refused, but not for its size.
-	large := acknowledgement(1, string(bytes.Repeat([]byte("x"), e.limits.large)))
+	large := &deployerv1.HostMessage{Content: &deployerv1.HostMessage_Acknowledgement{
+		Acknowledgement: &deployerv1.Acknowledgement{Sequence: 1, Error: strings.Repeat("x", e.limits.large)},
+	}}
 	result := e.say(ctx, "a large message", large)
 	if status.Code(result.Err) == codes.ResourceExhausted {
 		e.breaks(RuleLargeMessages, "a message of %d bytes: %v", e.limits.large, result.Err)
@@ -210,44 +208,6 @@ func (e *examination) checkCallEnds(ctx context.Context) {
 	e.reconcile(ctx, RuleCallEnds, "after 100 calls were cancelled", Call{})
 }
 
-// baits are secrets that nobody says by chance.
-var baits = []string{
-	"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3",
-}
-
-// bait are credentials for servers that there are not. They come with calls that have none of their own, so that it is
-// seen who says them.
-func bait() *sdk.Credentials {
-	return &sdk.Credentials{
-		Registries: []sdk.RegistryCredentials{{
-			Secret: "conformance",
-			DockerConfig: fmt.Appendf(nil,
-				`{"auths":{"registry.conformance.invalid":{"username":"conformance","password":%q,"auth":%q}}}`,
-				baits[0], baits[1]),
-		}},
-		ChartRepositories: []sdk.ChartRepositoryCredentials{
-			{URL: "https://charts.conformance.invalid", AuthHeader: baits[2]},
-		},
-	}
-}
-
-// baitCluster is the access to a cluster that there is not.
-func baitCluster() *sdk.HostCluster {
-	return &sdk.HostCluster{
-		Kubeconfig: fmt.Appendf(nil,
-			`{"apiVersion":"v1","kind":"Config","users":[{"name":"host","user":{"token":%q}}]}`, baits[3]),
-		Namespace: "conformance", Installation: "00000000-0000-0000-0002-000000000000",
-	}
-}
-
-// baitOCMConfig is a configuration with credentials, although they do not belong there.
-func baitOCMConfig() *sdk.OCMConfig {
-	return &sdk.OCMConfig{ConfigMap: "conformance", Content: fmt.Appendf(nil,
-		`{"type":"credentials.config.ocm.software","consumers":[{"identity":{"type":"OCIRegistry",`+
-			`"hostname":"registry.conformance.invalid"},"credentials":[{"type":"Credentials","properties":{"password":%q}}]}]}`,
-		baits[4])}
-}
-
 // checkCredentials sees whether calls have a result, whichever credentials come with them. What is said in them, and in
 // all others, is looked through as it comes.
 func (e *examination) checkCredentials(ctx context.Context) {
@@ -255,8 +215,8 @@ func (e *examination) checkCredentials(ctx context.Context) {
 	namesOCMConfig := &v1alpha1.Context{}
 	namesOCMConfig.OCMConfig = &v1alpha1.LocalObjectReference{Name: "conformance"}
 	for where, call := range map[string]Call{
-		"access to a host cluster":   {HostCluster: baitCluster()},
-		"ocmConfig with credentials": {Context: namesOCMConfig, OCMConfig: baitOCMConfig()},
+		"access to a host cluster":   {HostCluster: exchange.BaitCluster()},
+		"ocmConfig with credentials": {Context: namesOCMConfig, OCMConfig: exchange.BaitOCMConfig()},
 		"ocmConfig that cannot be used": {
 			Context: namesOCMConfig, OCMConfig: &sdk.OCMConfig{ConfigMap: "conformance", Problem: problem},
 		},

@@ -3,74 +3,50 @@ package conformance
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"syscall"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
-// unknownField is added to a document that must then be refused.
-const unknownField = "conformanceUnknownField"
-
-var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
-// checkStrangers sees whether others than the host get an answer. Start has seen to the rest.
+// checkStrangers checks that only the host gets an answer. Start has checked that the host does.
 func (e *examination) checkStrangers(ctx context.Context) {
-	anonymous := e.plugin.process.tls.Clone()
-	anonymous.Certificates = nil
-	impostor := anonymous.Clone()
-	// The certificate is shown even to a server that says that it would not accept it.
-	impostor.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		other, _, err := handshake.ClientTLS()
-		if err != nil {
-			return nil, err
-		}
-		return &other.Certificates[0], nil
-	}
-	for name, creds := range map[string]credentials.TransportCredentials{
-		"a client without TLS":              insecure.NewCredentials(),
-		"a client without a certificate":    credentials.NewTLS(anonymous),
-		"a client with another certificate": credentials.NewTLS(impostor),
-	} {
-		conn, err := grpc.NewClient("unix://"+e.plugin.process.socket, grpc.WithTransportCredentials(creds))
+	for name, creds := range e.plugin.program.Strangers() {
+		conn, err := grpc.NewClient("unix://"+e.plugin.program.Socket(), grpc.WithTransportCredentials(creds))
 		if err != nil {
 			continue
 		}
 		if _, err := newPlugin(ctx, conn, e.options); err == nil {
 			e.breaks(RuleMutualTLS, "%s got an answer", name)
 		}
-		_ = conn.Close() // there is nobody to tell
+		_ = conn.Close() // a failure has no effect
 	}
 }
 
 // afresh starts the program anew for a check that a plugin does not survive, and sees whether it ends then.
 func (e *examination) afresh(ctx context.Context, rule Rule, told string, end func(p *Plugin)) {
-	p, err := Start(ctx, e.plugin.process.path, e.plugin.process.options)
+	p, err := Start(ctx, e.plugin.path, e.plugin.options)
 	if err != nil {
 		e.breaks(rule, "start the program another time: %v", err)
 		return
 	}
 	defer p.Close()
-	if end(p); !p.process.ends(e.limits.end) {
+	if end(p); !p.program.Ends(e.limits.end) {
 		e.breaks(rule, "the process still runs %s after %s", e.limits.end, told)
 	}
 }
@@ -78,7 +54,7 @@ func (e *examination) afresh(ctx context.Context, rule Rule, told string, end fu
 func (e *examination) checkEndsWhenTold(ctx context.Context) {
 	e.afresh(ctx, RuleEndsWhenTold, "it was told to end", func(p *Plugin) {
 		for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-			if err := p.process.cmd.Process.Signal(signal); err != nil || p.process.ends(e.limits.pause) {
+			if err := p.program.Signal(signal); err != nil || p.program.Ends(e.limits.pause) {
 				e.breaks(RuleSignalsIgnored, "%s ended the process (%v)", signal, err)
 				return
 			}
@@ -92,37 +68,28 @@ func (e *examination) checkEndsWhenTold(ctx context.Context) {
 }
 
 func (e *examination) checkEndsWithHost(ctx context.Context) {
-	e.afresh(ctx, RuleEndsWithHost, "its lifeline was closed", func(p *Plugin) { _ = p.process.lifeline.Close() })
+	e.afresh(ctx, RuleEndsWithHost, "its lifeline was closed", func(p *Plugin) { p.program.CloseLifeline() })
 }
 
 func (e *examination) checkInfo(context.Context) {
 	info := e.info()
-	if !dnsLabel.MatchString(info.GetName()) {
-		e.breaks(RuleInfo, "the name %.100q is not a DNS label", info.GetName())
+	if _, err := hostside.ReadInfo(info); err != nil {
+		e.breaks(RuleInfo, "%v", err)
 	}
 	if info.GetVersion() == "" {
 		e.breaks(RuleInfo, "the version is empty")
 	}
-	served, hooked, hookTypes := info.GetDeployItemTypes(), info.GetHookedDeployItemTypes(), e.can().GetHookTypes()
-	if len(served)+len(hooked) == 0 || len(hooked) > 0 && len(hookTypes) == 0 {
-		e.breaks(RuleInfo, "expected deploy item types, or those that its hooks run for, "+
-			"but found %d, %d and %d types of hooks", len(served), len(hooked), len(hookTypes))
-	}
-	for _, names := range [][]string{served, hooked, hookTypes} {
-		sorted := slices.Sorted(slices.Values(names))
-		if slices.Contains(sorted, "") || len(slices.Compact(sorted)) < len(names) {
-			e.breaks(RuleInfo, "a type is empty, or named twice: %q", names)
+	for _, names := range [][]string{
+		info.GetDeployItemTypes(), info.GetHookedDeployItemTypes(), e.can().GetHookTypes(),
+	} {
+		if sorted := slices.Sorted(slices.Values(names)); len(slices.Compact(sorted)) < len(names) {
+			e.breaks(RuleInfo, "a type is named twice: %q", names)
 		}
 	}
 	schemas := slices.Collect(maps.Values(info.GetProviderConfigurationSchemas()))
 	for _, schema := range append(schemas, info.GetConfigurationSchema()) {
 		if _, err := withUnknownField(schema); err != nil && len(schema) > 0 {
 			e.breaks(RuleInfo, "a schema is not a JSON object: %v", err)
-		}
-	}
-	for _, hookType := range hookTypes {
-		if !slices.Contains(hook.Types(), hook.Type(hookType)) {
-			e.breaks(RuleInfo, "there is no type of hook %.100q; expected some of %s", hookType, hook.Types())
 		}
 	}
 }
@@ -171,19 +138,6 @@ func (e *examination) configure(ctx context.Context, document []byte) ([]*deploy
 	return out.GetProblems(), err
 }
 
-// withUnknownField returns a JSON object with a field that nobody knows.
-func withUnknownField(document []byte) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(document, &fields); err != nil {
-		return nil, err
-	}
-	if fields == nil { // the document was null
-		fields = map[string]json.RawMessage{}
-	}
-	fields[unknownField] = json.RawMessage("true")
-	return json.Marshal(fields)
-}
-
 func (e *examination) checkHealth(ctx context.Context) {
 	e.askHealth(ctx, "")
 	end, err := e.idle(ctx)
@@ -217,6 +171,9 @@ func (e *examination) checkHooks(ctx context.Context) {
 		if err != nil || len(out.GetOutcomes()) == 0 {
 			e.breaks(RuleHooks, "hook type %.100q is listed, but RunHooks has no outcome (error %v)", hookType, err)
 		}
+		if _, err := hostside.ReadHookOutcomes(out.GetOutcomes()); err != nil {
+			e.breaks(RuleHooks, "hook type %.100q: %v", hookType, err)
+		}
 		promised := hook.Type(hookType) == hook.ShouldReconcile && e.can().GetScheduleInConfiguration() &&
 			!bytes.Contains(in.GetDeployItem(), []byte(hook.ScheduleField))
 		for i, outcome := range out.GetOutcomes() {
@@ -225,9 +182,9 @@ func (e *examination) checkHooks(ctx context.Context) {
 					"provider configuration, see sdk.ScheduleInConfig: {%.100q}", i, hookType, outcome.String())
 			}
 			failed := outcome.GetError()
-			if outcome.GetOutcome() == nil || outcome.GetResult().GetRequeueAfter().AsDuration() < 0 ||
+			if outcome.GetResult().GetRequeueAfter().AsDuration() < 0 ||
 				failed != nil && (failed.GetReason() == "" || failed.GetMessage() == "") {
-				e.breaks(RuleHooks, "outcome %d of hook type %.100q is empty, or in the past, "+
+				e.breaks(RuleHooks, "outcome %d of hook type %.100q is in the past, "+
 					"or an error without reason or message: {%.100q}", i, hookType, outcome.String())
 			}
 		}
@@ -239,18 +196,15 @@ func (e *examination) checkHooks(ctx context.Context) {
 func (e *examination) checkHoldings(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
-	holdings, err := e.plugin.Holdings(ctx, nil)
-	if failed := (*Failed)(nil); errors.As(err, &failed) {
-		for _, flaw := range failed.flaws() {
-			e.breaks(RuleHoldings, "%s", flaw)
-		}
-	} else if err != nil {
-		e.breaks(RuleHoldings, "expected holdings or a failure, but found: %v", err)
+	out, err := e.plugin.service.Holdings(ctx, &deployerv1.HoldingsRequest{})
+	if err != nil || out.GetOutcome() == nil {
+		e.breaks(RuleHoldings, "expected holdings or a failure, but found: %v (error %v)", out, err)
 	}
-	for _, h := range holdings {
-		if h.Namespace == "" || h.Name == "" || h.UID == "" {
-			e.breaks(RuleHoldings, "a holding lacks the namespace, the name or the UID of its deploy item: %.200q", h)
-		}
+	for _, flaw := range exchange.FlawsOf(out.GetFailed()) {
+		e.breaks(RuleHoldings, "%s", flaw)
+	}
+	if _, strange := hostside.ReadHoldings(out.GetHeld().GetHoldings()); strange > 0 {
+		e.breaks(RuleHoldings, "%d holdings lack the namespace, the name or the UID of a deploy item", strange)
 	}
 }
 

@@ -2,21 +2,20 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/proto/wire"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/launch"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // Plugin is a plugin that is called as the host calls it. Start and Attach make one. Its methods may be called from
@@ -27,14 +26,41 @@ type Plugin struct {
 	options Options
 	limits  limits
 	info    *deployerv1.GetInfoResponse
-	process *process // nil if it was not started here
+	program *launch.Program // nil for a plugin that was not started here
+	path    string          // of the program
+}
+
+// Start starts a program as the host does and shakes hands with it. It uses Env, Args, Start and Output of the options.
+// ctx bounds the start alone; Close ends the process. When Start fails nothing is left running.
+func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
+	started, err := launch.Start(ctx, path, launch.Options{
+		Env: o.Env, Args: o.Args, Start: o.Start, Output: o.Output, Timeout: o.bounds().probe,
+	})
+	unusable := (*launch.UnusableError)(nil)
+	switch {
+	case errors.As(err, &unusable) && unusable.NoTLS:
+		err = &unusableError{RuleMutualTLS, unusable.Message}
+	case errors.As(err, &unusable):
+		err = &unusableError{RuleHandshake, unusable.Message}
+	case err == nil:
+		var p *Plugin
+		if p, err = newPlugin(ctx, started.Conn, o); err == nil {
+			p.program, p.path = started, path
+			return p, nil
+		}
+		started.Close()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("start %s: %w", path, err)
 }
 
 // Attach connects to a plugin that serves without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds
 // the connection alone. Close ends the connection and leaves the plugin alone.
 func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 	conn, err := grpc.NewClient(
-		address, append(dialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...,
+		address, append(wire.DialOptions(), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()))...,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("attach to plugin: %w", err)
@@ -64,21 +90,12 @@ type unusableError struct {
 
 func (e *unusableError) Error() string { return e.message }
 
-func dialOptions() []grpc.DialOption {
-	return []grpc.DialOption{
-		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(
-			grpc.ForceCodecV2(wire.Codec()),
-			grpc.MaxCallRecvMsgSize(handshake.MaxMessageBytes), grpc.MaxCallSendMsgSize(handshake.MaxMessageBytes)),
-	}
-}
-
 // Close ends the connection, and a process that was started here together with whatever that has started: in order if
 // it listens, by force if it does not. It returns when nothing is left of them, some seconds later at most. Closing
 // again has no effect.
 func (p *Plugin) Close() {
-	if p.process != nil {
-		p.process.close()
+	if p.program != nil {
+		p.program.Close()
 	}
 	_ = p.conn.Close() // there is nobody to tell
 }
@@ -128,18 +145,18 @@ func (p *Plugin) getInfo(ctx context.Context) (*deployerv1.GetInfoResponse, erro
 
 // Info returns who the plugin is and what it can do, as it has told when it was started or attached to.
 func (p *Plugin) Info() *Info {
-	in, can := p.info, p.info.GetCapabilities()
+	in, can := p.info, hostside.ReadCapabilities(p.info.GetCapabilities())
 	info := &Info{
 		Name: in.GetName(), Version: in.GetVersion(), SDKVersion: in.GetSdkVersion(),
 		Types:       names[v1alpha1.DeployItemType](in.GetDeployItemTypes()),
 		HookedTypes: names[v1alpha1.DeployItemType](in.GetHookedDeployItemTypes()),
 		Capabilities: Capabilities{
-			Abort: can.GetAbort(), ForceReconcile: can.GetForceReconcile(), Render: can.GetRender(), Diff: can.GetDiff(),
-			Validate: can.GetValidate(), Configure: can.GetConfigure(), Watch: can.GetWatch(),
-			ContextCredentials: can.GetContextCredentials(), ContextOCMConfig: can.GetOcmConfig(),
-			HostCluster: can.GetHostCluster(), Collect: can.GetCollect(),
-			LatePickUp: can.GetLatePickUp(), ScheduleInConfig: can.GetScheduleInConfiguration(),
-			Hooks: names[hook.Type](can.GetHookTypes()),
+			Abort: can.Abort, ForceReconcile: can.ForceReconcile, Render: can.Render, Diff: can.Diff,
+			Validate: can.Validate, Configure: can.Configure, Watch: can.Watch,
+			ContextCredentials: can.ContextCredentials, ContextOCMConfig: can.ContextOCMConfig,
+			HostCluster: can.HostCluster, Collect: can.Collect,
+			LatePickUp: can.LatePickUp, ScheduleInConfig: can.ScheduleInConfig,
+			Hooks: names[hook.Type](can.HookTypes),
 		},
 		ConfigSchema:          in.GetConfigurationSchema(),
 		ProviderConfigSchemas: map[v1alpha1.DeployItemType][]byte{},
@@ -187,8 +204,8 @@ func (p *Plugin) DeleteUntilDone(ctx context.Context, call Call) *Result {
 	return untilDone(ctx, p.Delete, call)
 }
 
-func (p *Plugin) operate(ctx context.Context, name string, open opener, call Call) *Result {
-	return p.converse(ctx, open, &call, func(rule Rule, message string) {
+func (p *Plugin) operate(ctx context.Context, name string, open exchange.Opener, call Call) *Result {
+	return call.converse(ctx, p.limits.silence, open, func(rule Rule, message string) {
 		if p.options.Broken != nil {
 			p.options.Broken(rule, name+": "+message)
 		}
@@ -216,161 +233,4 @@ func untilDone(ctx context.Context, operation func(context.Context, Call) *Resul
 		}
 		call = call.with(result.ProviderStatus)
 	}
-}
-
-// Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once,
-// before any operation. The problems are what is wrong with the document.
-func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem, error) {
-	out, err := p.service.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
-	if err != nil {
-		return nil, fmt.Errorf("configure plugin: %w", err)
-	}
-	return convert(out.GetProblems(), problemFromWire), nil
-}
-
-// Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
-func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
-	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
-	out, err := p.service.Validate(ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("validate provider configuration: %w", err)
-	}
-	return convert(out.GetProblems(), problemFromWire), nil
-}
-
-func problemFromWire(in *deployerv1.Problem) sdk.Problem {
-	return sdk.Problem{Field: in.GetField(), Message: in.GetMessage()}
-}
-
-// failure is why a call of one question has no answer: it has ended with an error, or the deployer has returned one.
-func failure(method string, err error, failed *deployerv1.Failed) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	if failed != nil {
-		return failedFromWire(failed)
-	}
-	return nil
-}
-
-// Render returns the desired objects of a deploy item. When the deployer returned an error, the error is a *Failed.
-func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
-	start, err := call.question()
-	if err != nil {
-		return nil, err
-	}
-	out, err := p.service.Render(ctx, &deployerv1.RenderRequest{Start: start})
-	if err := failure("render", err, out.GetFailed()); err != nil {
-		return nil, err
-	}
-	return convert(out.GetChildren().GetChildren(), func(c *deployerv1.Child) sdk.Child {
-		return sdk.Child{Name: c.GetName(), Object: c.GetObject()}
-	}), nil
-}
-
-// Diff returns what a job would change. When the deployer returned an error, the error is a *Failed.
-func (p *Plugin) Diff(ctx context.Context, call Call) ([]sdk.Change, error) {
-	start, err := call.question()
-	if err != nil {
-		return nil, err
-	}
-	out, err := p.service.Diff(ctx, &deployerv1.DiffRequest{Start: start})
-	if err := failure("diff", err, out.GetFailed()); err != nil {
-		return nil, err
-	}
-	if out.GetChanges() == nil {
-		return nil, errors.New("diff: the answer has no outcome")
-	}
-	return convert(out.GetChanges().GetChanges(), func(c *deployerv1.Change) sdk.Change {
-		return sdk.Change{
-			Object: c.GetObject(), Action: sdk.Action(c.GetAction()),
-			Before: c.GetBefore(), After: c.GetAfter(), Note: c.GetNote(),
-		}
-	}), nil
-}
-
-// Holdings returns what the deployer keeps. cluster is the access to the host cluster; nil for none. When the deployer
-// returned an error, the error is a *Failed.
-func (p *Plugin) Holdings(ctx context.Context, cluster *sdk.HostCluster) ([]sdk.Holding, error) {
-	out, err := p.service.Holdings(ctx, &deployerv1.HoldingsRequest{HostCluster: hostClusterToWire(cluster)})
-	if err := failure("holdings", err, out.GetFailed()); err != nil {
-		return nil, err
-	}
-	if out.GetHeld() == nil {
-		return nil, errors.New("holdings: the answer has no outcome")
-	}
-	return convert(out.GetHeld().GetHoldings(), func(h *deployerv1.Holding) sdk.Holding {
-		return sdk.Holding{
-			Namespace: h.GetNamespace(), Name: h.GetName(), UID: types.UID(h.GetUid()), JobID: h.GetJobId(),
-		}
-	}), nil
-}
-
-// Collect tells the deployer what nobody needs any more. What is said of Holdings goes for it, too.
-func (p *Plugin) Collect(ctx context.Context, cluster *sdk.HostCluster, holdings []sdk.Holding) error {
-	in := &deployerv1.CollectRequest{
-		HostCluster: hostClusterToWire(cluster),
-		Holdings: convert(holdings, func(h sdk.Holding) *deployerv1.Holding {
-			return &deployerv1.Holding{Namespace: h.Namespace, Name: h.Name, Uid: string(h.UID), JobId: h.JobID}
-		}),
-	}
-	out, err := p.service.Collect(ctx, in)
-	return failure("collect", err, out.GetFailed())
-}
-
-// HookOutcome is what one hook function returned. Both fields are nil if it had no opinion.
-type HookOutcome struct {
-	Result *hook.Result
-	Err    *Error
-}
-
-// RunHooks runs the hook functions of one type, in order of their registration. item and target are nil where the type
-// says so.
-func (p *Plugin) RunHooks(
-	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
-) ([]HookOutcome, error) {
-	in := &deployerv1.RunHooksRequest{HookType: string(hookType)}
-	var itemErr, targetErr error
-	if item != nil {
-		in.DeployItem, itemErr = json.Marshal(item)
-	}
-	if target != nil {
-		in.Target, targetErr = json.Marshal(target)
-	}
-	if err := errors.Join(itemErr, targetErr); err != nil {
-		return nil, fmt.Errorf("marshal the arguments of hooks: %w", err)
-	}
-	out, err := p.service.RunHooks(ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("run hooks: %w", err)
-	}
-	return convert(out.GetOutcomes(), func(outcome *deployerv1.HookOutcome) (converted HookOutcome) {
-		if r := outcome.GetResult(); r != nil {
-			converted.Result = &hook.Result{
-				Requeue: r.GetRequeue(), RequeueAfter: r.GetRequeueAfter().AsDuration(), AbortReconcile: r.GetAbortReconcile(),
-			}
-		}
-		if e := outcome.GetError(); e != nil {
-			converted.Err = new(errorFromWire(e))
-		}
-		return converted
-	}), nil
-}
-
-// Watch calls woken for each deploy item that may have moved on, one after the other, until ctx ends, which is no
-// error, or the plugin ends the stream.
-func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := p.service.Watch(ctx, &deployerv1.WatchRequest{})
-	for err == nil {
-		var wakeUp *deployerv1.WatchResponse
-		if wakeUp, err = stream.Recv(); err == nil {
-			woken(wakeUp.GetNamespace(), wakeUp.GetName())
-		}
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("watch: %w", err)
 }

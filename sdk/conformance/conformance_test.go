@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
 )
@@ -64,7 +65,7 @@ func TestMisbehaviourBreaksItsRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			report := examine(t, name)
-			broken := slices.Sorted(slices.Values(convert(report.Broken(), func(f Finding) Rule { return f.Rule })))
+			broken := slices.Sorted(slices.Values(wire.Each(report.Broken(), func(f Finding) Rule { return f.Rule })))
 			if diff := cmp.Diff(m.want, broken); diff != "" {
 				t.Errorf("broken rules (-want +got):\n%s\nfound: %v", diff, report.Broken())
 			}

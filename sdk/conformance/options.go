@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os/exec"
@@ -96,4 +97,20 @@ func (o *Options) prepared() ([]Case, error) {
 		cases = append(cases, c)
 	}
 	return cases, nil
+}
+
+// unknownField is added to a document that must then be refused.
+const unknownField = "conformanceUnknownField"
+
+// withUnknownField returns a JSON object with an unknown field.
+func withUnknownField(document []byte) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(document, &fields); err != nil {
+		return nil, err
+	}
+	if fields == nil { // the document was null
+		fields = map[string]json.RawMessage{}
+	}
+	fields[unknownField] = json.RawMessage("true")
+	return json.Marshal(fields)
 }

@@ -1,16 +1,16 @@
 package conformance
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // Result is how a call ended, and what was said on the way. Exactly one of Succeeded, Failed, InProgress and Err is
@@ -48,7 +48,7 @@ type Failed struct { //nolint:errname // it is first of all the result of a call
 }
 
 // Error lists the errors.
-func (f *Failed) Error() string { return strings.Join(convert(f.Errors, Error.Error), "; ") }
+func (f *Failed) Error() string { return strings.Join(wire.Each(f.Errors, Error.Error), "; ") }
 
 // Codes returns the codes of all errors.
 func (f *Failed) Codes() []v1alpha1.ErrorCode {
@@ -57,20 +57,6 @@ func (f *Failed) Codes() []v1alpha1.ErrorCode {
 		codes = append(codes, e.Codes...)
 	}
 	return codes
-}
-
-// flaws are what keeps a failure from saying why.
-func (f *Failed) flaws() []string {
-	if len(f.Errors) == 0 {
-		return []string{"the call failed without an error"}
-	}
-	var flaws []string
-	for _, e := range f.Errors {
-		if e.Reason == "" || e.Message == "" {
-			flaws = append(flaws, fmt.Sprintf("an error has reason %q and message %q; it needs both", e.Reason, e.Message))
-		}
-	}
-	return flaws
 }
 
 // Error is one error as the host gets it.
@@ -135,50 +121,54 @@ func (r *Result) String() string {
 	}
 }
 
-// convert returns what becomes of each element; nil for none.
-func convert[In, Out any](in []In, one func(In) Out) []Out {
-	var out []Out
-	for _, element := range in {
-		out = append(out, one(element))
-	}
-	return out
-}
-
 // names returns texts as those of another type.
 func names[Name ~string](in []string) []Name {
-	return convert(in, func(s string) Name { return Name(s) })
+	return wire.Each(in, func(s string) Name { return Name(s) })
 }
 
-func failedFromWire(in *deployerv1.Failed) *Failed {
-	return &Failed{Errors: convert(in.GetErrors(), errorFromWire)}
+func failedOf(errs []hostside.Error) *Failed { return &Failed{Errors: wire.Each(errs, errorOf)} }
+
+func errorOf(e hostside.Error) Error {
+	return Error{Codes: e.Codes, Operation: e.Operation, Reason: e.Reason, Message: e.Message}
 }
 
-func errorFromWire(in *deployerv1.Error) Error {
-	return Error{
-		Codes:     names[v1alpha1.ErrorCode](in.GetCodes()),
-		Operation: in.GetOperation(), Reason: in.GetReason(), Message: in.GetMessage(),
+// take adds the end of a call with a result.
+func (r *Result) take(end exchange.End) {
+	r.Conditions, r.InProgress = end.Outcome.Conditions, end.Outcome.InProgress
+	if end.Outcome.ProviderStatus != nil {
+		r.ProviderStatus = end.Outcome.ProviderStatus
+	}
+	switch {
+	case end.Outcome.Succeeded != nil:
+		r.Succeeded = &Succeeded{Exports: end.Exports}
+	case end.Outcome.Errors != nil:
+		r.Failed = failedOf(end.Outcome.Errors)
 	}
 }
 
-func conditionFromWire(in *deployerv1.Condition) sdk.Condition {
-	return sdk.Condition{
-		Type: v1alpha1.ConditionType(in.GetType()), Status: v1alpha1.ConditionStatus(in.GetStatus()),
-		Reason: in.GetReason(), Message: in.GetMessage(),
+// messageOf reads a message, and reports whether this version of the protocol knows it.
+func messageOf(m *deployerv1.PluginMessage, pickUpPending bool) (out Message, known bool) {
+	switch content := m.GetContent().(type) {
+	case *deployerv1.PluginMessage_Progress:
+		out.Progress = &Progress{Step: content.Progress.GetStep(), Message: content.Progress.GetMessage()}
+	case *deployerv1.PluginMessage_Event:
+		out.Event = &Event{
+			Warning: content.Event.GetWarning(), Reason: content.Event.GetReason(), Message: content.Event.GetMessage(),
+		}
+	case *deployerv1.PluginMessage_Heartbeat:
+		out.Heartbeat = true
+	case *deployerv1.PluginMessage_ProviderStatus:
+		out.PickUp = pickUpPending && len(content.ProviderStatus.GetDocument()) == 0
+		if !out.PickUp {
+			out.ProviderStatus = content.ProviderStatus.GetDocument()
+		}
+	case *deployerv1.PluginMessage_ResolveTarget:
+		out.ResolveTarget = content.ResolveTarget.GetName()
+	case *deployerv1.PluginMessage_ResolveRegistryCredentials:
+		asked := content.ResolveRegistryCredentials
+		out.ResolveSecret = asked.GetNamespace() + "/" + asked.GetName()
+	default:
+		return out, false
 	}
-}
-
-// decodeExports reads exports without a loss of digits.
-func decodeExports(document []byte) (exports map[string]any, err error) {
-	if len(document) == 0 {
-		return nil, nil //nolint:nilnil // no exports are an ordinary case and no error
-	}
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	if err := decoder.Decode(&exports); err != nil {
-		return nil, fmt.Errorf("decode exports: %w", err)
-	}
-	if !utf8.Valid(document) {
-		return nil, errors.New("decode exports: they are not UTF-8")
-	}
-	return exports, nil
+	return out, true
 }

@@ -173,11 +173,10 @@ func TestOptionalMethods(t *testing.T) {
 	if _, err := plugin.Render(ctx, call); !errors.As(err, &refused) || refused.Errors[0].Reason != "TargetMissing" {
 		t.Errorf("Render without a target: expected reason TargetMissing, but found %v", err)
 	}
-	call.Target = &sdk.Target{
-		Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(`{"kubeconfig":"…"}`),
-	}
+	const content = `{"apiVersion":"v1","kind":"A","kubeconfig":"…"}`
+	call.Target = &sdk.Target{Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(content)}
 	children, err := plugin.Render(ctx, call)
-	wantChildren := []sdk.Child{{Name: "here", Object: json.RawMessage(`{"kubeconfig":"…"}`)}}
+	wantChildren := []sdk.Child{{Name: "here", Object: json.RawMessage(content)}}
 	if diff := cmp.Diff(wantChildren, children); diff != "" || err != nil {
 		t.Errorf("Render: error %v, children (-want +got):\n%s", err, diff)
 	}

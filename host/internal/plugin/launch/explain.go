@@ -11,7 +11,7 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/processlog"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/proto/handshake"
@@ -59,17 +59,17 @@ func explainHandshake(line, sdk string, err error) error {
 	switch {
 	case version <= 0:
 		return fmt.Errorf("is no Pergola plugin: the first line on its standard output is no handshake: %s",
-			contract.Cut(line, maxQuoted))
+			text.Cut(line, maxQuoted))
 	case version != handshake.ProtocolVersion:
 		return fmt.Errorf("speaks version %d of the protocol (it was built with version %s of the sdk), but this host speaks "+
 			"version %d; run a newer host, or a plugin that was built for this one", version,
-			cmp.Or(contract.Cut(sdk, maxQuoted), "unknown"), handshake.ProtocolVersion)
+			cmp.Or(text.Cut(sdk, maxQuoted), "unknown"), handshake.ProtocolVersion)
 	case len(parts) == 4 || parts[4] != string(goplugin.ProtocolGRPC):
 		return errors.New("is no Pergola plugin: it does not serve gRPC")
 	case errors.Is(err, errElsewhere):
 		return errElsewhere
 	default:
 		reason, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-		return fmt.Errorf("is no Pergola plugin, or cannot be reached: %s", contract.Cut(reason, maxQuoted))
+		return fmt.Errorf("is no Pergola plugin, or cannot be reached: %s", text.Cut(reason, maxQuoted))
 	}
 }

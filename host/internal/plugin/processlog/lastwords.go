@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 const (
@@ -40,7 +40,7 @@ func (l *lastLines) since(oldest time.Time) []string {
 	var words []string
 	for _, line := range *l {
 		if !line.at.Before(oldest) {
-			words = append(words, contract.Cut(plainText(line.text), maxLastBytes))
+			words = append(words, text.Cut(plainText(line.text), maxLastBytes))
 		}
 	}
 	return words

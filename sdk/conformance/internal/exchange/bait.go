@@ -1,0 +1,55 @@
+package exchange
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk"
+)
+
+// baits are secrets that no message holds by chance.
+var baits = []string{
+	"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3",
+}
+
+// Bait returns credentials for servers that do not exist. A plugin that repeats them is caught.
+func Bait() *sdk.Credentials {
+	return &sdk.Credentials{
+		Registries: []sdk.RegistryCredentials{{
+			Secret: "conformance",
+			DockerConfig: fmt.Appendf(nil,
+				`{"auths":{"registry.conformance.invalid":{"username":"conformance","password":%q,"auth":%q}}}`,
+				baits[0], baits[1]),
+		}},
+		ChartRepositories: []sdk.ChartRepositoryCredentials{
+			{URL: "https://charts.conformance.invalid", AuthHeader: baits[2]},
+		},
+	}
+}
+
+// BaitCluster returns the access to a cluster that does not exist.
+func BaitCluster() *sdk.HostCluster {
+	return &sdk.HostCluster{
+		Kubeconfig: fmt.Appendf(nil,
+			`{"apiVersion":"v1","kind":"Config","users":[{"name":"host","user":{"token":%q}}]}`, baits[3]),
+		Namespace: "conformance", Installation: "00000000-0000-0000-0002-000000000000",
+	}
+}
+
+// BaitOCMConfig returns a configuration with credentials, although they do not belong there.
+func BaitOCMConfig() *sdk.OCMConfig {
+	return &sdk.OCMConfig{ConfigMap: "conformance", Content: fmt.Appendf(nil,
+		`{"type":"credentials.config.ocm.software","consumers":[{"identity":{"type":"OCIRegistry",`+
+			`"hostname":"registry.conformance.invalid"},"credentials":[{"type":"Credentials","properties":{"password":%q}}]}]}`,
+		baits[4])}
+}
+
+// repeatsBait reports whether a message holds one of the baits.
+func repeatsBait(m *deployerv1.PluginMessage) bool {
+	text, _ := proto.Marshal(m) // it was unmarshalled just now
+	return slices.ContainsFunc(baits, func(secret string) bool { return bytes.Contains(text, []byte(secret)) })
+}

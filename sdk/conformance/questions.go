@@ -1,0 +1,160 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
+)
+
+// Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once,
+// before any operation. The problems are what is wrong with the document.
+func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem, error) {
+	out, err := p.service.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
+	if err != nil {
+		return nil, fmt.Errorf("configure plugin: %w", err)
+	}
+	return wire.Each(out.GetProblems(), problemFromWire), nil
+}
+
+// Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
+func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
+	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
+	out, err := p.service.Validate(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("validate provider configuration: %w", err)
+	}
+	return wire.Each(out.GetProblems(), problemFromWire), nil
+}
+
+func problemFromWire(in *deployerv1.Problem) sdk.Problem {
+	return sdk.Problem{Field: in.GetField(), Message: in.GetMessage()}
+}
+
+// failure returns why a question has no answer: it failed, or the deployer returned an error.
+func failure(method string, err error, failed *deployerv1.Failed) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	if failed != nil {
+		return failedOf(hostside.ReadErrors(failed))
+	}
+	return nil
+}
+
+// Render returns the desired objects of a deploy item. An error of the deployer is a *Failed.
+func (p *Plugin) Render(ctx context.Context, call Call) ([]sdk.Child, error) {
+	start, err := call.question()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.service.Render(ctx, &deployerv1.RenderRequest{Start: start})
+	if err := failure("render", err, out.GetFailed()); err != nil {
+		return nil, err
+	}
+	children, err := hostside.ReadChildren(out.GetChildren().GetChildren())
+	if err != nil {
+		return nil, fmt.Errorf("render: %w", err)
+	}
+	return children, nil
+}
+
+// Diff returns the changes of a job. An error of the deployer is a *Failed.
+func (p *Plugin) Diff(ctx context.Context, call Call) ([]sdk.Change, error) {
+	start, err := call.question()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.service.Diff(ctx, &deployerv1.DiffRequest{Start: start})
+	if err := failure("diff", err, out.GetFailed()); err != nil {
+		return nil, err
+	}
+	if out.GetChanges() == nil {
+		return nil, errors.New("diff: the answer has no outcome")
+	}
+	changes, err := hostside.ReadChanges(out.GetChanges().GetChanges())
+	if err != nil {
+		return nil, fmt.Errorf("diff: %w", err)
+	}
+	return changes, nil
+}
+
+// Holdings returns what the deployer keeps. cluster is the access to the host cluster; nil for none. An error of the
+// deployer is a *Failed.
+func (p *Plugin) Holdings(ctx context.Context, cluster *sdk.HostCluster) ([]sdk.Holding, error) {
+	in := &deployerv1.HoldingsRequest{HostCluster: hostside.HostCluster(cluster)}
+	out, err := p.service.Holdings(ctx, in)
+	if err := failure("holdings", err, out.GetFailed()); err != nil {
+		return nil, err
+	}
+	if out.GetHeld() == nil {
+		return nil, errors.New("holdings: the answer has no outcome")
+	}
+	holdings, strange := hostside.ReadHoldings(out.GetHeld().GetHoldings())
+	if strange > 0 {
+		return nil, fmt.Errorf("holdings: %d of them lack the namespace, the name or the UID of a deploy item", strange)
+	}
+	return holdings, nil
+}
+
+// Collect has the deployer remove what it keeps for these holdings. cluster and the error are as for Holdings.
+func (p *Plugin) Collect(ctx context.Context, cluster *sdk.HostCluster, holdings []sdk.Holding) error {
+	out, err := p.service.Collect(ctx, hostside.CollectRequest(cluster, holdings))
+	return failure("collect", err, out.GetFailed())
+}
+
+// HookOutcome is the answer of one hook function. Both fields are nil if it has no opinion.
+type HookOutcome struct {
+	Result *hook.Result
+	Err    *Error
+}
+
+// RunHooks runs the hook functions of one type, in the order of their registration. item and target are nil where the
+// type says so. Of the target everything is sent but its configuration.
+func (p *Plugin) RunHooks(
+	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) ([]HookOutcome, error) {
+	in, err := hostside.HooksRequest(hookType, item, target)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.service.RunHooks(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("run hooks: %w", err)
+	}
+	outcomes, err := hostside.ReadHookOutcomes(out.GetOutcomes())
+	if err != nil {
+		return nil, fmt.Errorf("run hooks: %w", err)
+	}
+	return wire.Each(outcomes, func(outcome hostside.HookOutcome) HookOutcome {
+		converted := HookOutcome{Result: outcome.Result}
+		if outcome.Error != nil {
+			converted.Err = new(errorOf(*outcome.Error))
+		}
+		return converted
+	}), nil
+}
+
+// Watch calls woken for each deploy item that may have moved on, one after the other, until ctx ends, which is no
+// error, or the plugin ends the stream.
+func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := p.service.Watch(ctx, &deployerv1.WatchRequest{})
+	for err == nil {
+		var wakeUp *deployerv1.WatchResponse
+		if wakeUp, err = stream.Recv(); err == nil {
+			woken(wakeUp.GetNamespace(), wakeUp.GetName())
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("watch: %w", err)
+}
