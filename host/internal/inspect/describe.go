@@ -10,6 +10,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -33,7 +34,7 @@ type Evidence struct {
 // nothing is in it.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
-	d.out.WriteString("DeployItem " + Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
+	d.out.WriteString("DeployItem " + terminal.Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
 	d.what()
 	d.section("Job")
 	d.job()
@@ -46,7 +47,7 @@ func Describe(e Evidence) string {
 	d.tables()
 	if e.Unread != nil {
 		d.section("Could not be read")
-		d.out.WriteString(Indented("    ", e.Unread.Error()))
+		d.out.WriteString(terminal.Indented("    ", e.Unread.Error()))
 	}
 	return d.out.String()
 }
@@ -136,12 +137,12 @@ func (d *description) results() {
 }
 
 func (d *description) tables() {
-	var conditions, events []Row
+	var conditions, events []terminal.Row
 	for _, c := range d.Item.Status.Conditions {
 		since := Ago(c.LastTransitionTime.Time, d.Now)
-		conditions = append(conditions, Row{Cells: []string{string(c.Type), string(c.Status), c.Reason, since, c.Message}})
+		conditions = append(conditions, terminal.Row{Cells: []string{string(c.Type), string(c.Status), c.Reason, since, c.Message}})
 	}
-	slices.SortFunc(conditions, func(a, b Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })
+	slices.SortFunc(conditions, func(a, b terminal.Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })
 	d.table("Conditions", []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}, conditions)
 
 	slices.SortStableFunc(d.Events, func(a, b eventsv1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
@@ -150,7 +151,7 @@ func (d *description) tables() {
 		if e.Series != nil {
 			count = e.Series.Count
 		}
-		events = append(events, Row{Cells: []string{Ago(lastSeen(e), d.Now), e.Type, e.Reason, fmt.Sprint(count), e.Note}})
+		events = append(events, terminal.Row{Cells: []string{Ago(lastSeen(e), d.Now), e.Type, e.Reason, fmt.Sprint(count), e.Note}})
 	}
 	d.table("Events", []string{"LAST", "TYPE", "REASON", "COUNT", "MESSAGE"}, events)
 }
@@ -175,16 +176,16 @@ func (d *description) field(name, text string) {
 		name += ":"
 	}
 	for line := range strings.Lines(text) {
-		fmt.Fprintf(&d.out, "  %-13s %s\n", name, Printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintf(&d.out, "  %-13s %s\n", name, terminal.Printable(strings.TrimRight(line, "\r\n")))
 		name = ""
 	}
 }
 
 // table writes a section with a table, unless it has no rows.
-func (d *description) table(title string, header []string, rows []Row) {
+func (d *description) table(title string, header []string, rows []terminal.Row) {
 	if len(rows) > 0 {
 		d.section(title)
-		d.out.WriteString(Indented("  ", TextTable(header, rows)))
+		d.out.WriteString(terminal.Indented("  ", terminal.Table(header, rows)))
 	}
 }
 

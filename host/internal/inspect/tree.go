@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -223,25 +224,25 @@ func hindrances(object *unstructured.Unstructured) []string {
 }
 
 // Text is a tree for people. No message is cut.
-func (n *Node) Text(palette Palette) string {
+func (n *Node) Text(palette terminal.Palette) string {
 	var out strings.Builder
 	n.write(&out, palette, "", "")
 	return out.String()
 }
 
 // write writes a node and those below it. first is what stands before its first line, and rest before the others.
-func (n *Node) write(out *strings.Builder, palette Palette, first, rest string) {
+func (n *Node) write(out *strings.Builder, palette terminal.Palette, first, rest string) {
 	title := strings.TrimSpace(n.Kind + " " + strings.Trim(n.Namespace+"/"+n.Name, "/"))
 	if n.Policy != "" {
 		title += " (" + string(n.Policy) + ")"
 	}
 	message, more, _ := strings.Cut(strings.TrimSpace(n.Message), "\n")
-	state := palette.Paint(colourOf(n.Status), Printable(n.Status))
-	fmt.Fprintln(out, strings.TrimSpace(first+Printable(title)+"  "+state+"  "+Printable(strings.TrimSpace(message))))
+	state := palette.Paint(colourOf(n.Status), terminal.Printable(n.Status))
+	fmt.Fprintln(out, strings.TrimSpace(first+terminal.Printable(title)+"  "+state+"  "+terminal.Printable(strings.TrimSpace(message))))
 	if len(n.Children) > 0 {
-		out.WriteString(Indented(rest+"│     ", more))
+		out.WriteString(terminal.Indented(rest+"│     ", more))
 	} else {
-		out.WriteString(Indented(rest+"      ", more))
+		out.WriteString(terminal.Indented(rest+"      ", more))
 	}
 	for i, child := range n.Children {
 		if i == len(n.Children)-1 {
@@ -253,15 +254,15 @@ func (n *Node) write(out *strings.Builder, palette Palette, first, rest string) 
 }
 
 // colourOf is how a status or a phase is painted.
-func colourOf(of string) Colour {
+func colourOf(of string) terminal.Colour {
 	switch of {
 	case ready, string(v1alpha1.DeployItemPhaseSucceeded):
-		return Green
+		return terminal.Green
 	case missing, string(status.FailedStatus), string(v1alpha1.DeployItemPhaseDeleteFailed):
-		return Red
+		return terminal.Red
 	case unknown, gone:
-		return Grey
+		return terminal.Grey
 	default:
-		return Yellow
+		return terminal.Yellow
 	}
 }
