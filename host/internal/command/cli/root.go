@@ -14,7 +14,7 @@ const Name = "pergola"
 func NewRoot(displayName, version string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           Name,
-		Short:         "Deploy things through Kubernetes with deployers that anyone can plug in",
+		Short:         "Deploy through Kubernetes with deployers as plugins",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -43,8 +43,8 @@ func Arguments(most int) cobra.PositionalArgs {
 	}
 }
 
-// finish sets the defaults of a command and its subcommands: exit codes of wrong usage, completion, and the display name
-// in examples.
+// finish sets the defaults of a command and its subcommands: exit codes of wrong usage, completion, and the display
+// name in examples.
 func finish(cmd *cobra.Command, displayName string) {
 	cmd.Example = strings.ReplaceAll(cmd.Example, "  "+Name+" ", "  "+displayName+" ")
 	if !cmd.HasSubCommands() {

@@ -89,8 +89,8 @@ func (p Program) RunIn(ctx context.Context, out *Buffer, args ...string) (string
 	return out.String(), err
 }
 
-// ErrorCase is a failing command line, in words, and parts of its error. The type has no name of its own, so that tables
-// need no keys.
+// ErrorCase is a failing command line, in words, and parts of its error. The type has no name of its own, so that
+// tables need no keys.
 type ErrorCase = struct {
 	Reason, Command string
 	Want            []string

@@ -21,8 +21,9 @@ func NewCleanupCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove the finalizers of a host from Targets, Contexts and Secrets",
-		Long: `Remove the finalizers of a host from Targets, Contexts and Secrets, so that they can be deleted although DeployItems use
-them. Stop all hosts before, or set keepReferences to off in their configurations: otherwise they add the finalizers again.
+		Long: `Remove the finalizers of a host from Targets, Contexts and Secrets, so that they can be deleted although
+DeployItems use them. Stop all hosts before, or set keepReferences to off in their configurations: otherwise they add
+the finalizers again.
 
 DeployItems keep their own finalizer, since only a host can delete their objects.`,
 		Args: cobra.NoArgs,

@@ -19,8 +19,8 @@ func NewConfigCommand(string) *cobra.Command {
 		Short: "Validate a HostConfiguration file",
 		Long: `Validate a HostConfiguration file. Neither a host nor a cluster is needed.
 
-Each problem has a line, and the exit code is 1 if there are any. The field "config" of a plugin is validated by the plugin:
-see "pergola plugins verify DIR --config FILE".`,
+Each problem has a line, and the exit code is 1 if there are any. The field "config" of a plugin is validated by the
+plugin: see "pergola plugins verify DIR --config FILE".`,
 		Example: `  pergola config check host.yaml`,
 		Args:    cli.Arguments(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -34,7 +34,8 @@ DeployerRegistrations, which are needed for HTTP hooks only.`,
 			return cli.PrintText(cmd.OutOrStdout(), string(bytes.Join(manifests, nil)))
 		},
 	}
-	cmd.Flags().StringSliceVar(&only, "only", nil, "print the definitions of these resources only, such as deployerregistrations")
+	cmd.Flags().StringSliceVar(&only, "only", nil,
+		"print the definitions of these resources only, such as deployerregistrations")
 	return cmd
 }
 

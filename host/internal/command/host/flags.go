@@ -67,8 +67,8 @@ var overrides = []struct {
 	},
 }
 
-// settings returns the configuration in the file, or the defaults, with the given flags in place of fields. The error has
-// a line for each problem of file and flags.
+// settings returns the configuration in the file, or the defaults, with the given flags in place of fields. The error
+// has a line for each problem of file and flags.
 func (f *hostFlags) settings(given func(flag string) bool, identity string) (*config.HostConfiguration, error) {
 	settings := config.Default(identity)
 	var errs []error

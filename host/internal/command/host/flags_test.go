@@ -13,7 +13,8 @@ import (
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	const file = commandtest.ConfigHead + "identity: file\nworkers: 5\nlistenAddress: ':1'\nlog: {level: warn, format: text}\n"
+	const file = commandtest.ConfigHead + "identity: file\nworkers: 5\n" +
+		"listenAddress: ':1'\nlog: {level: warn, format: text}\n"
 	const bad = commandtest.ConfigHead + "log: {level: loud}\ntypo: 1\n"
 	loud := func(flag string) string { return flag + `: expected debug, info, warn or error, but found "loud"` }
 	for _, tc := range []struct {

@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -26,7 +25,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -147,7 +145,7 @@ func (h *host) controllerOptions(selectors contract.Selectors) controller.Option
 		Items:                h.items,
 		JobEnded:             func(plugin string) { h.extras.leftovers.JobEnded(plugin) },
 		Served:               h.served,
-		Observed:             telemetry.NewStream(clock.RealClock{}, h.telemetry.tracer, h.telemetry.jobs, h.telemetry.lastJobs),
+		Observed:             h.telemetry.stream(),
 		Log:                  h.log,
 	}
 	for name, p := range h.settings.Plugins {

@@ -19,7 +19,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	const unreachable = "the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
 	const install = "`pergola crds | kubectl create -f -`"
 	other := commandtest.WriteFile(t, "c.yaml", "apiVersion: v1\nkind: HostConfiguration\n")
-	garbage, bare, nowhere := commandtest.WriteFile(t, "garbage", "{"), commandtest.WithoutDefinitions(t), filepath.Join(dir, "nowhere")
+	garbage, bare := commandtest.WriteFile(t, "garbage", "{"), commandtest.WithoutDefinitions(t)
+	nowhere := filepath.Join(dir, "nowhere")
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
 		{"no level", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
 		{"no format", "host --log-format xml", []string{"--log-format", "json or text", `"xml"`}},
@@ -35,5 +36,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"another version", "config check " + other, []string{"c.yaml: apiVersion: expected"}},
 	}...)
 	t.Setenv("KUBECONFIG", nowhere)
-	pergola.ExpectErrors(t, cli.ExitNo, commandtest.ErrorCase{"the file", "host", []string{"find the cluster", nowhere, "--kubeconfig"}})
+	pergola.ExpectErrors(t, cli.ExitNo,
+		commandtest.ErrorCase{"the file", "host", []string{"find the cluster", nowhere, "--kubeconfig"}})
 }

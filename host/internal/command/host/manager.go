@@ -46,8 +46,8 @@ func clusterConfig(kubeconfig, version string, limits config.Client) (*rest.Conf
 // lastWrites is the time for writes after a call with the whole timeouts.shutdown.
 const lastWrites = 5 * time.Second
 
-// newManager returns a manager and the source of its DeployItems. drain bounds running calls after the end. The cache has
-// Targets, Contexts, DeployerRegistrations, slim DeployItems, and the metadata of Secrets and ConfigMaps.
+// newManager returns a manager and the source of its DeployItems. drain bounds running calls after the end. The cache
+// has Targets, Contexts, DeployerRegistrations, slim DeployItems, and the metadata of Secrets and ConfigMaps.
 func newManager(
 	cluster *rest.Config, drain time.Duration, log *slog.Logger,
 ) (manager.Manager, *itemcache.Source, error) {

@@ -83,7 +83,7 @@ func (h *host) hostClusters(
 	return granted, nil
 }
 
-// registerHTTPHooks adds the controller of DeployerRegistrations. Its callbacks use parts of the host from setUp's end on.
+// registerHTTPHooks adds the controller of DeployerRegistrations. Its callbacks need the complete host.
 func (h *host) registerHTTPHooks() error {
 	requests := httphook.NewMetrics()
 	if err := requests.Register(metrics.Registry); err != nil {

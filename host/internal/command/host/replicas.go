@@ -48,7 +48,8 @@ func (p pod) locks(locking config.Locking) (bool, error) {
 	known := p.known()
 	if locking == config.LockingOn && !known {
 		return false, fmt.Errorf("locking is on, but the environment does not have both %s and %s: "+
-			"set them by the downward API, or set locking to off for a host without replicas", settings.PodNameVariable, podNamespaceVariable)
+			"set them by the downward API, or set locking to off for a host without replicas",
+			settings.PodNameVariable, podNamespaceVariable)
 	}
 	return known && locking != config.LockingOff, nil
 }

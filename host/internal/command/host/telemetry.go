@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -28,6 +29,11 @@ type hostTelemetry struct {
 
 func newTelemetry() hostTelemetry {
 	return hostTelemetry{lastJobs: statuspage.NewJobs(), jobs: telemetry.NewJobMetrics()}
+}
+
+// stream returns the events of jobs for all observers.
+func (t *hostTelemetry) stream() *telemetry.Stream {
+	return telemetry.NewStream(clock.RealClock{}, t.tracer, t.jobs, t.lastJobs)
 }
 
 // measure registers the metrics, and listens on all addresses of the host.

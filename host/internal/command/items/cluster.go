@@ -35,7 +35,8 @@ type clusterFlags struct {
 // addTo adds the flags for the items of a namespace.
 func (f *clusterFlags) addTo(flags *pflag.FlagSet) {
 	f.addClusterTo(flags)
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the DeployItems (default: the namespace of the context)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "",
+		"namespace of the DeployItems (default: the namespace of the context)")
 }
 
 // addClusterTo adds the flags for all namespaces.

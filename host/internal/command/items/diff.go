@@ -41,10 +41,10 @@ func newDiffCommand(version string) *cobra.Command {
 ITEM is the name of a DeployItem in the cluster. With -f the DeployItem of a file is compared instead, as if it were
 applied: the status of an existing item of this name is taken from the cluster. "-f -" reads standard input.
 
-The item, its Target with its secret and its Context are read with your own rights. The plugin for the type of the item is
-started and called locally, as a host does it; use the plugins and the configuration of the host. It needs the capability
-"diff": see "pergola plugins list". HTTP hooks are not called, so their changes are not shown. Plugins built with the sdk
-of Pergola hide the content of Secrets.
+The item, its Target with its secret and its Context are read with your own rights. The plugin for the type of the item
+is started and called locally, as a host does it; use the plugins and the configuration of the host. It needs the
+capability "diff": see "pergola plugins list". HTTP hooks are not called, so their changes are not shown. Plugins built
+with the sdk of Pergola hide the content of Secrets.
 
 Each change has a line, with the differences below it. "-o yaml" has both states of each object as a whole.
 
@@ -74,7 +74,8 @@ The exit code is 0 without changes, 1 with changes, and 2 after an error, or if 
 			return err
 		}
 		out := cmd.OutOrStdout()
-		err = cli.Print(out, output.Value, report, func(bool) string { return report.text(cli.PaletteFor(colour.Value, out)) })
+		text := func(bool) string { return report.text(cli.PaletteFor(colour.Value, out)) }
+		err = cli.Print(out, output.Value, report, text)
 		if err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func oneOfItemAndFile(args []string, file string) error {
 	}
 }
 
-// run compares by a call of the plugin.
+// run prepares the comparison within the timeout.
 func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffReport, err error) {
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), d.timeout,
 		fmt.Errorf("the timeout of %s has passed; raise it with --timeout", d.timeout))
@@ -123,14 +124,20 @@ func (d *comparison) run(cmd *cobra.Command, name string) (_ *diffReport, err er
 	if err != nil {
 		return nil, err
 	}
-	resolver := cluster.resolver()
+	log := d.local.Log(cmd.ErrOrStderr())
+	options := d.local.Options(configured, log, d.pluginDir)
+	options.Installation = settings.Installation(target.NewInstallation(cluster), log)
+	return compare(ctx, cluster.resolver(), item, options)
+}
+
+// compare compares by a call of the plugin for an item.
+func compare(
+	ctx context.Context, resolver *target.Resolver, item *v1alpha1.DeployItem, options plugin.Options,
+) (_ *diffReport, err error) {
 	call, err := callFor(ctx, resolver, item)
 	if err != nil {
 		return nil, err
 	}
-	log := d.local.Log(cmd.ErrOrStderr())
-	options := d.local.Options(configured, log, d.pluginDir)
-	options.Installation = settings.Installation(target.NewInstallation(cluster), log)
 	plugins, err := local.Start(ctx, options)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,8 @@ var markOf = map[sdk.Action]string{
 
 // colourOf are the colours of the marks and of the position lines.
 var colourOf = map[string]terminal.Colour{
-	"+": terminal.Green, "-": terminal.Red, "~": terminal.Yellow, "±": terminal.Yellow, "!": terminal.Red, "@": terminal.Cyan,
+	"+": terminal.Green, "-": terminal.Red, "~": terminal.Yellow, "±": terminal.Yellow,
+	"!": terminal.Red, "@": terminal.Cyan,
 }
 
 // lines returns the differences as a unified diff.

@@ -25,8 +25,8 @@ func newTriggerCommand(version string) *cobra.Command {
 		Short: "Start a new job for DeployItems, even if nothing changed",
 		Long: `Start a new job for DeployItems, even if nothing changed. It begins after the end of the running job.
 
-Beside a Landscaper, Landscaper sets the jobs: while the execution of an item is at work, it would replace the new job, and
-the request is refused.`,
+Beside a Landscaper, Landscaper sets the jobs: while the execution of an item is at work, it would replace the new job,
+and the request is refused.`,
 		Example: `  pergola items trigger my-item --wait
   pergola items trigger -l app=shop`,
 	})
@@ -36,8 +36,9 @@ func newAbortCommand(version string) *cobra.Command {
 	return newOperationCommand(version, v1alpha1.OperationAbort, &cobra.Command{
 		Use:   "abort (ITEM... | -l SELECTOR)",
 		Short: "Abort the running jobs of DeployItems",
-		Long: `Abort the running jobs of DeployItems. Each job ends as Failed or DeleteFailed, with the reason Aborted. Deployed objects
-stay. A running call of the deployer is cancelled; a deployer with its own way to abort gets the time for it.`,
+		Long: `Abort the running jobs of DeployItems. Each job ends as Failed or DeleteFailed, with the reason Aborted.
+Deployed objects stay. A running call of the deployer is cancelled; a deployer with its own way to abort gets the time
+for it.`,
 		Example: `  pergola items abort my-item --wait`,
 	})
 }
@@ -46,8 +47,8 @@ func newForceCommand(version string) *cobra.Command {
 	return newOperationCommand(version, v1alpha1.OperationForceReconcile, &cobra.Command{
 		Use:   "force-reconcile (ITEM... | -l SELECTOR)",
 		Short: "Force the reconciliation of DeployItems",
-		Long: `Force the reconciliation of DeployItems, in the running job or a new job. The effect depends on the deployer; without
-support for it, this is an ordinary reconcile. A deletion is not forced.`,
+		Long: `Force the reconciliation of DeployItems, in the running job or a new job. The effect depends on the deployer;
+without support for it, this is an ordinary reconcile. A deletion is not forced.`,
 		Example: `  pergola items force-reconcile my-item --wait`,
 	})
 }
@@ -57,10 +58,10 @@ func newOperationCommand(version, operation string, cmd *cobra.Command) *cobra.C
 	cmd.Long += `
 
 The request is the annotation ` + v1alpha1.OperationAnnotation + `; the host removes it when it accepts the request. A
-request without sense for the state of an item is refused, and so is a second request for another operation.
+request is refused if the state of the item does not allow it, or if the item has another request already.
 
-The exit code is 0 if all requests are made, 1 if one is refused, with the reason, and 2 after an error. With --wait it is
-1 also for a failed job, and 3 after the timeout.`
+The exit code is 0 if all requests are made, 1 if one is refused, with the reason, and 2 after an error. With --wait it
+is 1 also for a failed job, and 3 after the timeout.`
 	cmd.Args = chosen.check
 	chosen.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end of the job")

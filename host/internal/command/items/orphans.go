@@ -24,14 +24,14 @@ func newOrphansCommand(version string) *cobra.Command {
 		Use:   "orphans",
 		Short: "List objects on targets without an existing DeployItem",
 		Long: `List objects on targets without an existing DeployItem, such as after a restore: objects with the label
-pergola.dev/deployitem of a missing item. Revisions of Helm releases are Secrets sh.helm.release.v1.NAME.vN; the objects
-of a release have no label of their own. Objects of containers are listed also if a new item of the same name has another
-UID. Nothing is changed.
+pergola.dev/deployitem of a missing item. Revisions of Helm releases are Secrets sh.helm.release.v1.NAME.vN; the
+objects of a release have no label of their own. Objects of containers are listed also if a new item of the same name
+has another UID. Nothing is changed.
 
 Objects of all types and namespaces are read with your own rights. You need "list" for them and for DeployItems of all
-namespaces, and "get" for the namespace kube-system of the cluster with the DeployItems. Objects with the mark of another
-control plane are only counted, because its DeployItems are not known; if it is gone, name it with --installation. Objects
-without a mark belong to this control plane.
+namespaces, and "get" for the namespace kube-system of the cluster with the DeployItems. Objects with the mark of
+another control plane are only counted, because its DeployItems are not known; if it is gone, name it with
+--installation. Objects without a mark belong to this control plane.
 
 The exit code is 0 if there are none, 1 if there are some, and 2 if a type could not be listed, with its name.`,
 		Example: `  pergola items orphans

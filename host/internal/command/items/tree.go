@@ -24,9 +24,9 @@ func newTreeCommand(version string) *cobra.Command {
 		Short: "Show the objects of a DeployItem and their status",
 		Long: `Show the objects of a DeployItem and their status.
 
-The objects are those in the status of the item: manifests, the objects of a chart, the Pod of a container. They are read
-from the Target of the item with its credentials, for which you need rights as for "pergola items diff". ReplicaSets, Jobs
-and Pods are shown below their Deployments and other owners.
+The objects are those in the status of the item: manifests, the objects of a chart, the Pod of a container. They are
+read from the Target of the item with its credentials, for which you need rights as for "pergola items diff".
+ReplicaSets, Jobs and Pods are shown below their Deployments and other owners.
 
 An object is Ready, InProgress, Failed or Terminating by the rules of kstatus, or Missing, or Gone after the end of its
 work. Unreadable objects are Unknown, with the reason. Of Secrets only the metadata is read.`,

@@ -28,14 +28,14 @@ func newWaitCommand(version string) *cobra.Command {
 		Long: `Wait until DeployItems are deployed, finished or deleted.
 
   succeeded                the item is deployed in its current version; the default
-  finished                 its last job has ended, with any result
+  finished                 the job for its current version has ended, with any result
   deleted                  the item is gone
   condition=TYPE[=STATUS]  the condition has the status (default True)
 
 Changes of the reasons for the wait are printed on standard error.
 
-The exit code is 0 if all items have reached the goal, 1 if one has failed, with the reason, 2 after an error, and 3 after
-the timeout.`,
+The exit code is 0 if all items have reached the goal, 1 if one has failed, with the reason, 2 after an error, and 3
+after the timeout.`,
 		Example: `  pergola items wait my-item --timeout 5m
   pergola items wait -l app=shop --for deleted
   pergola items wait my-item --for condition=Drifted=False`,
@@ -107,7 +107,8 @@ func (w *waiter) wait(ctx context.Context) error {
 	return w.conclude()
 }
 
-// see judges an item, nil after its deletion, and prints changes of its state. A new item of the same name is another item.
+// see judges an item, nil after its deletion, and prints changes of its state. A new item of the same name is another
+// item.
 func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 	if a.decided() {
 		return

@@ -38,7 +38,7 @@ func TestItemsWaitTells(t *testing.T) {
 	s.item("web", setJob("job-1"))
 	s.item("other")
 	up, down := s.start("wait", "web"), s.start("wait", "web", "other", "--for", "deleted")
-	up.until("web: no phase yet: nobody has picked up the job yet\n")
+	up.until("web: no phase yet: the job is not picked up yet\n")
 	s.take("other", setJob("job-1"))
 	s.take("web", beginJob, waitFor("Available: 1/3"))
 	up.until("web: Progressing: Available: 1/3\n")

@@ -22,11 +22,12 @@ import (
 
 func TestReadItem(t *testing.T) {
 	t.Parallel()
-	const named, spec = commandtest.ItemHead + "metadata: {name: a}\n", "spec: {type: t}\n"
+	const head = commandtest.ItemHead
+	const named, spec = head + "metadata: {name: a}\n", "spec: {type: t}\n"
 	for text, want := range map[string][3]any{ // namespace, UID and generation
 		named + spec: {"default", defaultUID, int64(1)},
-		"# a comment\n---\n" + named + spec + "---\n":                                              {"default", defaultUID, int64(1)},
-		commandtest.ItemHead + "metadata: {name: a, namespace: b, uid: c, generation: 4}\n" + spec: {"b", types.UID("c"), int64(4)},
+		"# a comment\n---\n" + named + spec + "---\n":                              {"default", defaultUID, int64(1)},
+		head + "metadata: {name: a, namespace: b, uid: c, generation: 4}\n" + spec: {"b", types.UID("c"), int64(4)},
 	} {
 		call, err := (&CallFlags{}).Read(t.Context(), commandtest.WriteFile(t, "item.yaml", text))
 		if err != nil {
@@ -39,7 +40,7 @@ func TestReadItem(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    `expected a DeployItem`,
 		"kind: List\napiVersion: v1\n":        `found a "List" of "v1"`,
-		commandtest.ItemHead + spec:           "metadata.name is missing",
+		head + spec:                           "metadata.name is missing",
 		named:                                 "spec.type is missing",
 		named + "x: y\n":                      `unknown field "x"`,
 		"{":                                   "read ",
@@ -191,19 +192,22 @@ func TestCredentialsOfFiles(t *testing.T) {
 func TestConfigMapOfFile(t *testing.T) {
 	t.Parallel()
 	item := commandtest.WriteFile(t, "item.yaml", commandtest.ItemHead+"metadata: {name: a}\nspec: {type: t}\n")
-	lsContext := commandtest.WriteFile(t, "context.yaml", "apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\n"+
-		"metadata: {name: mine}\nocmConfig: {name: places}\n")
+	lsContext := commandtest.WriteFile(t, "context.yaml",
+		"apiVersion: landscaper.gardener.cloud/v1alpha1\nkind: Context\n"+
+			"metadata: {name: mine}\nocmConfig: {name: places}\n")
 	named := func(name string) string {
-		return commandtest.WriteFile(t, "map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {.ocmconfig: a}\n")
+		return commandtest.WriteFile(t, "map.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {.ocmconfig: a}\n")
 	}
+	found, none := &sdk.OCMConfig{Content: []byte("a")}, &sdk.OCMConfig{Problem: "there is no"}
 	for reason, tc := range map[string]struct {
 		flags CallFlags
 		want  *sdk.OCMConfig
 	}{
 		"the Context names none": {CallFlags{configMap: named("places")}, nil},
-		"it is the one":          {CallFlags{context: lsContext, configMap: named("places")}, &sdk.OCMConfig{Content: []byte("a")}},
-		"it is another one":      {CallFlags{context: lsContext, configMap: named("other")}, &sdk.OCMConfig{Problem: "there is no"}},
-		"there is no file":       {CallFlags{context: lsContext}, &sdk.OCMConfig{Problem: "there is no"}},
+		"it is this one":         {CallFlags{context: lsContext, configMap: named("places")}, found},
+		"it is another one":      {CallFlags{context: lsContext, configMap: named("other")}, none},
+		"there is no file":       {CallFlags{context: lsContext}, none},
 	} {
 		call, err := tc.flags.Read(t.Context(), item)
 		if err != nil {

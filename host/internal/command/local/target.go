@@ -72,7 +72,8 @@ func clusterTarget(namespace, name, path string) (*v1alpha1.ResolvedTarget, erro
 	}, nil
 }
 
-// inlineKubeconfig returns the current context of a kubeconfig with all files inline: confined plugins cannot read them.
+// inlineKubeconfig returns the current context of a kubeconfig with all files inline: confined plugins cannot read
+// them.
 func inlineKubeconfig(path string) ([]byte, error) {
 	kubeconfig, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -87,8 +88,8 @@ func inlineKubeconfig(path string) ([]byte, error) {
 	}
 	for name, user := range kubeconfig.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
-			return nil, fmt.Errorf("user %q of %s: its credentials come from a command or provider, which a Target must not have; "+
-				"use a kubeconfig with a certificate or a token", name, path)
+			return nil, fmt.Errorf("user %q of %s: its credentials come from a command or provider, "+
+				"which a Target must not have; use a kubeconfig with a certificate or a token", name, path)
 		}
 		if user.TokenFile != "" {
 			token, err := os.ReadFile(user.TokenFile)

@@ -13,8 +13,8 @@ func NewCommand(version string) *cobra.Command {
 		Long: `List, install, publish, verify and develop plugins.
 
 These commands need neither a host nor a cluster: new writes files, and install, push and pull copy files; the others
-start plugins as a host does, and stop them. A running host reports its plugins at /readyz?verbose, in its metrics and on
-its status page.`,
+start plugins as a host does, and stop them. A running host reports its plugins at /readyz?verbose, in its metrics and
+on its status page.`,
 	}
 	cmd.AddCommand(newListCommand(version), newVerifyCommand(version), newRunCommand(version), newSchemaCommand(),
 		newInstallCommand(), newPullCommand(), newPushCommand(), newNewCommand(version))

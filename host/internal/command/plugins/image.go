@@ -56,8 +56,8 @@ func newPushCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push FILE... IMAGE",
 		Short: "Build and push an image of a plugin",
-		Long: `Build and push an image of a plugin. Each FILE is the plugin for another platform, according to its header. The output
-is the entry of the plugin in a HostConfiguration. Credentials are those of docker login.`,
+		Long: `Build and push an image of a plugin. Each FILE is the plugin for another platform, according to its header.
+The output is the entry of the plugin in a HostConfiguration. Credentials are those of docker login.`,
 		Example: `  pergola plugins push --name thing bin/thing-amd64 bin/thing-arm64 registry.example.org/team/thing:v1`,
 		Args:    cli.Arguments(math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {

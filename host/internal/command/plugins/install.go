@@ -20,8 +20,8 @@ func newInstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install --to DIR [NAME=]FILE...",
 		Short: "Copy plugins into a plugin directory",
-		Long: `Copy plugins into a plugin directory, each under its own name or as NAME. Existing plugins of these names are replaced.
-A host never sees half a file. Restart the host to use the plugins.
+		Long: `Copy plugins into a plugin directory, each under its own name or as NAME. Existing plugins of these names are
+replaced. A host never sees half a file. Restart the host to use the plugins.
 
 The command is for init containers of images without another program for copies, and for volumes with files that cannot
 be executed in place, such as image volumes.`,

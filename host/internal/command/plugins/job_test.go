@@ -35,7 +35,8 @@ func TestState(t *testing.T) {
 	if err != nil || none.save([]byte("{}")) != nil || none.remove() != nil {
 		t.Errorf("without a file nothing is kept: %v", err)
 	}
-	if _, err := readState(commandtest.WriteFile(t, "state.json", "{")); err == nil || !strings.Contains(err.Error(), "state.json") {
+	_, err = readState(commandtest.WriteFile(t, "state.json", "{"))
+	if err == nil || !strings.Contains(err.Error(), "state.json") {
 		t.Errorf("expected the file to be named, but found: %v", err)
 	}
 	state.path = filepath.Join(t.TempDir(), "no", "where")

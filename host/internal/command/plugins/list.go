@@ -25,11 +25,11 @@ func newListCommand(version string) *cobra.Command {
 		Long: `List the plugins of a directory: start them as a host does, list them and stop them.
 
 The problem of a plugin is printed below its line. "-o wide" adds the whole checksum, the parts of the confinement and
-the hooks; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration for a host with these programs and no
-others. Types after "hooks:" are types of other plugins with hooks by this plugin.
+the hooks; "-o json" has everything. "-o yaml" has the lines of a HostConfiguration for a host with these programs and
+no others. Types after "hooks:" are types of other plugins with hooks by this plugin.
 
-The exit code is 1 if a plugin does not run. A running host reports its plugins at /readyz?verbose, in its metrics and on
-its status page.`,
+The exit code is 1 if a plugin does not run. A running host reports its plugins at /readyz?verbose, in its metrics and
+on its status page.`,
 		Example: `  pergola plugins list --plugin-dir bin/plugins`,
 		Args:    cobra.NoArgs,
 	}

@@ -62,7 +62,8 @@ with --replace.`,
 	flags.StringVar(&m.Type, "type", "", "type of the DeployItems, such as example.org/thing")
 	flags.StringVar(&m.Module, "module", "", "path of the Go module (default example.org/NAME)")
 	flags.StringVar(&dir, "dir", "", "new or empty directory for the module (default NAME)")
-	flags.StringVar(&m.Replace, "replace", "", "checkout of Pergola to build with; required if this program is not a release")
+	flags.StringVar(&m.Replace, "replace", "",
+		"checkout of Pergola to build with; required if this program is not a release")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m.Name, dir = args[0], cmp.Or(dir, args[0])
 		if err := m.complete(version); err != nil {

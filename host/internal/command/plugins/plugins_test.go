@@ -52,7 +52,8 @@ func TestListText(t *testing.T) {
 
 func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	item := commandtest.WriteFile(t, "item.yaml", commandtest.ItemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
+	item := commandtest.WriteFile(t, "item.yaml",
+		commandtest.ItemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
 	config := commandtest.WriteFile(t, "host.yaml", commandtest.ConfigHead+"typo: 1")
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
 		{"no such directory", "plugins list --plugin-dir /no/where", []string{"read plugin directory", "/no/where"}},

@@ -54,9 +54,9 @@ argument "attachable", and it prints its address.
 The exit code is 1 if the job has failed.`,
 		Example: `  pergola plugins run bin/plugins/mock --item test/examples/mock.yaml
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --until-done
+  pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --operation delete
   pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --other-target backend=other-kubeconfig
-  pergola plugins run bin/plugins/helm --item item.yaml --target kubeconfig --context context.yaml --secret pull-secret.yaml
-  pergola plugins run bin/plugins/manifest --item item.yaml --target kubeconfig --state state.json --operation delete --until-done`,
+  pergola plugins run bin/plugins/helm --item item.yaml --target kubeconfig --context context.yaml --secret pull.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error { return t.local.OneOfFileAndAttach(args) },
 	}
 	flags := cmd.Flags()

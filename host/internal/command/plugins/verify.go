@@ -37,8 +37,8 @@ func newVerifyCommand(version string) *cobra.Command {
 		Short: "Check the plugins of a directory as a host does, and by the rules of the protocol",
 		Long: `Check the plugins of a directory as a host does, and by the rules of the protocol.
 
-First each plugin is started as a host with the configuration does: its file must be safe to run, have the checksum
-in the configuration, and clash with no other plugin. Then the plugins not refused by the host go through the conformance
+First each plugin is started as a host with the configuration does: its file must be safe to run, have the checksum in
+the configuration, and clash with no other plugin. Then the plugins not refused by the host go through the conformance
 checks: each rule of the protocol has a name, and the report has the call and the details of each violation. The checks
 start a program many times, with the confinement and the limits of the configuration.
 
@@ -153,7 +153,9 @@ func (v *verification) verify(ctx context.Context, args []string, stderr io.Writ
 }
 
 // checkRules checks the rules of the protocol.
-func (v *verification) checkRules(ctx context.Context, path string, o conformance.Options) (findings []finding, err error) {
+func (v *verification) checkRules(
+	ctx context.Context, path string, o conformance.Options,
+) (findings []finding, err error) {
 	check, where := conformance.Binary, path
 	if v.local.Attach != "" {
 		check, where = conformance.Attached, v.local.Attach
