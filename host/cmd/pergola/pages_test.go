@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
@@ -45,7 +46,7 @@ func TestCommandsOfThePages(t *testing.T) {
 
 // misspelt says what is wrong with the words of a command line before it does anything; "" if nothing is.
 func misspelt(words []string) string {
-	cmd, rest, err := newCommand(ownName).Find(words)
+	cmd, rest, err := newCommand(cli.Name).Find(words)
 	if err != nil {
 		return err.Error()
 	}

@@ -10,31 +10,31 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Evidence is what was read about an item.
+// Evidence has the details of an item.
 type Evidence struct {
 	Item *v1alpha1.DeployItem
-	// TargetErr says why the Target of the item cannot be resolved.
+	// TargetErr is the reason why the Target does not resolve.
 	TargetErr error
 	// Locks are the SyncObjects of the item's namespace.
 	Locks []v1alpha1.SyncObject
 	// Events of the item, in any order.
 	Events []eventsv1.Event
-	// Unread says what of these could not be read, and why.
+	// Unread has the errors of failed reads.
 	Unread error
-	// Now is when all of it was read.
+	// Now is the time of the reads.
 	Now time.Time
 }
 
-// Describe is everything that is known about an item, for people. Of its configuration, its credentials and its exports
-// nothing is in it.
+// Describe formats all details of an item, without configuration, credentials and exports.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
-	d.out.WriteString("DeployItem " + Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
-	d.what()
+	d.out.WriteString("DeployItem " + terminal.Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
+	d.overview()
 	d.section("Job")
 	d.job()
 	if last := e.Item.Status.LastError; last != nil {
@@ -46,19 +46,19 @@ func Describe(e Evidence) string {
 	d.tables()
 	if e.Unread != nil {
 		d.section("Could not be read")
-		d.out.WriteString(Indented("    ", e.Unread.Error()))
+		d.out.WriteString(terminal.Indented("    ", e.Unread.Error()))
 	}
 	return d.out.String()
 }
 
-// description is a text in the making.
+// description is an unfinished text.
 type description struct {
 	Evidence
 
 	out strings.Builder
 }
 
-func (d *description) what() {
+func (d *description) overview() {
 	item := d.Item
 	target, _ := contract.TargetOfItem(item)
 	generation := fmt.Sprint(item.Generation)
@@ -136,12 +136,13 @@ func (d *description) results() {
 }
 
 func (d *description) tables() {
-	var conditions, events []Row
+	var conditions, events []terminal.Row
 	for _, c := range d.Item.Status.Conditions {
 		since := Ago(c.LastTransitionTime.Time, d.Now)
-		conditions = append(conditions, Row{Cells: []string{string(c.Type), string(c.Status), c.Reason, since, c.Message}})
+		cells := []string{string(c.Type), string(c.Status), c.Reason, since, c.Message}
+		conditions = append(conditions, terminal.Row{Cells: cells})
 	}
-	slices.SortFunc(conditions, func(a, b Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })
+	slices.SortFunc(conditions, func(a, b terminal.Row) int { return cmp.Compare(a.Cells[0], b.Cells[0]) })
 	d.table("Conditions", []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}, conditions)
 
 	slices.SortStableFunc(d.Events, func(a, b eventsv1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
@@ -150,12 +151,13 @@ func (d *description) tables() {
 		if e.Series != nil {
 			count = e.Series.Count
 		}
-		events = append(events, Row{Cells: []string{Ago(lastSeen(e), d.Now), e.Type, e.Reason, fmt.Sprint(count), e.Note}})
+		cells := []string{Ago(lastSeen(e), d.Now), e.Type, e.Reason, fmt.Sprint(count), e.Note}
+		events = append(events, terminal.Row{Cells: cells})
 	}
 	d.table("Events", []string{"LAST", "TYPE", "REASON", "COUNT", "MESSAGE"}, events)
 }
 
-// lastSeen is when an event came last. Those of the older kind of events have another time.
+// lastSeen returns the last time of an event, in the new or the deprecated fields.
 func lastSeen(e eventsv1.Event) time.Time {
 	switch {
 	case e.Series != nil:
@@ -169,26 +171,26 @@ func lastSeen(e eventsv1.Event) time.Time {
 
 func (d *description) section(title string) { d.out.WriteString("\n" + title + "\n") }
 
-// field writes a name and a text, which may have several lines; nothing for an empty text.
+// field writes a name and the lines of a text; nothing without text.
 func (d *description) field(name, text string) {
 	if name != "" {
 		name += ":"
 	}
 	for line := range strings.Lines(text) {
-		fmt.Fprintf(&d.out, "  %-13s %s\n", name, Printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintf(&d.out, "  %-13s %s\n", name, terminal.Printable(strings.TrimRight(line, "\r\n")))
 		name = ""
 	}
 }
 
-// table writes a section with a table, unless it has no rows.
-func (d *description) table(title string, header []string, rows []Row) {
+// table writes a section with a table; nothing without rows.
+func (d *description) table(title string, header []string, rows []terminal.Row) {
 	if len(rows) > 0 {
 		d.section(title)
-		d.out.WriteString(Indented("  ", TextTable(header, rows)))
+		d.out.WriteString(terminal.Indented("  ", terminal.Table(header, rows)))
 	}
 }
 
-// ago is how long ago a time was, or how long it is until then, and the time itself; empty for no time.
+// ago formats a time and its distance from now; "" for no time.
 func (d *description) ago(at *v1alpha1.Time) string {
 	if at.IsZero() {
 		return ""
@@ -200,22 +202,22 @@ func (d *description) ago(at *v1alpha1.Time) string {
 	return Ago(at.Time, d.Now) + " ago" + stamp
 }
 
-// leaveBehind is what a deletion can be ended with.
-const leaveBehind = "let the item go without what it has deployed: annotate it with " +
+// leaveBehind is the advice to end a deletion without the objects.
+const leaveBehind = "delete the item without its objects: annotate it with " +
 	v1alpha1.DeleteWithoutUninstallAnnotation + "=true"
 
-// Advice says what to do about the last error of an item, beside what its message says; empty if there is none.
+// Advice returns the advice about the last error of an item, beside its message; "" for none.
 func Advice(item *v1alpha1.DeployItem) string {
 	last, deleted := item.Status.LastError, item.DeletionTimestamp != nil
 	switch {
 	case last == nil || item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded:
 		return ""
 	case !contract.Finished(item):
-		return "nothing: the job goes on, and tries again until its time is up"
+		return "nothing: the job tries again until its timeout"
 	case contract.FailedForMissingReference(item) && deleted:
-		return "create what is missing, and the deletion goes on by itself; or " + leaveBehind
+		return "create the missing object, and the deletion goes on by itself; or " + leaveBehind
 	case contract.FailedForMissingReference(item):
-		return "create what is missing; a host with --standalone sets a new job then, and otherwise so does items trigger"
+		return "create the missing object; then a host with --standalone starts a new job, otherwise use items trigger"
 	case deleted:
 		return adviceFor(last) + "; or " + leaveBehind
 	default:
@@ -223,24 +225,24 @@ func Advice(item *v1alpha1.DeployItem) string {
 	}
 }
 
-// adviceFor says what to do about an error that has ended a job.
+// adviceFor returns the advice about the error of a failed job.
 func adviceFor(e *v1alpha1.Error) string {
 	has := func(code v1alpha1.ErrorCode) bool { return slices.Contains(e.Codes, code) }
 	switch {
 	case e.Reason == contract.ReasonPluginCrashed:
-		return "look into the log of the host for the last words of the plugin; a new job tries it again"
+		return "look into the log of the host for the last output of the plugin; a new job tries again"
 	case has(v1alpha1.ErrorConfigurationProblem):
-		return "correct what the message names; " +
-			"a change of the item brings a new job where Pergola or Landscaper sets them, and so does items trigger"
+		return "correct the fields in the message; " +
+			"a change of the item starts a new job with Pergola or Landscaper, otherwise use items trigger"
 	case has(v1alpha1.ErrorUnauthorized):
-		return "correct the credentials that the message is about, or give them the rights that it names, " +
-			"then have a new job with items trigger"
+		return "correct the credentials in the message, or grant them the missing rights, " +
+			"then start a new job with items trigger"
 	case has(v1alpha1.ErrorTimeout):
-		return "look at what it was waiting for with items tree; if it only needs longer, raise spec.timeout; " +
-			"then have a new job with items trigger"
+		return "look at the objects with items tree; if they only need more time, raise spec.timeout; " +
+			"then start a new job with items trigger"
 	case has(v1alpha1.ErrorInternalProblem):
-		return "look into the log of the host; a new job, with items trigger, tries it again"
+		return "look into the log of the host; items trigger starts a new job"
 	default:
-		return "fix what the message says, then have a new job with items trigger"
+		return "fix the problem in the message, then start a new job with items trigger"
 	}
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Goals are the texts that ParseGoal takes, for people.
+// Goals lists the goals of ParseGoal.
 const Goals = "succeeded, finished, deleted or condition=TYPE[=STATUS]"
 
-// Goal is what somebody waits for: one of those below, or condition=TYPE[=STATUS].
+// Goal is the goal of a wait: one of the constants, or condition=TYPE[=STATUS].
 type Goal string
 
 // The goals without an argument.
 const (
-	// Succeeded: the item is deployed as it is now.
+	// Succeeded: the current item is deployed.
 	Succeeded Goal = "succeeded"
-	// Finished: nothing is left to be done for the item as it is now, whether that went well or not.
+	// Finished: the job for the current item has ended, with any result.
 	Finished Goal = "finished"
 	// Deleted: the item is gone.
 	Deleted Goal = "deleted"
-	// Ended: the running job has ended, whatever the item needs next. ParseGoal does not know it.
+	// Ended: the running job has ended, even if another job is due. It is no goal of ParseGoal.
 	Ended Goal = "ended"
 )
 
-// ParseGoal reads a goal as a flag has it.
+// ParseGoal reads the goal of a flag.
 func ParseGoal(text string) (Goal, error) {
 	goal := Goal(text)
 	conditionType, _ := goal.condition()
@@ -39,7 +39,7 @@ func ParseGoal(text string) (Goal, error) {
 	return "", fmt.Errorf("expected %s, but found %q", Goals, text)
 }
 
-// condition is the condition that is waited for, and its status; empty for another goal.
+// condition returns type and status of a condition as goal; "" for another goal.
 func (g Goal) condition() (v1alpha1.ConditionType, string) {
 	text, found := strings.CutPrefix(string(g), "condition=")
 	if !found {
@@ -49,17 +49,17 @@ func (g Goal) condition() (v1alpha1.ConditionType, string) {
 	return v1alpha1.ConditionType(conditionType), cmp.Or(status, string(v1alpha1.ConditionTrue))
 }
 
-// Verdict is how far an item is from a goal.
+// Verdict compares an item with a goal.
 type Verdict struct {
-	// Reached: there is nothing to wait for any more.
+	// Reached reports whether the goal is reached.
 	Reached bool
-	// Failed says why the goal is not reached unless somebody does something; empty as long as it may be.
+	// Failed is the reason why the goal cannot be reached without help; "" for none.
 	Failed string
-	// Waiting says how far the item is, if the goal is neither reached nor failed.
+	// Waiting is the state of the item before the goal is reached or failed.
 	Waiting string
 }
 
-// Judge tells how far an item is from the goal. A nil item is one that is gone.
+// Judge compares an item with the goal. A nil item is gone.
 func (g Goal) Judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 	if item == nil {
 		if g == Deleted || g == Finished || g == Ended {
@@ -89,7 +89,7 @@ func (g Goal) judge(item *v1alpha1.DeployItem, now time.Time) Verdict {
 	case observed && item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded && g != Finished:
 		return Verdict{Failed: cmp.Or(Message(item), "its job has failed")}
 	case g == Deleted && item.DeletionTimestamp == nil:
-		return Verdict{Waiting: "waits for its deletion, which nobody has asked for yet"}
+		return Verdict{Waiting: "waits for a request to delete it"}
 	case g == Deleted:
 		return Verdict{Waiting: "waits for its end"}
 	case !observed:
@@ -112,8 +112,7 @@ func (g Goal) judgeCondition(item *v1alpha1.DeployItem) Verdict {
 	}
 }
 
-// isIdle reports whether the job of an item is finished, nobody asks for another one, and no deployer is about to begin
-// one.
+// isIdle reports whether the job of an item is finished, and neither requested nor about to start again.
 func isIdle(item *v1alpha1.DeployItem, now time.Time) bool {
 	if !contract.Finished(item) || item.Annotations[v1alpha1.OperationAnnotation] != "" {
 		return false
@@ -122,7 +121,7 @@ func isIdle(item *v1alpha1.DeployItem, now time.Time) bool {
 	return action == contract.Nothing || action == contract.Restart
 }
 
-// waitingFor is what an item that is not idle waits for.
+// waitingFor returns the reason for the wait of an item with a job.
 func waitingFor(item *v1alpha1.DeployItem) string {
 	phase := cmp.Or(string(item.Status.Phase), "no phase yet")
 	if message := Message(item); message != "" && jobState(item) != jobDone {
@@ -134,9 +133,8 @@ func waitingFor(item *v1alpha1.DeployItem) string {
 	return phase
 }
 
-// Refusal says why asking an item for an operation makes no sense; empty if it does. An item that is asked for the
-// operation already is not refused. execution is the name of the Execution of a Landscaper that works on the item;
-// empty for none.
+// Refusal returns the reason why an operation of an item is refused; "" for an allowed operation, and for a repeated
+// request. execution names the busy Execution of the item; "" for none.
 func Refusal(item *v1alpha1.DeployItem, operation, execution string, now time.Time) string {
 	aborts := operation == v1alpha1.OperationAbort
 	if unserved := contract.Unserved(item); unserved != "" && !aborts {
@@ -151,7 +149,7 @@ func Refusal(item *v1alpha1.DeployItem, operation, execution string, now time.Ti
 		return fmt.Sprintf("it asks for %q already, and that is not taken up yet; wait for it, or remove the annotation %s",
 			asked, v1alpha1.OperationAnnotation)
 	case !aborts && execution != "":
-		return fmt.Sprintf("its execution %q is at work and would put its own job in the place of this one; "+
+		return fmt.Sprintf("its execution %q is at work and would replace the new job; "+
 			"wait until the execution is finished, or abort", execution)
 	case aborts && item.Status.JobID == "":
 		return "it has no job to abort: there was none yet"

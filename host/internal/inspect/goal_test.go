@@ -22,12 +22,12 @@ func TestJudge(t *testing.T) {
 	accepted := accepts("job-2", time.Minute)
 	for _, tc := range []struct {
 		reason, goal string
-		item         *v1alpha1.DeployItem // nil for one that is gone
-		want         string               // the beginning of it
+		item         *v1alpha1.DeployItem // nil for a deleted item
+		want         string               // the beginning of the verdict
 	}{
 		{"no job yet", "succeeded", newItem(), "waiting: waits for a job for its generation 2"},
-		{"nobody takes the job", "succeeded", newItem(jobSet("job-1", 0)), "waiting: no phase yet: nobody"},
-		{"nobody serves the type", "succeeded", newItem(unserved), "failed: no plugin here serves it"},
+		{"the job is not picked up", "succeeded", newItem(jobSet("job-1", 0)), "waiting: no phase yet: the job is not"},
+		{"no plugin serves the type", "succeeded", newItem(unserved), "failed: no plugin here serves it"},
 		{"the job is under way", "succeeded", after(underWay), "waiting: Progressing: Deployment shop/web: Available: 1/3"},
 		{"the job succeeded", "succeeded", after(succeeded), "reached"},
 		{
@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 			"waiting: waits for a job for its generation 3",
 		},
 		{
-			"somebody asks for a job", "succeeded", after(succeeded, asks("reconcile")),
+			"a job is requested", "succeeded", after(succeeded, asks("reconcile")),
 			`waiting: Succeeded: the operation "reconcile"`,
 		},
 		{"the job is about to begin", "succeeded", after(succeeded, asks("reconcile"), accepted), "waiting: Succeeded"},
@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 		{"the end of all", "finished", nil, "reached"},
 		{"not finished", "finished", after(underWay), "waiting: Progressing: Deployment shop/web: Available: 1/3"},
 
-		{"nobody has asked for it", "deleted", after(succeeded), "waiting: waits for its deletion, which nobody"},
+		{"no deletion is requested", "deleted", after(succeeded), "waiting: waits for a request to delete it"},
 		{"no job deletes it yet", "deleted", after(succeeded, deleted), "waiting: waits for its end"},
 		{"an old failure is not that of the deletion", "deleted", after(broken, deleted), "waiting: waits for its end"},
 		{"the deletion failed", "deleted", after(failedDeletion), "failed: NoTargetFound: there is no such Target"},

@@ -11,22 +11,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// managedObject is an object that a deployer has made for an item, or is about to make.
+// managedObject is an object of an item, deployed or planned.
 type managedObject struct {
 	managedresource.ObjectReference
 
-	// policy that the object was applied with; empty for the usual one.
+	// policy of the apply; "" for the default.
 	policy managedresource.Policy
-	// onHost: it is on the cluster that the host runs containers in, and not on that of the Target.
+	// onHost reports whether the object is on the host's cluster for containers instead of the target cluster.
 	onHost bool
-	// gone says why the deployer has removed the object; empty if it has not.
+	// gone is the reason of the deployer's removal of the object; "" for an existing object.
 	gone string
 }
 
 var errNoObjects = errors.New("its deployer keeps none in the status of the item")
 
-// managedObjects returns the objects that the deployer of an item keeps in its status; errNoObjects if it keeps none of
-// a kind that is known here.
+// managedObjects returns the objects in the provider status of an item; errNoObjects for an unknown kind of status.
 func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, error) {
 	if item.Status.ProviderStatus == nil {
 		return nil, errNoObjects
@@ -38,7 +37,7 @@ func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, error) {
 	var status struct {
 		ManagedResources *[]struct {
 			managedresource.ManagedResourceStatus `json:",inline"`
-			// ObjectReference is the older form of an entry, which a Landscaper may have left.
+			// ObjectReference is the old form of an entry, possibly from a Landscaper.
 			managedresource.ObjectReference `json:",inline"`
 		} `json:"managedResources"`
 	}
@@ -58,7 +57,7 @@ func managedObjects(item *v1alpha1.DeployItem) ([]managedObject, error) {
 	return objects, nil
 }
 
-// podOf returns the Pod that the container deployer has run last.
+// podOf returns the last Pod of the container deployer.
 func podOf(raw []byte) ([]managedObject, error) {
 	var status containerv1alpha1.ProviderStatus
 	if json.Unmarshal(raw, &status) != nil || status.Run == nil {

@@ -24,13 +24,13 @@ func TestRefusal(t *testing.T) {
 		{"there was no job yet", trigger, newItem(), "", ""},
 		{"a job is under way", trigger, after(underWay), "", ""},
 		{"a deletion has failed", trigger, after(succeeded, append(deleting, fails(errConfiguration, 0))...), "", ""},
-		{"somebody asks for it already", trigger, after(underWay, asks(trigger)), "", ""},
-		{"nobody would hear it", trigger, newItem(unserved, asks(trigger)), "", "no plugin here"},
+		{"the same is requested already", trigger, after(underWay, asks(trigger)), "", ""},
+		{"no plugin serves the type", trigger, newItem(unserved, asks(trigger)), "", "no plugin here"},
 		{
-			"somebody asks for something else", trigger, after(underWay, asks(force)), "",
+			"another operation is requested", trigger, after(underWay, asks(force)), "",
 			`asks for "force-reconcile" already`,
 		},
-		{"somebody asks for what nobody knows", trigger, after(succeeded, asks("dance")), "", `asks for "dance" already`},
+		{"an unknown operation is requested", trigger, after(succeeded, asks("dance")), "", `asks for "dance" already`},
 		{"Landscaper is at work", trigger, after(succeeded), "shop", `its execution "shop" is at work`},
 
 		{"nothing is under way", force, after(succeeded), "", ""},
@@ -40,7 +40,7 @@ func TestRefusal(t *testing.T) {
 
 		{"a job is under way", abort, after(underWay), "", ""},
 		{"a deletion is under way", abort, after(succeeded, deleting...), "", ""},
-		{"nobody has picked up the job", abort, newItem(jobSet("job-1", 0)), "", ""},
+		{"the job is not picked up", abort, newItem(jobSet("job-1", 0)), "", ""},
 		{"the job has no worker", abort, newItem(jobSet("job-1", 0), queued(time.Second)), "", ""},
 		{"an abort does not disturb Landscaper", abort, after(underWay), "shop", ""},
 		{"there was no job", abort, newItem(), "", "it has no job to abort: there was none yet"},

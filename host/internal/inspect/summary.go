@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // The states of the job of an item.
 const (
-	jobNone   = "none"    // there was never a job
-	jobSet    = "set"     // nobody has picked it up yet
-	jobQueued = "queued"  // it was picked up and waits for a worker
-	jobActive = "running" // a deployer works on it, or waits for something
-	jobDone   = "done"    // it is finished, with whatever result
+	jobNone   = "none"
+	jobSet    = "set"     // before the pick-up
+	jobQueued = "queued"  // waits for a worker
+	jobActive = "running" // includes waits of the deployer
+	jobDone   = "done"    // with any result
 )
 
 func jobState(item *v1alpha1.DeployItem) string {
@@ -31,21 +32,22 @@ func jobState(item *v1alpha1.DeployItem) string {
 		return jobDone
 	case contract.IsQueued(item):
 		return jobQueued
-	case contract.IsUnderWay(item), heldByOther(&item.Status):
+	case contract.IsUnderWay(item), runsElsewhere(&item.Status):
 		return jobActive
 	default:
 		return jobSet
 	}
 }
 
-// heldByOther reports whether a deployer that is none of Pergola's works on the job: it names the job in no condition.
-func heldByOther(status *v1alpha1.DeployItemStatus) bool {
+// runsElsewhere reports whether a deployer outside of Pergola works on the job.
+func runsElsewhere(status *v1alpha1.DeployItemStatus) bool {
+	// Other deployers have no condition about the pick-up.
 	working := status.Phase != "" && !status.Phase.IsFinal()
 	return working && conditionOf(status, contract.ConditionPickedUp) == nil &&
 		!status.LastReconcileTime.IsZero() && !status.LastReconcileTime.Before(status.JobIDGenerationTime)
 }
 
-// conditionOf returns a condition; nil if there is none of the type.
+// conditionOf returns the condition of a type; nil for none.
 func conditionOf(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.ConditionType) *v1alpha1.Condition {
 	for i := range status.Conditions {
 		if status.Conditions[i].Type == conditionType {
@@ -55,8 +57,7 @@ func conditionOf(status *v1alpha1.DeployItemStatus, conditionType v1alpha1.Condi
 	return nil
 }
 
-// Message is what is most worth knowing about an item: what a running job waits for, or why the last one failed; empty
-// if all is well.
+// Message returns the reason for the wait of a running job, or for the failure of the last job; "" for none.
 func Message(item *v1alpha1.DeployItem) string {
 	status := &item.Status
 	if unserved := contract.Unserved(item); unserved != "" {
@@ -66,7 +67,7 @@ func Message(item *v1alpha1.DeployItem) string {
 	case jobNone:
 		return "there was no job yet"
 	case jobSet:
-		return "nobody has picked up the job yet"
+		return "the job is not picked up yet"
 	case jobQueued, jobActive:
 		return cmp.Or(contract.WaitingFor(item), errorText(status.LastError))
 	}
@@ -79,7 +80,7 @@ func Message(item *v1alpha1.DeployItem) string {
 	return ""
 }
 
-// errorText writes an error as a line, without its codes; empty for none.
+// errorText formats an error as a line, without its codes; "" for none.
 func errorText(e *v1alpha1.Error) string {
 	if e == nil {
 		return ""
@@ -87,12 +88,12 @@ func errorText(e *v1alpha1.Error) string {
 	return cmp.Or(e.Reason, e.Operation) + ": " + e.Message
 }
 
-// ShortType is a type without the group that nearly all have.
+// ShortType returns a type without Landscaper's group.
 func ShortType(of v1alpha1.DeployItemType) string {
 	return strings.TrimPrefix(string(of), v1alpha1.GroupName+"/")
 }
 
-// FullType is the type that somebody means who may have left out that group.
+// FullType returns a type, with Landscaper's group by default.
 func FullType(text string) v1alpha1.DeployItemType {
 	if !strings.Contains(text, "/") {
 		text = v1alpha1.GroupName + "/" + text
@@ -100,10 +101,10 @@ func FullType(text string) v1alpha1.DeployItemType {
 	return v1alpha1.DeployItemType(text)
 }
 
-// maxMessage is how many characters of a message a list shows that is not wide.
+// maxMessage bounds the characters of a message in narrow lists.
 const maxMessage = 60
 
-// Table returns items as a table. Columns of priority 1 are for wide lists, in which no message is cut.
+// Table returns items as a table. Columns of priority 1 are for wide lists with complete messages.
 func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table {
 	table := &metav1.Table{}
 	for _, name := range []string{
@@ -127,14 +128,14 @@ func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table
 			item.Name, ShortType(item.Spec.Type), target, phaseOf(item), jobState(item),
 			Ago(item.CreationTimestamp.Time, now), item.Status.JobID, deployerOf(item), string(message),
 		} {
-			row.Cells = append(row.Cells, cmp.Or(Printable(cell), "-"))
+			row.Cells = append(row.Cells, cmp.Or(terminal.Printable(cell), "-"))
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	return table
 }
 
-// phaseOf is the phase, and what it does not tell: that the item is to be deleted.
+// phaseOf returns the phase, with a note about a pending deletion.
 func phaseOf(item *v1alpha1.DeployItem) string {
 	phase := string(item.Status.Phase)
 	if item.DeletionTimestamp != nil && !item.Status.Phase.IsDeletion() {
@@ -143,7 +144,7 @@ func phaseOf(item *v1alpha1.DeployItem) string {
 	return phase
 }
 
-// deployerOf is who has picked up the last job, such as "helm v1.2 of pergola-0"; empty if nobody has ever.
+// deployerOf returns the deployer of the last job, such as "helm v1.2 of pergola-0"; "" for none.
 func deployerOf(item *v1alpha1.DeployItem) string {
 	d := item.Status.Deployer
 	if d.Identity == "" {
@@ -152,7 +153,7 @@ func deployerOf(item *v1alpha1.DeployItem) string {
 	return strings.TrimSpace(d.Name + " " + d.Version + " of " + d.Identity)
 }
 
-// Ago is how long ago something was, in few characters; empty for no time.
+// Ago formats the time since at in few characters; "" for no time.
 func Ago(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -160,7 +161,7 @@ func Ago(at, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(at)))
 }
 
-// WithoutSecrets returns an item without what may hold secrets: its configuration, also as it was applied last.
+// WithoutSecrets returns an item without its configuration, including the last applied configuration.
 func WithoutSecrets(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 	item = item.DeepCopy()
 	item.SetGroupVersionKind(v1alpha1.DeployItemGVK)

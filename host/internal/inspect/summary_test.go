@@ -27,7 +27,7 @@ func TestMessage(t *testing.T) {
 		state, message string
 	}{
 		{"a new item", newItem(), "none", "there was no job yet"},
-		{"a job that nobody takes", newItem(jobSet("job-1", 0)), "set", "nobody has picked up the job yet"},
+		{"a job that nobody takes", newItem(jobSet("job-1", 0)), "set", "the job is not picked up yet"},
 		{"a job without a worker", newItem(jobSet("job-1", 0), queued(time.Second)), "queued", "a free worker"},
 		{"a job whose deployer says nothing", after(underWay[:2]), "running", ""},
 		{"a job that waits", after(underWay), "running", "Deployment shop/web: Available: 1/3"},
@@ -40,7 +40,7 @@ func TestMessage(t *testing.T) {
 		{"nothing is well", after(broken), "done", `ConfigInvalid: spec.config: unknown field "manifest"`},
 		{
 			"another job after a failure", after(broken, jobSet("job-2", time.Minute)),
-			"set", "nobody has picked up the job yet",
+			"set", "the job is not picked up yet",
 		},
 	} {
 		state, message := inspect.Table(noon, true, *tc.item).Rows[0].Cells[4], inspect.Message(tc.item)

@@ -18,19 +18,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// What the status of an object is, beside the words of kstatus.
+// The statuses of objects beside the statuses of kstatus.
 const (
 	ready   = "Ready"
 	missing = "Missing"
-	gone    = "Gone"    // as it should be
-	unknown = "Unknown" // it could not be read
+	gone    = "Gone"    // intentionally
+	unknown = "Unknown" // after a failed read
 )
 
-// readers is how many objects are read at once.
+// readers bounds the parallel reads.
 const readers = 8
 
 // Node is an object, and the objects below it.
@@ -38,18 +39,18 @@ type Node struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
-	// Name of the object; empty for objects of the kind that could not be listed.
+	// Name of the object; "" for a failed list of the kind.
 	Name string `json:"name,omitempty"`
-	// Policy that a managed object was applied with; empty for the usual one.
+	// Policy of a managed object; "" for the default.
 	Policy managedresource.Policy `json:"policy,omitempty"`
-	// Status tells how far the object is; that of the DeployItem itself is its phase.
+	// Status of the object, or phase of the DeployItem.
 	Status   string  `json:"status"`
 	Message  string  `json:"message,omitempty"`
 	Children []*Node `json:"children,omitempty"`
 }
 
-// Tree reads what an item has deployed, from the cluster of the item and from that of its Target, which openTarget
-// connects to. What cannot be read is in the tree, with the reason. Of Secrets nothing but the metadata is read.
+// Tree reads the objects of an item from its target cluster, connected by openTarget, and from the host's cluster.
+// Failed reads are nodes with the reason. Of Secrets only the metadata is read.
 func Tree(
 	ctx context.Context, item *v1alpha1.DeployItem, host client.Reader, openTarget func() (client.Reader, error),
 ) *Node {
@@ -80,7 +81,7 @@ func Tree(
 			return nil
 		})
 	}
-	_ = group.Wait() // what goes wrong is in the nodes
+	_ = group.Wait() // errors are in the nodes
 	return root
 }
 
@@ -104,7 +105,7 @@ func readManaged(ctx context.Context, from client.Reader, m managedObject) *Node
 	case err != nil:
 		n.Status, n.Message = unknown, err.Error()
 	case m.UID != "" && m.UID != object.GetUID():
-		n.Message = "there is another object of this name instead, which somebody else has created"
+		n.Message = "there is another object of this name instead, with another creator"
 	default:
 		n.Status, n.Message = readinessOf(object)
 	}
@@ -114,7 +115,7 @@ func readManaged(ctx context.Context, from client.Reader, m managedObject) *Node
 	return n
 }
 
-// readObject reads an object; of a Secret the metadata alone.
+// readObject reads an object, or the metadata of a Secret.
 func readObject(ctx context.Context, from client.Reader, m managedObject) (*unstructured.Unstructured, error) {
 	kind := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind)
 	key, object := client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, &unstructured.Unstructured{}
@@ -130,7 +131,7 @@ func readObject(ctx context.Context, from client.Reader, m managedObject) (*unst
 	return object, err
 }
 
-// below are the kinds of objects that controllers of Kubernetes make for those of other kinds.
+// below has the kind of children for each kind with a controller of Kubernetes.
 var below = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: "apps", Kind: "Deployment"}:  {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
 	{Group: "apps", Kind: "ReplicaSet"}:  {Version: "v1", Kind: "Pod"},
@@ -140,7 +141,7 @@ var below = map[schema.GroupKind]schema.GroupVersionKind{
 	{Group: "batch", Kind: "Job"}:        {Version: "v1", Kind: "Pod"},
 }
 
-// readChildren reads what is below an object, in the order of the names.
+// readChildren reads the children of an object, in the order of their names.
 func readChildren(ctx context.Context, from client.Reader, object *unstructured.Unstructured) []*Node {
 	kind, ok := below[object.GroupVersionKind().GroupKind()]
 	if !ok {
@@ -171,7 +172,7 @@ func readChildren(ctx context.Context, from client.Reader, object *unstructured.
 	return nodes
 }
 
-// belongs reports whether an object belongs to another. ReplicaSets that are kept for a rollback alone do not.
+// belongs reports whether an object is a child of another object, except for old ReplicaSets.
 func belongs(object, to *unstructured.Unstructured) bool {
 	wanted, said, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	running, _, _ := unstructured.NestedInt64(object.Object, "status", "replicas")
@@ -180,7 +181,7 @@ func belongs(object, to *unstructured.Unstructured) bool {
 	return !retired && slices.ContainsFunc(object.GetOwnerReferences(), owned)
 }
 
-// readinessOf asks kstatus, which Flux and others use, and says of Pods what keeps their containers from starting.
+// readinessOf returns the status and message of kstatus. Messages of Pods have the problems of their containers.
 func readinessOf(object *unstructured.Unstructured) (readiness, message string) {
 	result, err := status.Compute(object)
 	if err != nil {
@@ -190,7 +191,7 @@ func readinessOf(object *unstructured.Unstructured) (readiness, message string) 
 	if result.Status == status.CurrentStatus {
 		readiness = ready
 		if strings.HasPrefix(message, "Resource is ") || message == "Pod is Ready" {
-			message = "" // it says nothing
+			message = "" // without information
 		}
 	}
 	if object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Pod") {
@@ -199,7 +200,7 @@ func readinessOf(object *unstructured.Unstructured) (readiness, message string) 
 	return readiness, message
 }
 
-// hindrances are why the containers of a Pod do not run, in their order.
+// hindrances returns the reasons why containers of a Pod do not run, in their order.
 func hindrances(object *unstructured.Unstructured) []string {
 	pod := &corev1.Pod{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod) != nil {
@@ -222,26 +223,27 @@ func hindrances(object *unstructured.Unstructured) []string {
 	return why
 }
 
-// Text is a tree for people. No message is cut.
-func (n *Node) Text(palette Palette) string {
+// Text formats the tree, with complete messages.
+func (n *Node) Text(palette terminal.Palette) string {
 	var out strings.Builder
 	n.write(&out, palette, "", "")
 	return out.String()
 }
 
-// write writes a node and those below it. first is what stands before its first line, and rest before the others.
-func (n *Node) write(out *strings.Builder, palette Palette, first, rest string) {
+// write writes a node and its children, with a prefix for the first line and another for the rest.
+func (n *Node) write(out *strings.Builder, palette terminal.Palette, first, rest string) {
 	title := strings.TrimSpace(n.Kind + " " + strings.Trim(n.Namespace+"/"+n.Name, "/"))
 	if n.Policy != "" {
 		title += " (" + string(n.Policy) + ")"
 	}
 	message, more, _ := strings.Cut(strings.TrimSpace(n.Message), "\n")
-	state := palette.Paint(colourOf(n.Status), Printable(n.Status))
-	fmt.Fprintln(out, strings.TrimSpace(first+Printable(title)+"  "+state+"  "+Printable(strings.TrimSpace(message))))
+	state := palette.Paint(colourOf(n.Status), terminal.Printable(n.Status))
+	message = terminal.Printable(strings.TrimSpace(message))
+	fmt.Fprintln(out, strings.TrimSpace(first+terminal.Printable(title)+"  "+state+"  "+message))
 	if len(n.Children) > 0 {
-		out.WriteString(Indented(rest+"│     ", more))
+		out.WriteString(terminal.Indented(rest+"│     ", more))
 	} else {
-		out.WriteString(Indented(rest+"      ", more))
+		out.WriteString(terminal.Indented(rest+"      ", more))
 	}
 	for i, child := range n.Children {
 		if i == len(n.Children)-1 {
@@ -252,16 +254,16 @@ func (n *Node) write(out *strings.Builder, palette Palette, first, rest string) 
 	}
 }
 
-// colourOf is how a status or a phase is painted.
-func colourOf(of string) Colour {
+// colourOf returns the colour of a status or a phase.
+func colourOf(of string) terminal.Colour {
 	switch of {
 	case ready, string(v1alpha1.DeployItemPhaseSucceeded):
-		return Green
+		return terminal.Green
 	case missing, string(status.FailedStatus), string(v1alpha1.DeployItemPhaseDeleteFailed):
-		return Red
+		return terminal.Red
 	case unknown, gone:
-		return Grey
+		return terminal.Grey
 	default:
-		return Yellow
+		return terminal.Yellow
 	}
 }

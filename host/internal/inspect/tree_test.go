@@ -88,7 +88,7 @@ func TestTree(t *testing.T) {
 		{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"token"},
 		{"resource":{"apiVersion":"v1","kind":"ConfigMap","namespace":"shop","name":"settings","uid":"another"}}]}`
 	const replaced = "\n└─ ConfigMap shop/settings  Missing  " +
-		"there is another object of this name instead, which somebody else has created"
+		"there is another object of this name instead, with another creator"
 	const container = "landscaper.gardener.cloud/container"
 	run := func(more string) string {
 		return `{"run":{"namespace":"shop","name":"run","outcome":"Succeeded"` + more + `}}`

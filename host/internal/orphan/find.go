@@ -23,22 +23,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
-// listers is how many lists are asked for at once.
+// listers bounds the parallel lists.
 const listers = 8
 
-// controllerManager is the name under which the controllers of Kubernetes write.
+// controllerManager is the field manager of the controllers of Kubernetes.
 const controllerManager = "kube-controller-manager"
 
-// Cluster is a cluster that is looked at.
+// Cluster is a cluster of a search.
 type Cluster struct {
-	// Name says in messages and reports which one it is.
+	// Name in messages and reports.
 	Name   string
 	Config *rest.Config
 }
 
-// Find looks on targets for objects whose deploy item does not exist in the control plane. installations are those
-// whose objects belong to its deploy items besides its own. The deploy items are listed after the objects, so that an
-// object that is created meanwhile is none of a deploy item that was not seen.
+// Find finds objects on targets without their deploy item in the control plane. installations are further installations
+// of its deploy items.
 func Find(ctx context.Context, control Cluster, targets []Cluster, installations []string) (*Report, error) {
 	client, err := metadata.NewForConfig(control.Config)
 	if err != nil {
@@ -57,6 +56,7 @@ func Find(ctx context.Context, control Cluster, targets []Cluster, installations
 		}
 		found, report.Unlisted = append(found, objects...), append(report.Unlisted, unlisted...)
 	}
+	// Deploy items are listed after the objects: an object created meanwhile has its deploy item in the list.
 	all, err := list(ctx, client, v1alpha1.GroupVersion.WithResource("deployitems"), "")
 	if err != nil {
 		return nil, fmt.Errorf("list DeployItems of all namespaces: %w", err)
@@ -75,8 +75,8 @@ func Find(ctx context.Context, control Cluster, targets []Cluster, installations
 	return report, nil
 }
 
-// ownInstallation returns the mark of a control plane; empty if it has none, as target.Installation.Mark. optional: it
-// may be one that cannot be read.
+// ownInstallation returns the installation of a control plane as target.Installation.Mark does; "" for none. optional
+// allows missing rights.
 func ownInstallation(ctx context.Context, control metadata.Interface, optional bool) (string, error) {
 	namespaces := control.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	namespace, err := namespaces.Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
@@ -85,7 +85,7 @@ func ownInstallation(ctx context.Context, control metadata.Interface, optional b
 		return "", nil
 	case apierrors.IsForbidden(err):
 		return "", fmt.Errorf("read the mark of the installation; if you know the UID of this namespace, "+
-			"name it by --installation: %w", err)
+			"name it with --installation: %w", err)
 	case err != nil:
 		return "", fmt.Errorf("read the mark of the installation: %w", err)
 	}
@@ -98,7 +98,7 @@ type kind struct {
 	resource schema.GroupVersionResource
 }
 
-// marked is an object that bears the mark of a deploy item.
+// marked is an object with the mark of a deploy item.
 type marked struct {
 	target string
 	kind   kind
@@ -114,8 +114,8 @@ func (m *marked) object() Object {
 	}
 }
 
-// marked returns the objects of the cluster that bear the mark of a deploy item, each once, and the types that could
-// not be listed. The error says why there are no types at all.
+// marked returns the objects of the cluster with the mark of a deploy item, each once, and the types with failed lists.
+// An error is a failed discovery.
 func (c *Cluster) marked(ctx context.Context) ([]marked, []Unlisted, error) {
 	kinds, unlisted, err := c.kinds(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *Cluster) marked(ctx context.Context) ([]marked, []Unlisted, error) {
 		return nil, nil, ctx.Err()
 	}
 	var all []marked
-	seen := map[types.UID]bool{} // some objects are served in several groups
+	seen := map[types.UID]bool{} // several groups may have the same objects
 	for i, r := range results {
 		if r.err != nil {
 			unlisted = append(unlisted, c.unlisted(kinds[i].resource.GroupResource().String(), r.err))
@@ -162,19 +162,16 @@ func (c *Cluster) unlisted(resource string, err error) Unlisted {
 	return Unlisted{Target: c.Name, Resource: resource, Error: err.Error(), Forbidden: apierrors.IsForbidden(err)}
 }
 
-// goesWithAnother reports whether an object has its labels from another one that it was made for, and is removed with
-// it: it has a controller, as an EndpointSlice, or only Kubernetes itself has written it, as the Endpoints of a
-// Service.
+// goesWithAnother reports whether an object was made for another object with the same labels and is removed with it. It
+// has a controller, as an EndpointSlice, or Kubernetes is its only writer, as for Endpoints of a Service.
 func goesWithAnother(o metav1.Object) bool {
 	fields := o.GetManagedFields()
-	written := slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager != controllerManager
-	})
+	isOther := func(e metav1.ManagedFieldsEntry) bool { return e.Manager != controllerManager }
+	written := slices.ContainsFunc(fields, isOther)
 	return metav1.GetControllerOf(o) != nil || len(fields) > 0 && !written
 }
 
-// kinds returns the types whose objects can be listed and deleted, without those that an API server computes from
-// others, such as metrics.
+// kinds returns the types of stored objects, without computed types such as metrics.
 func (c *Cluster) kinds(ctx context.Context) ([]kind, []Unlisted, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -185,9 +182,9 @@ func (c *Cluster) kinds(ctx context.Context) ([]kind, []Unlisted, error) {
 	if err != nil && !errors.As(err, &partial) {
 		return nil, nil, fmt.Errorf("discover the types of objects: %w", err)
 	}
-	// The client takes a refusal of /apis for an API server that has the types of the core only, of which one version.
+	// The client takes a refusal of /apis for an API server with core types only.
 	if len(lists) <= 1 {
-		return nil, nil, errors.New("discover the types of objects: the API server shows none but those of the core; " +
+		return nil, nil, errors.New("discover the types of objects: the API server has core types only; " +
 			"may these credentials read /api and /apis?")
 	}
 	var unlisted []Unlisted
@@ -209,7 +206,7 @@ func (c *Cluster) kinds(ctx context.Context) ([]kind, []Unlisted, error) {
 	return kinds, unlisted, nil
 }
 
-// list lists the metadata of the objects of a type in all namespaces, those that have a label if it is not empty.
+// list lists the metadata of the objects of a type in all namespaces, optionally with a label.
 func list(
 	ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, label string,
 ) ([]metav1.PartialObjectMetadata, error) {

@@ -1,5 +1,5 @@
-// Package orphan finds objects on targets that bear the mark of a deploy item that does not exist. It reads metadata,
-// and writes nothing.
+// Package orphan finds objects on target clusters with the mark of a missing deploy item. It reads metadata and writes
+// nothing.
 package orphan
 
 import (
@@ -12,19 +12,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/mark"
 )
 
-// Report says what was found.
+// Report is the result of a search.
 type Report struct {
 	Objects []Object `json:"objects"`
-	// OtherInstallations counts the objects of installations that were not asked for. Whether their deploy items exist
-	// is not known.
+	// OtherInstallations counts the objects of other installations, with unknown deploy items.
 	OtherInstallations map[string]int `json:"otherInstallations,omitempty"`
-	// Unlisted are the types of which the objects are not known.
+	// Unlisted are the types of objects with failed lists.
 	Unlisted []Unlisted `json:"unlisted,omitempty"`
 }
 
-// Object is an object whose deploy item does not exist.
+// Object is an object without its deploy item.
 type Object struct {
-	// Target is the name of the cluster that it is in, see Cluster.
+	// Target is the name of its Cluster.
 	Target     string `json:"target"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -35,36 +34,36 @@ type Object struct {
 	UID       types.UID `json:"uid"`
 	// DeployItem is the value of the label, see mark.ValueOf.
 	DeployItem string `json:"deployItem"`
-	// DeployItemUID is that of the deploy item; empty if the object does not say it.
+	// DeployItemUID is the UID in the mark; "" for none.
 	DeployItemUID types.UID `json:"deployItemUID,omitempty"`
-	// Installation is the one that the deploy item was of; empty if the object does not say it.
+	// Installation is the installation in the mark; "" for none.
 	Installation string `json:"installation,omitempty"`
 }
 
-// Unlisted is a type of which the objects are not known.
+// Unlisted is a type of objects with a failed list.
 type Unlisted struct {
 	Target string `json:"target"`
 	// Resource is the type, such as "deployments.apps"; "*.<group>/<version>" for all of a group.
 	Resource string `json:"resource"`
 	Error    string `json:"error"`
-	// Forbidden reports whether rights are all that is missing.
+	// Forbidden reports whether the list needs more rights.
 	Forbidden bool `json:"forbidden,omitempty"`
 }
 
-// relation is whose an object is.
+// relation is the relation of an object to the deploy items.
 type relation int
 
 const (
-	living relation = iota // its deploy item exists
+	living relation = iota // with an existing deploy item
 	orphaned
-	elsewhere // it is of another installation
+	elsewhere // of another installation
 )
 
 // items are the deploy items of a control plane.
 type items struct {
-	// uids are their UIDs by the value of their label.
+	// uids by the value of the label.
 	uids map[string]types.UID
-	// installations are those whose objects are theirs.
+	// installations of their objects.
 	installations []string
 }
 
@@ -76,7 +75,7 @@ func newItems(all []metav1.PartialObjectMetadata, installations []string) items 
 	return items{uids: uids, installations: installations}
 }
 
-// relationTo returns whose an object is. An object without a mark of an installation is taken for one of theirs.
+// relationTo returns the relation of an object. Objects without an installation belong to these deploy items.
 func (i items) relationTo(o metav1.Object) relation {
 	if installation := installationOf(o); installation != "" && !slices.Contains(i.installations, installation) {
 		return elsewhere
@@ -99,7 +98,7 @@ func installationOf(o metav1.Object) string {
 
 func itemUIDOf(o metav1.Object) types.UID { return types.UID(o.GetLabels()[mark.ContainerItem]) }
 
-// compare orders objects as they are shown.
+// compare orders objects for users.
 func compare(a, b Object) int {
 	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.DeployItem, b.DeployItem),
 		cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

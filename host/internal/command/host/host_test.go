@@ -1,0 +1,41 @@
+package host
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
+)
+
+// TestErrorsSayWhatToDo starts hosts, each of which sets the logger of klog for the process: it stands in a file before
+// those with tests that watch, because a watch may log when its test has ended.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("KUBECONFIG", "")
+	kubeconfig := " --plugin-dir " + dir + " --kubeconfig "
+	nobody := commandtest.Kubeconfig(t, "http://127.0.0.1:1")
+	const unreachable = "the API server http://127.0.0.1:1 cannot be reached: connect: connection refused"
+	const install = "`pergola crds | kubectl create -f -`"
+	other := commandtest.WriteFile(t, "c.yaml", "apiVersion: v1\nkind: HostConfiguration\n")
+	garbage, bare := commandtest.WriteFile(t, "garbage", "{"), commandtest.WithoutDefinitions(t)
+	nowhere := filepath.Join(dir, "nowhere")
+	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
+		{"no level", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
+		{"no format", "host --log-format xml", []string{"--log-format", "json or text", `"xml"`}},
+		{"no name", "host --identity ", []string{"--identity", "expected 1 to 253 printable characters"}},
+		{"no address", "host --listen-address x", []string{"--listen-address", ":8080", `"x"`}},
+		{"no file", "host --config " + nowhere, []string{"read the host configuration", nowhere, "no such file"}},
+		{"which flag is missing", "host", []string{"--kubeconfig", "$KUBECONFIG"}},
+		{"no kubeconfig", "host" + kubeconfig + nowhere, []string{"find the cluster", nowhere, "no such file"}},
+		{"no kubeconfig in it", "host" + kubeconfig + garbage, []string{"find the cluster", garbage}},
+		{"who does not answer", "host" + kubeconfig + nobody, []string{unreachable}},
+		{"how to install definitions", "host" + kubeconfig + bare, []string{install}},
+		{"how to install definitions, too", "host --standalone" + kubeconfig + bare, []string{install}},
+		{"another version", "config check " + other, []string{"c.yaml: apiVersion: expected"}},
+	}...)
+	t.Setenv("KUBECONFIG", nowhere)
+	pergola.ExpectErrors(t, cli.ExitNo,
+		commandtest.ErrorCase{"the file", "host", []string{"find the cluster", nowhere, "--kubeconfig"}})
+}

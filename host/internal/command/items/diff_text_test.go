@@ -1,0 +1,56 @@
+package items
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// TestDiffText: a change of each kind. The job would fail.
+func TestDiffText(t *testing.T) {
+	t.Parallel()
+	document := func(text string) json.RawMessage { return json.RawMessage(text) }
+	const settings = `{"apiVersion":"v1","kind":"ConfigMap",` +
+		`"data":{"a":"%s","b":"2","c":"3","d":"4","colour":"green","n":%s,"text":"one\n%s\n"}}`
+	item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	report := newDiffReport(item, []sdk.Change{
+		{
+			Object: "Namespace shop", Action: sdk.ActionCreate,
+			After: document(`{"kind":"Namespace","metadata":{"name":"shop"}}`),
+		},
+		{
+			Object: "ConfigMap shop/settings", Action: sdk.ActionUpdate,
+			Before: document(fmt.Sprintf(settings, "1", "9007199254740993", "two")),
+			After:  document(fmt.Sprintf(settings, "0", "9007199254740995", "three")),
+		},
+		{
+			Object: "Job shop/migrate", Action: sdk.ActionRecreate, Note: "spec.template is immutable",
+			Before: document(`{"spec":{"template":1}}`), After: document(`{"spec":{"template":2}}`),
+		},
+		{Object: "Secret shop/old", Action: sdk.ActionDelete, Before: document(`{"data":{"password":"(hidden)"}}`)},
+		{Object: "PersistentVolumeClaim shop/data", Action: sdk.ActionKeep, Before: document(`{"a":1}`)},
+		{
+			Object: "Deployment shop/web", Action: sdk.ActionFail,
+			Note: "spec.selector: is immutable\nset recreate: true\x1b[31m",
+		},
+		{
+			Object: "Secret shop/same", Action: sdk.ActionUpdate, Note: "what differs is hidden",
+			Before: document(`{"a":1}`), After: document(`{"a":1}`),
+		},
+	})
+	for name, colour := range map[string]string{
+		"diff.golden.txt": cli.ColourNever, "diff-colour.golden.txt": cli.ColourAlways,
+	} {
+		commandtest.ExpectGolden(t, name, report.text(cli.PaletteFor(colour, nil)))
+	}
+	if code := cli.Code(report.verdict()); code != cli.ExitFailure {
+		t.Errorf("expected the exit code %d, but found %d", cli.ExitFailure, code)
+	}
+}

@@ -1,0 +1,122 @@
+package items
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/orphan"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/mark"
+)
+
+// markedFor returns the metadata of an object of the namespace that bears the mark of an item of it.
+func (s *shop) markedFor(item, name string) metav1.ObjectMeta {
+	meta := s.named(name)
+	meta.Labels = map[string]string{mark.DeployItem: mark.ValueOf(s.namespace, item)}
+	return meta
+}
+
+// TestItemsOrphans: objects of all kinds are found by their mark. Others use the cluster meanwhile.
+func TestItemsOrphans(t *testing.T) {
+	s := newShop(t)
+	kubeSystem := &corev1.Namespace{}
+	s.check(s.admin.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, kubeSystem))
+	s.item("web")
+
+	s.create(&corev1.ConfigMap{ObjectMeta: s.markedFor("web", "stays")})
+	s.create(&corev1.ConfigMap{ObjectMeta: s.named("nobodys")})
+	here, foreign := s.markedFor("gone", "settings"), s.markedFor("gone", "foreign")
+	here.Annotations = map[string]string{mark.Installation: string(kubeSystem.UID)}
+	foreign.Annotations = map[string]string{mark.Installation: "of-" + s.namespace}
+	s.create(&corev1.ConfigMap{ObjectMeta: here})
+	s.create(&corev1.ConfigMap{ObjectMeta: foreign})
+	s.create(&v1alpha1.Context{ObjectMeta: s.markedFor("gone", "resource")})
+	role := s.markedFor("gone", s.namespace)
+	role.Namespace = ""
+	cluster := &rbacv1.ClusterRole{ObjectMeta: role, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"list"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"deployitems"}},
+		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
+	}}
+	s.create(cluster)
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: s.namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace},
+	}
+	s.create(binding)
+	t.Cleanup(func() {
+		for _, o := range []client.Object{cluster, binding} {
+			if err := s.admin.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	release := s.markedFor("gone", "sh.helm.release.v1.shop.v1")
+	s.create(&corev1.Secret{ObjectMeta: release, StringData: map[string]string{"release": "t0ps3cret"}})
+	state := s.markedFor("web", "state")
+	state.Labels[mark.ContainerItem], state.Labels[mark.ContainerInstallation] = "1234", string(kubeSystem.UID)
+	s.create(&corev1.Secret{ObjectMeta: state})
+
+	guest := s.as(s.namespace)
+	s.expect([]itemsCase{
+		{"a table", "orphans", 1, []string{
+			"DEPLOYITEM", "NS.gone", "configmaps ", "settings", "contexts.landscaper.gardener.cloud ", "resource",
+			"clusterroles.rbac.authorization.k8s.io ", "sh.helm.release.v1.shop.v1", "NS.web ", "state",
+			"Objects of the installation of-NS, of which the DeployItems are not known: 1\n",
+		}},
+		{"several targets", "orphans --target " + guest + " --target " + s.kubeconfig + " --installation of-NS", 2, []string{
+			"TARGET", guest + " ", s.kubeconfig + " ", "foreign", guest + ": your rights do not allow to list ", "secrets, ",
+		}},
+		{"no right to know the mark", "orphans --kubeconfig " + guest, 2, []string{
+			"read the mark of the installation", "--installation", "your own rights",
+		}},
+		{"no right for items", "orphans --installation x --kubeconfig " + s.as("guest"), 2, []string{"list DeployItems"}},
+		{"no such file", "orphans --target nowhere", 2, []string{"--target nowhere: "}},
+	}...)
+	out, _, _ := s.run("orphans")
+	for _, name := range []string{"stays", "nobodys", "foreign"} {
+		if strings.Contains(out, s.namespace+"  "+name) {
+			t.Errorf("expected %s not to be listed in\n%s", name, out)
+		}
+	}
+	out, code, err := s.run("orphans", "-o", "json")
+	var report orphan.Report
+	decodeYAML(t, out, &report)
+	found := map[string]bool{}
+	for _, o := range report.Objects {
+		if o.Namespace == s.namespace {
+			found[o.APIVersion+" "+o.Kind+" "+o.Name] = o.UID != "" && (o.DeployItemUID != "") == (o.Name == "state")
+		}
+	}
+	for _, want := range []string{
+		"v1 ConfigMap settings", "v1 Secret state", "landscaper.gardener.cloud/v1alpha1 Context resource",
+	} {
+		if !found[want] {
+			t.Errorf("expected %s, but found %v, %v\n%s", want, code, err, out)
+		}
+	}
+}
+
+func TestVerdictOnOrphans(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		report orphan.Report
+		code   int
+	}{
+		"none":            {orphan.Report{}, 0},
+		"of others":       {orphan.Report{OtherInstallations: map[string]int{"there": 1}}, 0},
+		"some":            {orphan.Report{Objects: []orphan.Object{{}}}, cli.ExitNo},
+		"not all is seen": {orphan.Report{Objects: []orphan.Object{{}}, Unlisted: []orphan.Unlisted{{}}}, cli.ExitFailure},
+	} {
+		if got := cli.Code(withCode(verdictOn(&c.report))); got != c.code {
+			t.Errorf("%s: expected the exit code %d, but found %d", name, c.code, got)
+		}
+	}
+}

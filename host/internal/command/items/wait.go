@@ -1,0 +1,158 @@
+package items
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
+	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+func newWaitCommand(version string) *cobra.Command {
+	chosen, until := newSelection(version), string(inspect.Succeeded)
+	cmd := &cobra.Command{
+		Use:   "wait (ITEM... | -l SELECTOR)",
+		Short: "Wait until DeployItems are deployed, finished or deleted",
+		Long: `Wait until DeployItems are deployed, finished or deleted.
+
+  succeeded                the item is deployed in its current version; the default
+  finished                 the job for its current version has ended, with any result
+  deleted                  the item is gone
+  condition=TYPE[=STATUS]  the condition has the status (default True)
+
+Changes of the reasons for the wait are printed on standard error.
+
+The exit code is 0 if all items have reached the goal, 1 if one has failed, with the reason, 2 after an error, and 3
+after the timeout.`,
+		Example: `  pergola items wait my-item --timeout 5m
+  pergola items wait -l app=shop --for deleted
+  pergola items wait my-item --for condition=Drifted=False`,
+		Args: chosen.check,
+	}
+	chosen.addTo(cmd.Flags())
+	cmd.Flags().StringVar(&until, "for", until, "goal of the wait: "+inspect.Goals)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		goal, err := inspect.ParseGoal(until)
+		if err != nil {
+			return fmt.Errorf("--for: %w", err)
+		}
+		w, names, err := chosen.find(cmd, names, goal == inspect.Deleted)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			w.items = append(w.items, &awaited{name: name, goal: goal})
+		}
+		return w.wait(cmd.Context())
+	}
+	return cmd
+}
+
+// waiter waits until each item has reached its goal or failed.
+type waiter struct {
+	*userCluster
+
+	stdout, stderr io.Writer
+	// timeout is 0 for none.
+	timeout time.Duration
+	items   []*awaited
+}
+
+// awaited is an item with a goal.
+type awaited struct {
+	name string
+	goal inspect.Goal
+	// uid is empty before the first sight of the item.
+	uid     types.UID
+	verdict inspect.Verdict
+}
+
+func (a *awaited) decided() bool { return a.verdict.Reached || a.verdict.Failed != "" }
+
+// wait blocks until all items are decided or the time is over. The error has the exit code.
+func (w *waiter) wait(ctx context.Context) error {
+	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, w.timeout)
+	defer cancel()
+	options := []client.ListOption{client.InNamespace(w.namespace)}
+	if len(w.items) == 1 {
+		options = append(options, client.MatchingFields{"metadata.name": w.items[0].name})
+	}
+	err := w.follow(ctx, options, func(items []v1alpha1.DeployItem, event watch.EventType) (bool, error) {
+		for _, a := range w.items {
+			i := slices.IndexFunc(items, func(item v1alpha1.DeployItem) bool { return item.Name == a.name })
+			switch {
+			case i < 0 && event == "", i >= 0 && event == watch.Deleted:
+				w.see(a, nil)
+			case i >= 0:
+				w.see(a, &items[i])
+			}
+		}
+		return !slices.ContainsFunc(w.items, func(a *awaited) bool { return !a.decided() }), nil
+	})
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return w.conclude()
+}
+
+// see judges an item, nil after its deletion, and prints changes of its state. A new item of the same name is another
+// item.
+func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
+	if a.decided() {
+		return
+	}
+	before, seen := a.verdict.Waiting, a.uid != ""
+	if item != nil && !seen {
+		a.uid = item.UID
+	}
+	if item != nil && item.UID != a.uid {
+		item = nil
+	}
+	a.verdict = a.goal.Judge(item, time.Now())
+	if !seen && item == nil && a.verdict.Failed != "" {
+		a.verdict.Failed = "there is no such DeployItem"
+	}
+	if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
+		_ = cli.PrintText(w.stderr, terminal.Printable(a.name+": "+waiting)+"\n") // the wait goes on without this line
+	}
+}
+
+// conclude prints the items that reached their goals. The error names the others, with the exit code.
+func (w *waiter) conclude() error {
+	code := 0
+	var errs []error
+	for _, a := range w.items {
+		name := fmt.Sprintf("DeployItem %q", w.namespace+"/"+a.name)
+		switch {
+		case a.verdict.Reached:
+			if err := cli.PrintText(w.stdout, terminal.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
+				return cli.Failing(err)
+			}
+		case a.verdict.Failed != "":
+			code = cli.ExitNo
+			errs = append(errs, fmt.Errorf("%s: %s", name, terminal.Printable(a.verdict.Failed)))
+		default:
+			if code == 0 {
+				code = cli.ExitTimeout
+			}
+			errs = append(errs, fmt.Errorf("%s is not %s within --timeout; last: %s",
+				name, a.goal, terminal.Printable(a.verdict.Waiting)))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &cli.ExitError{Code: code, Err: errors.Join(errs...)}
+}

@@ -1,0 +1,138 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/local"
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+// defaultPoll is the default of a host for the time between calls.
+const defaultPoll = 5 * time.Second
+
+// job is a job without a cluster.
+type job struct {
+	*local.Call
+
+	plugin *plugin.Plugin
+	op     plugin.Operation
+	state  *stateFile
+	say    *printer
+	// woken gets a message after a wake-up by the plugin.
+	woken <-chan struct{}
+	// untilDone repeats the call while the job is in progress.
+	untilDone bool
+}
+
+// run calls the plugin and prints the result of each call. The error is the failure of the job.
+func (j *job) run(ctx context.Context) error {
+	waiting, cancel := context.WithDeadline(ctx, j.Deadline)
+	defer cancel()
+	for {
+		outcome, err := j.plugin.Call(ctx, j.op, j.Call.Call, j)
+		if err == nil {
+			err = errors.Join(check(outcome), j.keep(outcome))
+		}
+		if err == nil {
+			err = j.say.outcome(outcome)
+		}
+		if err != nil {
+			return fmt.Errorf("%s of item %s: %w", j.op, j.DeployItem.Name, err)
+		}
+		if len(outcome.Errors) > 0 {
+			return fmt.Errorf("%s of item %s has failed", j.op, j.DeployItem.Name)
+		}
+		if outcome.InProgress == nil || !j.untilDone {
+			return nil
+		}
+		if err := j.wait(waiting, cmp.Or(outcome.InProgress.PollAfter, defaultPoll)); err != nil {
+			return fmt.Errorf("%s of item %s is not done: %w", j.op, j.DeployItem.Name, err)
+		}
+	}
+}
+
+// check validates the conditions and exports of an outcome as a host does.
+func check(outcome *plugin.Outcome) error {
+	if err := contract.CheckReported(outcome.Conditions); err != nil {
+		return err
+	}
+	if outcome.Succeeded == nil || outcome.Succeeded.Exports == nil {
+		return nil
+	}
+	var exports map[string]json.RawMessage
+	if err := json.Unmarshal(outcome.Succeeded.Exports, &exports); err != nil {
+		return fmt.Errorf("its exports are no JSON object: %w", err)
+	}
+	return nil
+}
+
+// wait waits for the next call.
+func (j *job) wait(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+	case <-j.woken:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// keep saves the state for the next call. A finished job is not continued, and a deleted item has no state.
+func (j *job) keep(outcome *plugin.Outcome) error {
+	if outcome.ProviderStatus != nil {
+		if err := j.save(outcome.ProviderStatus); err != nil {
+			return err
+		}
+	}
+	if outcome.Succeeded != nil && j.op == plugin.Delete {
+		return j.state.remove()
+	}
+	if outcome.InProgress == nil {
+		j.state.JobID = ""
+	}
+	return j.state.write()
+}
+
+func (j *job) save(document []byte) error {
+	if err := j.state.save(document); err != nil {
+		return err
+	}
+	item := j.DeployItem.DeepCopy() // the running call has the old item
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
+	j.DeployItem = item
+	return nil
+}
+
+var _ plugin.Observer = (*job)(nil)
+
+// Progress implements plugin.Observer.
+func (j *job) Progress(step, message string) {
+	j.say.print("progress", step+": "+message, fields{"step": step, "message": message})
+}
+
+// SaveProviderStatus implements plugin.Observer.
+func (j *job) SaveProviderStatus(_ context.Context, document []byte) error {
+	if err := j.save(document); err != nil {
+		return err
+	}
+	j.say.saved(document)
+	return nil
+}
+
+// Event implements plugin.Observer.
+func (j *job) Event(warning bool, reason, message string) {
+	kind := corev1.EventTypeNormal
+	if warning {
+		kind = corev1.EventTypeWarning
+	}
+	j.say.print("event", kind+" "+reason+": "+message, fields{"type": kind, "reason": reason, "message": message})
+}

@@ -1,0 +1,113 @@
+package plugins
+
+import (
+	"bytes"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pergola-deploy/pergola/host/internal/command/cli"
+	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
+	"github.com/pergola-deploy/pergola/test/testenv"
+)
+
+// TestPluginsNew: what is written builds, passes its own tests and can be used at once, as its Makefile does it.
+func TestPluginsNew(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a", "new one")
+	out, err := pergola.Run(t, "plugins", "new", "roses", "--type", "example.org/rose", "--dir", dir,
+		"--replace", testenv.Root())
+	if err != nil || !strings.HasPrefix(out, "The plugin roses is in "+dir) {
+		t.Fatalf("found %q, %v", out, err)
+	}
+	cmd := exec.CommandContext(t.Context(), "make", "-C", dir)
+	// As the programs under test are built, so that most of it is in the build cache; and the modules are in the cache,
+	// too, checked when Pergola itself was built.
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=", "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOSUMDB=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make: %v\n%s", err, out)
+	}
+
+	item, state := filepath.Join(dir, "item.yaml"), filepath.Join(dir, "bin", "state.json")
+	out, err = pergola.Run(t, "plugins", "verify", filepath.Join(dir, "bin", "plugins"), "--item", item)
+	if err != nil || !strings.HasPrefix(out, "roses: good. ") {
+		t.Errorf("verify: found %v, %s", err, out)
+	}
+	run := []string{"plugins", "run", filepath.Join(dir, "bin", "plugins", "roses"), "--item", item, "--state", state}
+	out, err = pergola.Run(t, run...)
+	if err != nil || !strings.Contains(out, `exports {"thing":"default/roses"}`) {
+		t.Errorf("run: found %v, %s", err, out)
+	}
+	out, err = pergola.Run(t, append(run, "--operation", "delete")...)
+	if _, gone := os.Stat(state); err != nil || !os.IsNotExist(gone) {
+		t.Errorf("delete: found %v, %v, %s", err, gone, out)
+	}
+}
+
+// TestPluginModuleFiles: the files before anybody has worked on them.
+func TestPluginModuleFiles(t *testing.T) {
+	t.Parallel()
+	m := &pluginModule{Name: "roses", Type: "example.org/rose"}
+	if err := m.complete("v1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := m.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"main.go", "main_test.go"} {
+		if formatted, err := format.Source(files[name]); err != nil || !bytes.Equal(formatted, files[name]) {
+			t.Errorf("%s is not formatted (%v)", name, err)
+		}
+	}
+	own, err := os.ReadFile(filepath.Join(testenv.Root(), "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "module example.org/roses\n\n" + regexp.MustCompile(`(?m)^go .*$`).FindString(string(own)) +
+		"\n\nrequire github.com/pergola-deploy/pergola v1.2.3\n"
+	if got := string(files["go.mod"]); got != want {
+		t.Errorf("go.mod: expected\n%s\nbut found\n%s", want, got)
+	}
+	for _, name := range []string{"Makefile", "Dockerfile", "README.md", ".gitignore", "item.yaml"} {
+		if len(files[name]) == 0 {
+			t.Errorf("expected a file %s", name)
+		}
+	}
+}
+
+func TestPluginsNewErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	full := filepath.Dir(commandtest.WriteFile(t, "main.go", "package mine"))
+	dir := filepath.Join(t.TempDir(), "none")
+	const typed, replace = " --type example.org/thing", " --replace ../../../.."
+	const hello = "plugins new hello" + typed
+	to := " --dir " + dir
+	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
+		{"the name is that of a plugin", "plugins new Hello_1" + typed + replace + to, []string{"NAME", `"Hello_1"`}},
+		{"no type", "plugins new hello" + replace + to, []string{"--type", "example.org/thing"}},
+		{"a type that anybody could have", "plugins new hello --type thing" + replace + to, []string{"--type", `"thing"`}},
+		{"no path of a module", hello + replace + to + " --module a//b", []string{"--module", "a//b"}},
+		{"this is no release", hello + to, []string{"--replace is missing", commandtest.Version}},
+		{"no checkout", hello + to + " --replace /no/where", []string{"--replace", "/no/where/go.mod"}},
+		{"a checkout of something else", hello + to + " --replace " + otherModule(t), []string{`"example.org/other"`}},
+		{"nothing is overwritten", hello + replace + " --dir " + full, []string{"--dir", full, "main.go"}},
+		{"a file in the way", hello + replace + " --dir " + filepath.Join(full, "main.go"), []string{"--dir", "main.go"}},
+	}...)
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("expected that nothing was written, but found %v", err)
+	}
+	if content, err := os.ReadFile(filepath.Join(full, "main.go")); string(content) != "package mine" {
+		t.Errorf("main.go was overwritten: %s, %v", content, err)
+	}
+}
+
+// otherModule is a directory with another Go module than Pergola.
+func otherModule(t *testing.T) string {
+	t.Helper()
+	return filepath.Dir(commandtest.WriteFile(t, "go.mod", "module example.org/other\n"))
+}
