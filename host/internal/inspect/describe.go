@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -33,7 +34,7 @@ type Evidence struct {
 // Describe formats all details of an item, without configuration, credentials and exports.
 func Describe(e Evidence) string {
 	d := &description{Evidence: e}
-	d.out.WriteString("DeployItem " + terminal.Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
+	d.out.WriteString("DeployItem " + text.Printable(e.Item.Namespace+"/"+e.Item.Name) + "\n")
 	d.overview()
 	d.section("Job")
 	d.job()
@@ -172,12 +173,12 @@ func lastSeen(e eventsv1.Event) time.Time {
 func (d *description) section(title string) { d.out.WriteString("\n" + title + "\n") }
 
 // field writes a name and the lines of a text; nothing without text.
-func (d *description) field(name, text string) {
+func (d *description) field(name, lines string) {
 	if name != "" {
 		name += ":"
 	}
-	for line := range strings.Lines(text) {
-		fmt.Fprintf(&d.out, "  %-13s %s\n", name, terminal.Printable(strings.TrimRight(line, "\r\n")))
+	for line := range strings.Lines(lines) {
+		fmt.Fprintf(&d.out, "  %-13s %s\n", name, text.Printable(strings.TrimRight(line, "\r\n")))
 		name = ""
 	}
 }

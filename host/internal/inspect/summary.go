@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -128,7 +128,7 @@ func Table(now time.Time, wide bool, items ...v1alpha1.DeployItem) *metav1.Table
 			item.Name, ShortType(item.Spec.Type), target, phaseOf(item), jobState(item),
 			Ago(item.CreationTimestamp.Time, now), item.Status.JobID, deployerOf(item), string(message),
 		} {
-			row.Cells = append(row.Cells, cmp.Or(terminal.Printable(cell), "-"))
+			row.Cells = append(row.Cells, cmp.Or(text.Printable(cell), "-"))
 		}
 		table.Rows = append(table.Rows, row)
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -237,9 +238,9 @@ func (n *Node) write(out *strings.Builder, palette terminal.Palette, first, rest
 		title += " (" + string(n.Policy) + ")"
 	}
 	message, more, _ := strings.Cut(strings.TrimSpace(n.Message), "\n")
-	state := palette.Paint(colourOf(n.Status), terminal.Printable(n.Status))
-	message = terminal.Printable(strings.TrimSpace(message))
-	fmt.Fprintln(out, strings.TrimSpace(first+terminal.Printable(title)+"  "+state+"  "+message))
+	state := palette.Paint(colourOf(n.Status), text.Printable(n.Status))
+	message = text.Printable(strings.TrimSpace(message))
+	fmt.Fprintln(out, strings.TrimSpace(first+text.Printable(title)+"  "+state+"  "+message))
 	if len(n.Children) > 0 {
 		out.WriteString(terminal.Indented(rest+"│     ", more))
 	} else {

@@ -17,9 +17,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/command/settings"
-	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -155,7 +155,7 @@ func compare(
 		return nil, fmt.Errorf("call the plugin %q: %w", p.Name(), err)
 	}
 	for _, reason := range found.Errors {
-		err = errors.Join(err, fmt.Errorf("plugin %q: %s", p.Name(), terminal.Printable(local.ErrorText(reason))))
+		err = errors.Join(err, fmt.Errorf("plugin %q: %s", p.Name(), text.Printable(local.ErrorText(reason))))
 	}
 	return newDiffReport(item, found.Changes), err
 }

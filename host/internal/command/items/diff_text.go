@@ -10,6 +10,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -65,13 +66,13 @@ func (r *diffReport) text(palette terminal.Palette) string {
 	var out strings.Builder
 	for _, c := range r.Changes {
 		mark, note := markOf[c.Action], strings.TrimSpace(c.Note)
-		header := mark + " " + string(c.Action) + " " + terminal.Printable(c.Object)
+		header := mark + " " + string(c.Action) + " " + text.Printable(c.Object)
 		if note != "" && !strings.Contains(note, "\n") {
-			header, note = header+": "+terminal.Printable(note), ""
+			header, note = header+": "+text.Printable(note), ""
 		}
 		out.WriteString(palette.Paint(colourOf[mark], header) + "\n" + terminal.Indented("    ", note))
 		for _, line := range c.lines() {
-			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+terminal.Printable(line[1:])) + "\n")
+			out.WriteString("    " + palette.Paint(colourOf[line[:1]], line[:1]+text.Printable(line[1:])) + "\n")
 		}
 	}
 	out.WriteString(r.summary() + "\n")

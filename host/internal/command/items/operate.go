@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
-	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -100,7 +100,7 @@ func (w *waiter) askAll(ctx context.Context, names []string, operation string) (
 		}
 		if refusal != "" {
 			refusals = append(refusals, fmt.Errorf("DeployItem %q is not asked for %q: %s",
-				w.namespace+"/"+name, operation, terminal.Printable(refusal)))
+				w.namespace+"/"+name, operation, text.Printable(refusal)))
 			continue
 		}
 		goal := inspect.Succeeded
@@ -111,7 +111,7 @@ func (w *waiter) askAll(ctx context.Context, names []string, operation string) (
 			goal = inspect.Deleted
 		}
 		w.items = append(w.items, &awaited{name: name, goal: goal})
-		if err := cli.PrintText(w.stdout, terminal.Printable(name)+": asked for "+operation+"\n"); err != nil {
+		if err := cli.PrintText(w.stdout, text.Printable(name)+": asked for "+operation+"\n"); err != nil {
 			return refusals, err
 		}
 	}
@@ -128,7 +128,7 @@ func (w *waiter) ask(
 		}
 		execution, err := w.busyExecution(ctx, item)
 		if err != nil {
-			_ = cli.PrintText(w.stderr, "warning: "+terminal.Printable(err.Error())+"\n") // the request is made nevertheless
+			_ = cli.PrintText(w.stderr, "warning: "+text.Printable(err.Error())+"\n") // the request is made nevertheless
 		}
 		refusal = inspect.Refusal(item, operation, execution, time.Now())
 		if refusal != "" || item.Annotations[v1alpha1.OperationAnnotation] == operation {

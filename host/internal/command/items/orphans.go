@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/orphan"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 func newOrphansCommand(version string) *cobra.Command {
@@ -85,7 +86,7 @@ func findOrphans(
 
 // orphansText formats a report as a table, without the errors of verdictOn.
 func orphansText(report *orphan.Report, withTarget bool) string {
-	text := "There are no objects without their DeployItem.\n"
+	lines := "There are no objects without their DeployItem.\n"
 	if len(report.Objects) > 0 {
 		header, from := []string{"TARGET", "DEPLOYITEM", "RESOURCE", "NAMESPACE", "NAME"}, 1
 		if withTarget {
@@ -96,13 +97,13 @@ func orphansText(report *orphan.Report, withTarget bool) string {
 			cells := []string{o.Target, o.DeployItem, o.Resource, o.Namespace, o.Name}
 			rows = append(rows, terminal.Row{Cells: cells[from:]})
 		}
-		text = terminal.Table(header[from:], rows)
+		lines = terminal.Table(header[from:], rows)
 	}
 	for _, installation := range slices.Sorted(maps.Keys(report.OtherInstallations)) {
-		text += fmt.Sprintf("Objects of the installation %s, of which the DeployItems are not known: %d\n",
-			terminal.Printable(installation), report.OtherInstallations[installation])
+		lines += fmt.Sprintf("Objects of the installation %s, of which the DeployItems are not known: %d\n",
+			text.Printable(installation), report.OtherInstallations[installation])
 	}
-	return text
+	return lines
 }
 
 // verdictOn returns the exit code of a report, and the types that could not be listed. Missing rights share a line per
@@ -115,7 +116,7 @@ func verdictOn(report *orphan.Report) error {
 			forbidden[u.Target] = append(forbidden[u.Target], u.Resource)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s: %s could not be listed: %s", u.Target, u.Resource, terminal.Printable(u.Error)))
+		errs = append(errs, fmt.Errorf("%s: %s could not be listed: %s", u.Target, u.Resource, text.Printable(u.Error)))
 	}
 	for _, target := range slices.Sorted(maps.Keys(forbidden)) {
 		errs = append(errs, fmt.Errorf("%s: your rights do not allow to list %s",

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
-	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -125,7 +125,7 @@ func (w *waiter) see(a *awaited, item *v1alpha1.DeployItem) {
 		a.verdict.Failed = "there is no such DeployItem"
 	}
 	if waiting := a.verdict.Waiting; waiting != "" && waiting != before {
-		_ = cli.PrintText(w.stderr, terminal.Printable(a.name+": "+waiting)+"\n") // the wait goes on without this line
+		_ = cli.PrintText(w.stderr, text.Printable(a.name+": "+waiting)+"\n") // the wait goes on without this line
 	}
 }
 
@@ -137,18 +137,18 @@ func (w *waiter) conclude() error {
 		name := fmt.Sprintf("DeployItem %q", w.namespace+"/"+a.name)
 		switch {
 		case a.verdict.Reached:
-			if err := cli.PrintText(w.stdout, terminal.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
+			if err := cli.PrintText(w.stdout, text.Printable(a.name)+": "+string(a.goal)+"\n"); err != nil {
 				return cli.Failing(err)
 			}
 		case a.verdict.Failed != "":
 			code = cli.ExitNo
-			errs = append(errs, fmt.Errorf("%s: %s", name, terminal.Printable(a.verdict.Failed)))
+			errs = append(errs, fmt.Errorf("%s: %s", name, text.Printable(a.verdict.Failed)))
 		default:
 			if code == 0 {
 				code = cli.ExitTimeout
 			}
 			errs = append(errs, fmt.Errorf("%s is not %s within --timeout; last: %s",
-				name, a.goal, terminal.Printable(a.verdict.Waiting)))
+				name, a.goal, text.Printable(a.verdict.Waiting)))
 		}
 	}
 	if len(errs) == 0 {

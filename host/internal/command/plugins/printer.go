@@ -9,8 +9,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
-	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 // printer prints the messages of a plugin, each in a line of text or of JSON.
@@ -24,13 +24,13 @@ type printer struct {
 // fields are the JSON form of a message.
 type fields map[string]any
 
-// print prints a message of a kind: a text for people, or a value as JSON.
-func (p *printer) print(kind, text string, value any) {
+// print prints a message of a kind, or a value as JSON.
+func (p *printer) print(kind, message string, value any) {
 	var err error
 	if p.json {
 		err = json.NewEncoder(p.out).Encode(fields{kind: value})
 	} else {
-		err = cli.PrintText(p.out, fmt.Sprintf("%-15s %s\n", kind, terminal.Printable(text)))
+		err = cli.PrintText(p.out, fmt.Sprintf("%-15s %s\n", kind, text.Printable(message)))
 	}
 	p.err = errors.Join(p.err, err)
 }

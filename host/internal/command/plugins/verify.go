@@ -19,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
@@ -130,26 +131,37 @@ func (v *verification) verify(ctx context.Context, args []string, stderr io.Writ
 		return nil, fmt.Errorf("there are no plugins in %s", options.Dir)
 	}
 	verdicts := make([]verdict, 0, len(found))
-	for _, s := range found {
-		verdict := verdict{File: s.File}
-		if s.Problem != nil {
-			verdict.Problem = s.Problem.Error()
-		}
-		if s.Info != nil {
-			verdict.Name, verdict.Version = s.Info.Name, s.Info.Version
-		}
-		if s.State != plugin.Refused {
-			o := conformanceOptions(options, s, cases) //nolint:contextcheck // conformance ends its processes
-			if v.local.Verbose {
-				o.Output = stderr
-			}
-			if verdict.Rules, err = v.checkRules(ctx, filepath.Join(options.Dir, s.File), o); err != nil {
-				return nil, fmt.Errorf("check plugin %s: %w", s.File, err)
-			}
+	for _, status := range found {
+		verdict, err := v.judge(ctx, status, options, cases, stderr)
+		if err != nil {
+			return nil, fmt.Errorf("check plugin %s: %w", status.File, err)
 		}
 		verdicts = append(verdicts, verdict)
 	}
 	return verdicts, nil
+}
+
+// judge checks the rules of the protocol for a plugin, unless the host refused its program.
+func (v *verification) judge(
+	ctx context.Context, s plugin.Status, options plugin.Options, cases []conformance.Case, stderr io.Writer,
+) (verdict, error) {
+	judged := verdict{File: s.File}
+	if s.Problem != nil {
+		judged.Problem = s.Problem.Error()
+	}
+	if s.Info != nil {
+		judged.Name, judged.Version = s.Info.Name, s.Info.Version
+	}
+	if s.State == plugin.Refused {
+		return judged, nil
+	}
+	o := conformanceOptions(options, s, cases) //nolint:contextcheck // conformance ends its processes
+	if v.local.Verbose {
+		o.Output = stderr
+	}
+	var err error
+	judged.Rules, err = v.checkRules(ctx, filepath.Join(options.Dir, s.File), o)
+	return judged, err
 }
 
 // checkRules checks the rules of the protocol.
@@ -266,7 +278,7 @@ func verdictsText(verdicts []verdict) string {
 		if v.broken() {
 			word = "BAD"
 		}
-		out.WriteString(terminal.Printable(v.File) + ": " + word + ". " + summary + "\n")
+		out.WriteString(text.Printable(v.File) + ": " + word + ". " + summary + "\n")
 		out.WriteString(terminal.Indented("    ", v.Problem))
 		for _, f := range v.Rules {
 			if f.Verdict == conformance.Broken {

@@ -4,10 +4,10 @@ package terminal
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
+
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 // Colour is the colour of a text; "" for the default.
@@ -49,7 +49,7 @@ func Table(header []string, rows []Row) string {
 	for _, r := range rows {
 		cells := make([]string, 0, len(r.Cells))
 		for _, cell := range r.Cells {
-			cells = append(cells, cmp.Or(Printable(strings.TrimSpace(cell)), "-"))
+			cells = append(cells, cmp.Or(text.Printable(strings.TrimSpace(cell)), "-"))
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) // memory takes any text
 	}
@@ -62,24 +62,10 @@ func Table(header []string, rows []Row) string {
 }
 
 // Indented prefixes each line of a text.
-func Indented(before, text string) string {
+func Indented(before, lines string) string {
 	var out strings.Builder
-	for line := range strings.Lines(text) {
-		out.WriteString(before + Printable(strings.TrimRight(line, "\r\n")) + "\n")
-	}
-	return out.String()
-}
-
-// Printable escapes all characters with an effect on a terminal.
-func Printable(text string) string {
-	var out strings.Builder
-	for _, r := range text { // invalid UTF-8 becomes U+FFFD
-		if unicode.IsPrint(r) {
-			out.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		out.WriteString(quoted[1 : len(quoted)-1])
+	for line := range strings.Lines(lines) {
+		out.WriteString(before + text.Printable(strings.TrimRight(line, "\r\n")) + "\n")
 	}
 	return out.String()
 }
