@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -92,14 +92,14 @@ func (f *callFlags) read(ctx context.Context, path string) (_ *localCall, err er
 	if call.secrets, err = f.readSecrets(); err != nil {
 		return nil, err
 	}
-	if call.Credentials, err = target.Credentials(ctx, call.secrets, call.Context); err != nil {
+	if call.Credentials, err = lscontext.Credentials(ctx, call.secrets, call.Context); err != nil {
 		return nil, err
 	}
 	configMap, err := f.readConfigMap()
 	if err != nil {
 		return nil, err
 	}
-	call.OCMConfig, err = target.OCMConfig(ctx, configMap, call.Context)
+	call.OCMConfig, err = lscontext.OCMConfig(ctx, configMap, call.Context)
 	return call, err
 }
 
@@ -275,9 +275,9 @@ func inlineKubeconfig(path string) ([]byte, error) {
 // fileSecrets are the Secrets of files, which count as those of the Context's namespace.
 type fileSecrets map[string]*corev1.Secret
 
-var _ target.SecretReader = fileSecrets{}
+var _ lscontext.SecretReader = fileSecrets{}
 
-// Secret implements target.SecretReader.
+// Secret implements lscontext.SecretReader.
 func (s fileSecrets) Secret(_ context.Context, name types.NamespacedName, _ bool) (*corev1.Secret, error) {
 	if secret, ok := s[name.Name]; ok {
 		return secret, nil
@@ -288,9 +288,9 @@ func (s fileSecrets) Secret(_ context.Context, name types.NamespacedName, _ bool
 // fileConfigMap is the ConfigMap of a file, which counts as one of the Context's namespace; nil for none.
 type fileConfigMap struct{ object *corev1.ConfigMap }
 
-var _ target.ConfigMapReader = fileConfigMap{}
+var _ lscontext.ConfigMapReader = fileConfigMap{}
 
-// ConfigMap implements target.ConfigMapReader.
+// ConfigMap implements lscontext.ConfigMapReader.
 func (c fileConfigMap) ConfigMap(_ context.Context, name types.NamespacedName, _ bool) (*corev1.ConfigMap, error) {
 	if c.object == nil || c.object.Name != name.Name {
 		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name.Name)
@@ -342,7 +342,7 @@ func (f *callFlags) readSecrets() (fileSecrets, error) {
 func (s fileSecrets) registries(ctx context.Context, namespace string) (map[string]*sdk.RegistryCredentials, error) {
 	found := make(map[string]*sdk.RegistryCredentials, len(s))
 	for name := range s {
-		credentials, err := target.NamedCredentials(ctx, s, namespace, types.NamespacedName{Name: name})
+		credentials, err := lscontext.NamedCredentials(ctx, s, namespace, types.NamespacedName{Name: name})
 		if err != nil {
 			return nil, err
 		}

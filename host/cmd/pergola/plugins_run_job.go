@@ -19,8 +19,8 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -158,7 +158,7 @@ func (j *localJob) ResolveTarget(_ context.Context, name string) (*v1alpha1.Reso
 func (j *localJob) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, j.secrets, j.DeployItem.Namespace, secret)
+	return lscontext.NamedCredentials(ctx, j.secrets, j.DeployItem.Namespace, secret)
 }
 
 // Event implements plugin.Observer.

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
@@ -181,7 +181,7 @@ func (v *verifier) cases(ctx context.Context) ([]conformance.Case, error) {
 		}
 		item.Status.JobID = cmp.Or(item.Status.JobID, "verify")
 		call := conformance.Call{
-			DeployItem: item, Context: target.WithoutCredentials(local.Context), Credentials: local.Credentials,
+			DeployItem: item, Context: lscontext.WithoutCredentials(local.Context), Credentials: local.Credentials,
 			OCMConfig: local.OCMConfig, Secrets: named,
 		}
 		if t := local.Target; t != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -64,7 +64,7 @@ type Call struct {
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item; nil for an item without one.
 	Target *v1alpha1.ResolvedTarget
-	// Context of the item. A plugin gets it without what target.WithoutCredentials takes away.
+	// Context of the item. A plugin gets it without what lscontext.WithoutCredentials takes away.
 	Context *v1alpha1.Context
 	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials,
 	// which is not called without them; nil for others.
@@ -82,14 +82,14 @@ type Call struct {
 
 // ReadNamed reads what the call's Context names for a plugin with these capabilities. What is wrong with it is no error:
 // the plugin decides. The error is that of the reader, wrapped, and worth another try.
-func (c *Call) ReadNamed(ctx context.Context, can Capabilities, reader target.Reader) (err error) {
+func (c *Call) ReadNamed(ctx context.Context, can Capabilities, reader lscontext.Reader) (err error) {
 	if can.ContextCredentials {
-		if c.Credentials, err = target.Credentials(ctx, reader, c.Context); err != nil {
+		if c.Credentials, err = lscontext.Credentials(ctx, reader, c.Context); err != nil {
 			return err
 		}
 	}
 	if can.ContextOCMConfig {
-		c.OCMConfig, err = target.OCMConfig(ctx, reader, c.Context)
+		c.OCMConfig, err = lscontext.OCMConfig(ctx, reader, c.Context)
 	}
 	return err
 }
@@ -302,7 +302,7 @@ func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		}
 	}
 	if c.Context != nil {
-		if start.Context, err = json.Marshal(target.WithoutCredentials(c.Context)); err != nil {
+		if start.Context, err = json.Marshal(lscontext.WithoutCredentials(c.Context)); err != nil {
 			return nil, fmt.Errorf("marshal context: %w", err)
 		}
 	}
