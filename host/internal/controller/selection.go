@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -22,14 +23,14 @@ func (r *reconciler) mayBeOurs(ctx context.Context, meta *metav1.PartialObjectMe
 		return true, nil
 	}
 	selection, err := r.selection(ctx, meta, target, has)
-	return selection.Responsible || selection.Reason == contract.TargetNotFound, err
+	return selection.Responsible || selection.Reason == selector.TargetNotFound, err
 }
 
 // isOurs reports whether this host is responsible for an item, by the item in full.
 func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	target, has := contract.TargetOfItem(item)
 	selection, err := r.selection(ctx, item, target, has)
-	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.deployedHere(item), err
+	return selection.Responsible || selection.Reason == selector.TargetNotFound && r.deployedHere(item), err
 }
 
 // deployedHere reports whether this host has picked up the item's job, or has deployed what is being deleted.
@@ -44,14 +45,14 @@ func (r *reconciler) deployedHere(item *v1alpha1.DeployItem) bool {
 // selection decides whether the selectors select the items of a Target. Without selectors the Target is not read.
 func (r *reconciler) selection(
 	ctx context.Context, item metav1.Object, name string, has bool,
-) (contract.Selection, error) {
+) (selector.Selection, error) {
 	if r.options.Selectors.Empty() || !has {
 		return r.options.Selectors.Select(has, nil), nil
 	}
 	found := &v1alpha1.Target{}
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.GetNamespace(), Name: name}, found)
 	if client.IgnoreNotFound(err) != nil {
-		return contract.Selection{}, fmt.Errorf("read Target: %w", err)
+		return selector.Selection{}, fmt.Errorf("read Target: %w", err)
 	}
 	var object metav1.Object
 	if err == nil {
