@@ -115,7 +115,7 @@ func (s *Setter) provide(ctx context.Context, item *v1alpha1.DeployItem) (time.D
 	case needPickupTimeout:
 		return pause, s.endPickup(ctx, item) // the item may need the next job
 	case needProgressingTimeout:
-		return pause, s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
+		return pause, s.end(ctx, item, deadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
 	case needNothing:
 	}
 	return v.again, nil
@@ -158,7 +158,7 @@ func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 	if err != nil {
 		return err
 	}
-	e := contract.PickupTimeoutError(s.options.PickupTimeout, missing)
+	e := pickupTimeoutError(s.options.PickupTimeout, missing)
 	return s.end(ctx, item, e, func(status *v1alpha1.DeployItemStatus) {
 		// Otherwise the item would need the next job at once, for what has just failed.
 		status.ObservedGeneration = item.Generation
