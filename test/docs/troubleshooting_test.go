@@ -81,7 +81,7 @@ func reasonsIn(path string, node ast.Node) []string {
 	switch node := node.(type) {
 	case *ast.ValueSpec:
 		kind, _ := node.Type.(*ast.Ident)
-		ofSelection := kind != nil && kind.Name == "SelectionReason"
+		ofSelection := kind != nil && kind.Name == "Reason"
 		ofHelm := kind != nil && kind.Name == "Kind" && path == kindsOfHelm
 		if reasonName.MatchString(node.Names[0].Name) || ofSelection || ofHelm {
 			candidates = node.Values

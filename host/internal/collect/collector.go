@@ -1,12 +1,12 @@
-// Package collect has plugins remove what they keep for deploy items that are gone, and for jobs that are over.
+// Package collect has plugins remove their holdings for deleted deploy items and ended jobs.
 //
-// A plugin may keep something outside of the targets of its items, which Delete removes. An item can go without Delete,
-// and a job can end without a word of the plugin; then nobody else would ever remove it.
+// A plugin may keep holdings outside of the targets of its items, and its Delete removes them. An item can go without
+// Delete, and a job can end without a word of the plugin; then nothing else would ever remove them.
 //
-// Nothing is concluded from a cache, which may be behind: an item is gone when the API server says so, or has another
-// one of its name. A UID never comes back, so that this stays true. A job is over when the API server says of its item
-// that no job is under way: the plugin cannot be at work for one that the item had before. So nothing is taken from a
-// job that is under way, nor from one that comes while the plugin is told, which is another one.
+// Nothing is concluded from a cache, because it may lag: an item is gone when the API server says so, or has another
+// one of its name. A UID never comes back, so that this stays true. A job is over when the API server shows no running
+// job for its item: the plugin cannot be at work for an earlier job of it. So nothing is taken from a running job, nor
+// from a later one, begun during the round.
 package collect
 
 import (
@@ -30,21 +30,20 @@ import (
 )
 
 const (
-	// settleTime comes between what may have left something behind and the question: more of it often follows, and a
-	// call that was under way for an item comes to its end.
+	// settleTime comes between the loss of an item or a job and the question: more losses often follow, and a running
+	// call for the item comes to its end.
 	settleTime = time.Second
-	// minRetry and maxRetry bound the growing pause after a round that has failed, or has found something: what is
-	// removed may take its time.
+	// minRetry and maxRetry bound the growing pause after a round with an error or with holdings to remove: removing
+	// them may take its time.
 	minRetry = 2 * time.Second
 	maxRetry = 10 * time.Minute
 	// workers is how many plugins are asked at the same time.
 	workers = 4
-	// jitter is the part of the interval by which it is longer or shorter, so that many hosts of one cluster do not ask
-	// together.
+	// jitter is the relative deviation from the interval, so that many hosts of one cluster do not ask together.
 	jitter = 0.1
 )
 
-// Plugin is one that collects; see plugin.Plugin.
+// Plugin is a plugin with holdings; see plugin.Plugin.
 type Plugin interface {
 	Name() string
 	Info() plugin.Info
@@ -58,19 +57,19 @@ type Options struct {
 	Cache cache.Cache
 	// Live reads deploy items without a cache.
 	Live client.Reader
-	// Plugins are those that collect. Whether they are running at the moment is another matter.
+	// Plugins returns the plugins with the capability, running or not.
 	Plugins func() []Plugin
-	// Elected reports whether this replica is the one that has a plugin collect.
+	// Elected reports whether this replica has a plugin collect.
 	Elected func(plugin string) bool
-	// Interval is how often each plugin is asked, whatever happens.
+	// Interval is the longest pause between two rounds of each plugin.
 	Interval time.Duration
 	// Random returns numbers from [0, 1).
 	Random func() float64
 	Log    *slog.Logger
 }
 
-// Collector asks plugins what they keep, and tells them what of it nobody needs any more: soon after one of their items
-// has gone or a job has ended without them, and now and then. It may be used concurrently.
+// Collector asks plugins for their holdings, and has them remove the obsolete ones: soon after an item has gone or a
+// job has ended without them, and once in each interval. It may be used concurrently.
 type Collector struct {
 	Options
 
@@ -82,7 +81,7 @@ var (
 	_ manager.LeaderElectionRunnable = (*Collector)(nil)
 )
 
-// New returns a Collector, which does nothing before its Start.
+// New returns a Collector. It does nothing before its Start.
 func New(o Options) *Collector {
 	return &Collector{Options: o, queue: workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry))}
@@ -91,8 +90,7 @@ func New(o Options) *Collector {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the election is for each plugin.
 func (c *Collector) NeedLeaderElection() bool { return false }
 
-// JobEnded tells that a job has ended without a word of its plugin, so that something may be left of it. It does not
-// block.
+// JobEnded announces a job that has ended without a word of its plugin and may have left holdings. It does not block.
 func (c *Collector) JobEnded(plugin string) { c.queue.AddAfter(plugin, settleTime) }
 
 // LookAgain has all plugins asked soon: this replica may just have been elected, or there may be another plugin. It
@@ -129,7 +127,7 @@ func (c *Collector) Start(ctx context.Context) error {
 	return nil
 }
 
-// deleted has the plugins asked soon that serve the type of an item that is gone.
+// deleted queues the plugins of a deleted item's type.
 func (c *Collector) deleted(object any) {
 	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
@@ -182,9 +180,9 @@ func (c *Collector) next(ctx context.Context) bool {
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case errors.Is(err, plugin.ErrNotRunning):
-		c.Log.Debug("a plugin that is not running is asked later what nobody needs any more", "plugin", name)
+		c.Log.Debug("plugin is not running; asking for obsolete holdings later", "plugin", name)
 	default:
-		c.Log.Warn("what a plugin keeps and nobody needs any more may still be there; it is tried again",
+		c.Log.Warn("could not remove obsolete holdings of a plugin; retrying",
 			"plugin", name, "error", err.Error())
 	}
 	if again || err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// callTimeout bounds one call of a plugin, which is to wait for nothing.
+	// callTimeout bounds one call of a plugin. The call is to wait for nothing.
 	callTimeout = time.Minute
 	// pageSize is how many holdings are looked at before the plugin is told: little time is to pass in between.
 	pageSize = 100
@@ -29,13 +29,12 @@ const (
 	readers = 8
 )
 
-// collect takes a look at what a plugin keeps, and has it remove what nobody needs. It reports whether there was
-// anything, so that another look has to show whether it is gone. What the API server cannot answer ends the round; what
-// the plugin cannot remove does not.
+// collect lists the holdings of a plugin, and has it remove the obsolete ones. It reports whether there were any, so
+// that the next round checks the removal. An error of the API server ends the round; an error of a removal does not.
 func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err error) {
 	holdings, err := bounded(ctx, p.Holdings)
 	if err != nil {
-		return false, fmt.Errorf("ask what is kept: %w", err)
+		return false, fmt.Errorf("list holdings: %w", err)
 	}
 	var failures []error
 	for page := range slices.Chunk(sorted(holdings), pageSize) {
@@ -52,17 +51,17 @@ func (c *Collector) collect(ctx context.Context, p Plugin) (again bool, err erro
 	return again, errors.Join(failures...)
 }
 
-// tell has the plugin remove what nobody needs.
+// tell has the plugin remove obsolete holdings.
 func (c *Collector) tell(ctx context.Context, p Plugin, holdings []sdk.Holding) error {
 	for _, h := range holdings {
-		c.Log.Debug("nobody needs this any more", "plugin", p.Name(), "deployitem", h.Namespace+"/"+h.Name,
+		c.Log.Debug("holding is obsolete", "plugin", p.Name(), "deployitem", h.Namespace+"/"+h.Name,
 			"uid", string(h.UID), "jobID", h.JobID)
 	}
 	_, err := bounded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.Collect(ctx, holdings) })
 	if err != nil {
-		return fmt.Errorf("remove what is kept for %d deploy items or jobs: %w", len(holdings), err)
+		return fmt.Errorf("remove holdings of %d deploy items or jobs: %w", len(holdings), err)
 	}
-	c.Log.Info("plugin was told what nobody needs any more", "plugin", p.Name(), "count", len(holdings))
+	c.Log.Info("told plugin to remove obsolete holdings", "plugin", p.Name(), "count", len(holdings))
 	return nil
 }
 
@@ -82,7 +81,7 @@ func sorted(holdings []sdk.Holding) []sdk.Holding {
 	return slices.Compact(holdings)
 }
 
-// obsolete returns those holdings of a page that nobody needs. The error is that of the API server.
+// obsolete returns the obsolete holdings of a page. The error is that of the API server.
 func (c *Collector) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Holding, error) {
 	suspects := map[types.NamespacedName]bool{}
 	for _, h := range page {
@@ -104,7 +103,7 @@ func (c *Collector) obsolete(ctx context.Context, page []sdk.Holding) ([]sdk.Hol
 	}), nil
 }
 
-// suspected reports whether it takes a look at an item to know whether anybody needs a holding.
+// suspected reports whether only a read of the item can show that a holding is needed.
 func (c *Collector) suspected(ctx context.Context, h sdk.Holding) (bool, error) {
 	item := &v1alpha1.DeployItem{}
 	if err := client.IgnoreNotFound(c.Cache.Get(ctx, itemOf(h), item, client.UnsafeDisableDeepCopy)); err != nil {
@@ -114,7 +113,7 @@ func (c *Collector) suspected(ctx context.Context, h sdk.Holding) (bool, error) 
 	return item.UID != h.UID || h.JobID != "", nil
 }
 
-// read reads items without a cache. One that is not there is nil.
+// read reads items without a cache. A missing item is nil.
 func (c *Collector) read(
 	ctx context.Context, names map[types.NamespacedName]bool,
 ) (map[types.NamespacedName]*v1alpha1.DeployItem, error) {
@@ -140,8 +139,8 @@ func (c *Collector) read(
 	return read, group.Wait()
 }
 
-// isGone reports whether the API server says that there is no such item. One that does not know of deploy items at all,
-// as it may when it has just been started, says much the same.
+// isGone reports whether the API server has no such item. A server just started may not know the kind yet, so that its
+// answer means the same here.
 func isGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -150,11 +149,11 @@ func itemOf(h sdk.Holding) types.NamespacedName {
 	return types.NamespacedName{Namespace: h.Namespace, Name: h.Name}
 }
 
-// needed reports whether somebody may need a holding still. item is the one of its name, read after the plugin has told
-// of the holding; nil if there is none.
+// needed reports whether a holding may still be needed. item is the one of its name, read after the plugin has listed
+// the holding; nil if there is none.
 //
-// A plugin keeps something only for jobs that the item has had before it was read. If none is under way, all of them
-// are over. The phase tells of a job in whose place somebody has put a finished one.
+// A plugin keeps holdings only for jobs the item had before it was read. Without a running job all of them are over.
+// The phase shows a running job in whose place a finished one was set.
 func needed(h sdk.Holding, item *v1alpha1.DeployItem) bool {
 	if item == nil || item.UID != h.UID {
 		return false

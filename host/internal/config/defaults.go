@@ -4,13 +4,14 @@ import (
 	"time"
 )
 
-// Default is the configuration of a host that is given none. identity is what it calls itself then.
+// Default is the configuration of a host without a document. identity is its name then.
 func Default(identity string) *HostConfiguration {
 	return &HostConfiguration{
-		APIVersion:     APIVersion,
-		Kind:           Kind,
-		Identity:       identity,
-		Workers:        20, // of those that compute; an item that waits holds no worker
+		APIVersion: APIVersion,
+		Kind:       Kind,
+		Identity:   identity,
+		// Only calls count; an item that waits holds no worker.
+		Workers:        20,
 		Locking:        LockingAuto,
 		KeepReferences: KeepAuto,
 		Timeouts: Timeouts{

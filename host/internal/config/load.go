@@ -24,9 +24,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Load reads a HostConfiguration from a file. The fields that it leaves out have their defaults; identity is that
-// of the field of the same name. If the file can be read but not used, the error has a line for everything that is
-// wrong.
+// Load reads a HostConfiguration from a file. Absent fields have their defaults; identity is that of the field of the
+// same name. If the file can be read but not used, the error has a line for every problem.
 func Load(file, identity string) (*HostConfiguration, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -35,7 +34,7 @@ func Load(file, identity string) (*HostConfiguration, error) {
 	return Parse(file, content, identity)
 }
 
-// Parse reads a HostConfiguration from a text, YAML or JSON. source is what errors call the text; see Load for the
+// Parse reads a HostConfiguration from a text, YAML or JSON. source is the name of the text in errors; see Load for the
 // rest.
 func Parse(source string, content []byte, identity string) (*HostConfiguration, error) {
 	document, err := toJSON(content)
@@ -55,14 +54,15 @@ func Parse(source string, content []byte, identity string) (*HostConfiguration, 
 	return config, nil
 }
 
-// check fills a configuration from a document and returns everything that is wrong with it.
+// check fills a configuration from a document and returns every problem with it.
 func check(document []byte, config *HostConfiguration) field.ErrorList {
 	var is metav1.TypeMeta
-	// What is wrong with the types of these is found below. A document that does not say what it is is read as ours.
+	// Wrong types of these are found below. A document without a version is read as ours.
 	_ = json.Unmarshal(document, &is)
 	if cmp.Or(is.APIVersion, APIVersion) != APIVersion || cmp.Or(is.Kind, Kind) != Kind {
 		c := &checker{}
-		c.version(is) // and nothing else: what is right in that version may be wrong in this one
+		// Other problems would be about the fields of another version.
+		c.version(is)
 		return c.errs
 	}
 	found, readable := read(document, config)
@@ -72,7 +72,7 @@ func check(document []byte, config *HostConfiguration) field.ErrorList {
 	return append(found, Validate(config)...)
 }
 
-// toJSON returns the one object that a text holds as JSON.
+// toJSON returns the one object of a text as JSON.
 func toJSON(content []byte) ([]byte, error) {
 	if json.Valid(content) {
 		return object(content)
@@ -98,8 +98,8 @@ func toJSON(content []byte) ([]byte, error) {
 	}
 }
 
-// object returns a JSON document that is an object, also for one that is null. The error does not say what was found
-// instead: the file may hold anything, such as a token.
+// object returns a JSON document with an object, also for null. The error does not quote the document: the file may
+// hold anything, such as a token.
 func object(document []byte) ([]byte, error) {
 	document = bytes.TrimSpace(document)
 	if string(document) == "null" {
@@ -111,7 +111,7 @@ func object(document []byte) ([]byte, error) {
 	return document, nil
 }
 
-// outline is a HostConfiguration whose entries are read one by one, so that problems with them name the entry.
+// outline is a HostConfiguration with undecoded entries, so that problems with them name the entry.
 type outline struct {
 	*HostConfiguration
 
@@ -119,8 +119,8 @@ type outline struct {
 	Plugins         map[string]json.RawMessage `json:"plugins"`
 }
 
-// read fills a configuration from a document. What the document leaves out, or says null for, stays as it is. It is not
-// readable if some value has another type, so that values are missing.
+// read fills a configuration from a document. Fields that are absent or null stay as they are. It is not readable if
+// some value has another type, so that values are missing.
 func read(document []byte, config *HostConfiguration) (found field.ErrorList, readable bool) {
 	all := outline{HostConfiguration: config}
 	found, readable = decode(document, &all, nil)
@@ -132,7 +132,8 @@ func read(document []byte, config *HostConfiguration) (found field.ErrorList, re
 		var selector v1alpha1.TargetSelector
 		at := field.NewPath("targetSelectors").Index(i)
 		entry(value, &selector, at)
-		if string(value) == "null" { // which must not pass for a selector that matches all
+		// Null must not pass for a selector of all.
+		if string(value) == "null" {
 			found = append(found, invalid(at, "expected an object, but found nothing"))
 		}
 		config.TargetSelectors = append(config.TargetSelectors, selector)

@@ -5,24 +5,24 @@ import (
 	"encoding/json"
 )
 
-// Verification says which programs in the plugin directory are run. In a document off needs no quotes, and false
-// stands for it.
+// Verification decides about programs in the plugin directory without a checksum. In a document off needs no quotes,
+// and false stands for it.
 type Verification string
 
 // The values of a Verification.
 const (
-	// VerificationRequired runs none but those that have a SHA256 in Plugins.
+	// VerificationRequired runs only those with a SHA256 in Plugins.
 	VerificationRequired Verification = "required"
 	// VerificationOff runs those without one, too.
 	VerificationOff Verification = "off"
 )
 
-// Plugin is what is particular to one plugin. The zero value is that of a plugin without an entry.
+// Plugin has the settings of one plugin. The zero value is that of a plugin without an entry.
 type Plugin struct {
-	// File is the name of the program in the plugin directory. Empty, which is the default, for the name of the plugin.
+	// File is the name of the program in the plugin directory. Empty, the default, for the name of the plugin.
 	File string `json:"file"`
-	// Image that the program is taken from, in the place of a file in the plugin directory. It has a digest, or the
-	// program a SHA256. Empty, which is the default, for a file in the plugin directory.
+	// Image with the program, in the place of a file in the plugin directory. It has a digest, or the program a SHA256.
+	// Empty, the default, for a file in the plugin directory.
 	Image string `json:"image"`
 	// Path of the program in the Image, absolute. Empty, the default, for that of File in the root.
 	Path string `json:"path"`
@@ -30,21 +30,20 @@ type Plugin struct {
 	SHA256 string `json:"sha256"`
 	// Args are the arguments of the program. None by default.
 	Args []string `json:"args,omitempty"`
-	// Environment names variables of the host that the plugin gets besides those that every plugin gets. None by
-	// default.
+	// Environment names variables of the host for the plugin, besides those for every plugin. None by default.
 	Environment []string `json:"environment,omitempty"`
 	// Workers for this plugin; 0, the default, for those of the HostConfiguration.
 	Workers int `json:"workers"`
-	// Memory is how much the plugin may have resident, together with the processes that it starts, before it is killed
-	// and started again; from 64Mi to 1Ti. 0, the default, for no limit.
+	// Memory is the resident memory limit of the plugin, together with its child processes; above it the plugin is
+	// killed and started again; from 64Mi to 1Ti. 0, the default, for no limit.
 	Memory Bytes `json:"memory"`
 	// OpenFiles is how many files one process of the plugin may have open, 64 to 1048576; 0, the default, for as many
 	// as the host.
 	OpenFiles int `json:"openFiles"`
-	// Confinement of the plugin. By default it is confined to what every plugin needs, where the kernel offers that.
+	// Confinement of the plugin. By default it is confined to the common needs of plugins, where the kernel supports
+	// it.
 	Confinement Confinement `json:"confinement"`
-	// HostCluster grants the plugin access to the cluster that the host runs in. Nil, the default, if it is to have
-	// none.
+	// HostCluster grants the plugin access to the cluster of the host. Nil, the default, for none.
 	HostCluster *HostCluster `json:"hostCluster,omitempty"`
 	// Config is the configuration document of the plugin itself, an object, as JSON. Nil, the default, if there is
 	// none.
@@ -54,7 +53,7 @@ type Plugin struct {
 // EffectiveFile is the name of the program of a plugin: File, or without one the name of the plugin.
 func (p Plugin) EffectiveFile(name string) string { return cmp.Or(p.File, name) }
 
-// HostCluster says whom a plugin is in the cluster that the host runs in.
+// HostCluster is the identity of a plugin in the cluster of the host.
 type HostCluster struct {
 	// ServiceAccount of that cluster. The plugin has its rights and none of the host's own. Required.
 	ServiceAccount ServiceAccount `json:"serviceAccount"`
@@ -66,15 +65,15 @@ type ServiceAccount struct {
 	Name      string `json:"name"`
 }
 
-// Confinement says which files a plugin can reach. The zero value confines it to what every plugin needs, where the
-// kernel offers that.
+// Confinement restricts the files of a plugin. The zero value confines it to the common needs of plugins, where the
+// kernel supports it.
 type Confinement struct {
-	// Mode says whether the plugin is confined. Empty, which is the default, stands for ConfinementAuto.
+	// Mode of the confinement. Empty, the default, stands for ConfinementAuto.
 	Mode ConfinementMode `json:"mode"`
-	// Read are paths that the plugin can read and execute besides what every plugin can: files, and directories with
-	// all that is in them. They are absolute and clean, and not the root. None by default.
+	// Read are additional paths for the plugin to read and execute: files, and directories with all of their content.
+	// They are absolute and clean, and not the root. None by default.
 	Read []string `json:"read,omitempty"`
-	// Write are paths, as in Read, that the plugin can write, too. None by default.
+	// Write are paths, as in Read, with the right to write. None by default.
 	Write []string `json:"write,omitempty"`
 }
 

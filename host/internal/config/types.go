@@ -4,7 +4,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// What a document must say about itself.
+// The type of a document.
 const (
 	// APIVersion of a HostConfiguration.
 	APIVersion = "host.pergola.dev/v1alpha1"
@@ -12,7 +12,7 @@ const (
 	Kind = "HostConfiguration"
 )
 
-// HostConfiguration says how the host is to work. Default holds the value of each field that a document leaves out.
+// HostConfiguration has the settings of the host. Default holds the value of each absent field.
 type HostConfiguration struct {
 	// APIVersion is the constant of that name.
 	APIVersion string `json:"apiVersion"`
@@ -20,60 +20,60 @@ type HostConfiguration struct {
 	Kind string `json:"kind"`
 	// Identity of this installation in the status of DeployItems. Defaults to the name of the pod, or of the machine.
 	Identity string `json:"identity"`
-	// TargetSelectors select by their Targets the DeployItems that are carried out here: those that one of the
-	// selectors matches, and those without a target. Empty, which is the default, for all.
+	// TargetSelectors select the DeployItems of the host by their Targets: one of the selectors matches, or there is no
+	// target. Empty, the default, for all.
 	TargetSelectors []v1alpha1.TargetSelector `json:"targetSelectors,omitempty"`
-	// TargetServiceAccount is the ServiceAccount as which each Target with a selfConfig or an oidcConfig acts, in the
-	// Target's own namespace. A Target may leave it out then, and one that names another one is refused. Empty, which
-	// is the default, if each names its own.
+	// TargetServiceAccount is the ServiceAccount for each Target with a selfConfig or an oidcConfig, in the Target's
+	// own namespace. A Target may leave it out then, and another name is refused. Empty, the default, if each names its
+	// own.
 	TargetServiceAccount string `json:"targetServiceAccount"`
 	// Workers is how many calls of one plugin are made at the same time. Defaults to 20.
 	Workers int `json:"workers"`
-	// Locking says whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to
+	// Locking decides whether a DeployItem is worked on under a lock, so that replicas share the work. Defaults to
 	// LockingAuto.
 	Locking Locking `json:"locking"`
-	// KeepReferences says whether Targets, Contexts and their Secrets get a finalizer, so that they stay until the
-	// DeployItems are gone whose deletion reads them. Defaults to KeepAuto.
+	// KeepReferences decides whether Targets, Contexts and their Secrets get a finalizer, so that they stay until the
+	// deletion of their DeployItems is done. Defaults to KeepAuto.
 	KeepReferences KeepReferences `json:"keepReferences"`
 	// LockPrefix is put in front of a plugin's name in the names of locks, "<lockPrefix><plugin>-<uid>". Installations
 	// with the same names of locks must run in the same namespace of the same cluster. Defaults to nothing.
 	LockPrefix string `json:"lockPrefix"`
 	// Timeouts of the host.
 	Timeouts Timeouts `json:"timeouts"`
-	// ContinuousReconcile bounds the jobs that hooks ask for by themselves.
+	// ContinuousReconcile bounds the jobs started by hooks.
 	ContinuousReconcile ContinuousReconcile `json:"continuousReconcile"`
 	// MaxPluginCrashes is how often a plugin may die in calls for one job before the job fails, 1 to 100, so that the
 	// plugin stays there for other items. Defaults to 3.
 	MaxPluginCrashes int `json:"maxPluginCrashes"`
-	// CollectInterval is how often plugins that keep something outside of their DeployItems' targets are asked what of
-	// it nobody needs any more, 1m to 24h, give or take a tenth. They are asked soon after a DeployItem has gone, too.
+	// CollectInterval is the pause, give or take a tenth, between two rounds of collecting obsolete holdings of plugins
+	// outside of their DeployItems' targets, 1m to 24h. Plugins are asked soon after a DeployItem has gone, too.
 	// Defaults to 1h.
 	CollectInterval Duration `json:"collectInterval"`
 	// Client of the API server.
 	Client Client `json:"client"`
-	// ClusterDomain is the domain in which the Services of the cluster with the DeployItems have names, as in
+	// ClusterDomain is the domain of the Services of the cluster with the DeployItems, as in
 	// "<name>.<namespace>.svc.<domain>". Defaults to "cluster.local".
 	ClusterDomain string `json:"clusterDomain"`
 	// ListenAddress is where /healthz, /readyz and /metrics are served. Defaults to ":8080".
 	ListenAddress string `json:"listenAddress"`
-	// PprofAddress is where profiles of the host are served, such as "127.0.0.1:6060"; a loopback address, because
-	// profiles say more than anybody else may know. Empty, which is the default, for nowhere.
+	// PprofAddress serves profiles of the host, such as "127.0.0.1:6060"; a loopback address, because profiles are
+	// confidential. Empty, the default, for nowhere.
 	PprofAddress string `json:"pprofAddress"`
 	// Tracing of jobs.
 	Tracing Tracing `json:"tracing"`
-	// StatusPage is for people who want to look into the host with a browser.
+	// StatusPage is for a look into the host with a browser.
 	StatusPage StatusPage `json:"statusPage"`
 	// Log of the host and its plugins.
 	Log Log `json:"log"`
-	// Verification says whether a program is run that has no checksum in Plugins. Defaults to VerificationOff.
+	// Verification decides about programs without a checksum in Plugins. Defaults to VerificationOff.
 	Verification Verification `json:"verification"`
-	// PluginFiles are the names of the only files of the plugin directory, and of Plugins with an Image, that are used.
-	// Empty, which is the default, for all of them. One that is not there keeps the host from being ready.
+	// PluginFiles are the names of the only files to use of the plugin directory, and of Plugins with an Image. Empty,
+	// the default, for all of them. A missing one keeps the host from being ready.
 	PluginFiles []string `json:"pluginFiles,omitempty"`
-	// PluginCache is the directory for programs that were taken out of images, for the host alone; it is made if it is
-	// not there. Empty, which is the default, for pergola/plugins in the cache directory of the user.
+	// PluginCache is the directory for programs taken out of images, for the host alone; it is made if it is missing.
+	// Empty, the default, for pergola/plugins in the cache directory of the user.
 	PluginCache string `json:"pluginCache"`
-	// Plugins by the names that they give themselves. A plugin without an entry works with defaults.
+	// Plugins by their names. A plugin without an entry works with defaults.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
 }
 
@@ -83,7 +83,7 @@ type Locking string
 
 // The values of a Locking.
 const (
-	// LockingAuto locks if the host runs in a pod that knows its name and namespace.
+	// LockingAuto locks if the host runs in a pod and knows the pod's name and namespace.
 	LockingAuto Locking = "auto"
 	// LockingOn locks.
 	LockingOn Locking = "on"
@@ -91,8 +91,8 @@ const (
 	LockingOff Locking = "off"
 )
 
-// KeepReferences says whether what DeployItems refer to is kept until they are gone. In a document on and off need no
-// quotes, and true and false stand for them.
+// KeepReferences decides whether the references of DeployItems are kept until the items are gone. In a document on and
+// off need no quotes, and true and false stand for them.
 type KeepReferences string
 
 // The values of a KeepReferences.
@@ -101,7 +101,7 @@ const (
 	KeepAuto KeepReferences = "auto"
 	// KeepOn keeps it.
 	KeepOn KeepReferences = "on"
-	// KeepOff does not keep it. Finalizers that are there already are left alone.
+	// KeepOff does not keep them. Existing finalizers are left alone.
 	KeepOff KeepReferences = "off"
 )
 
@@ -119,8 +119,7 @@ type Timeouts struct {
 	// PluginStart is how long a plugin may take from its start to the handshake. Defaults to 30s.
 	PluginStart Duration `json:"pluginStart"`
 	// PluginSilence is how long a plugin may answer no health check, or say nothing in a call, before it counts as
-	// wedged and is killed and started again, 15s to 1h: a plugin that works says something at least every 10s.
-	// Defaults to 30s.
+	// wedged and is killed and started again, 15s to 1h: a plugin at work reports at least every 10s. Defaults to 30s.
 	PluginSilence Duration `json:"pluginSilence"`
 	// Hook is how long one call of a plugin's hooks for one DeployItem may take, 1s to 5m. Defaults to 10s.
 	Hook Duration `json:"hook"`
@@ -131,13 +130,12 @@ type Timeouts struct {
 	Lease Duration `json:"lease"`
 }
 
-// ContinuousReconcile bounds the jobs that a ShouldReconcile hook, such as a schedule, asks for.
+// ContinuousReconcile bounds the jobs started by a ShouldReconcile hook, such as a schedule.
 type ContinuousReconcile struct {
-	// MinimumInterval is how long after the beginning of the last such job of an item the next one begins at the
-	// earliest, 1s to 24h. Defaults to 10s.
+	// MinimumInterval is the least time between the beginnings of two such jobs of an item, 1s to 24h. Defaults to 10s.
 	MinimumInterval Duration `json:"minimumInterval"`
-	// Jitter is how much later than it is due such a job may begin, 0s to 24h, so that many that are due at the same
-	// time do not begin together. Each item has its own part of it. Defaults to 0s.
+	// Jitter is the longest delay of such a job, 0s to 24h, so that many jobs due at the same time do not begin
+	// together. Each item has its own part of it. Defaults to 0s.
 	Jitter Duration `json:"jitter"`
 }
 
@@ -155,21 +153,21 @@ func (c Client) Limited() bool { return c.QPS != 0 || c.Burst != 0 }
 
 // Tracing sends a trace of each job to a collector, by OpenTelemetry's protocol over gRPC.
 type Tracing struct {
-	// Endpoint of the collector, "<host>:<port>". Empty, which is the default, for no traces.
+	// Endpoint of the collector, "<host>:<port>". Empty, the default, for no traces.
 	Endpoint string `json:"endpoint"`
 	// Insecure sends them without TLS.
 	Insecure bool `json:"insecure"`
-	// SampleRatio is the part of the jobs that is traced, above 0 and up to 1. Defaults to 1.
+	// SampleRatio is the traced part of the jobs, above 0 and up to 1. Defaults to 1.
 	SampleRatio float64 `json:"sampleRatio"`
 }
 
-// StatusPage shows the host to whoever reaches it: there is no login.
+// StatusPage shows the host to everyone with network access: there is no login.
 type StatusPage struct {
-	// ListenAddress is where it is served, such as ":9080". Empty, which is the default, for nowhere.
+	// ListenAddress of the page, such as ":9080". Empty, the default, for nowhere.
 	ListenAddress string `json:"listenAddress"`
-	// HostNames are DNS names under which it may be asked, besides IP addresses, localhost, the name of the pod and
-	// those of Services in ClusterDomain. Others are refused, so that nobody can read the page with the browser of
-	// somebody else.
+	// HostNames are additional DNS names of the page, besides IP addresses, localhost, the name of the pod and those of
+	// Services in ClusterDomain. Others are refused, so that no foreign page can read this one with its visitor's
+	// browser.
 	HostNames []string `json:"hostNames,omitempty"`
 }
 

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
 const (
@@ -22,7 +21,7 @@ const (
 	maxWorkers = 1000
 	// maxRate bounds the limits of the client, so that they fit the types of its library.
 	maxRate = 1_000_000
-	// maxIdentity bounds what is written into the status of every item.
+	// maxIdentity bounds the name in the status of every item.
 	maxIdentity = 253
 	// maxLockPrefix leaves room in the name of a lock for the names of plugin and item.
 	maxLockPrefix = 40
@@ -32,15 +31,15 @@ const (
 	day = 24 * time.Hour
 )
 
-// Validate returns everything that is wrong with a configuration. The detail of an error is a sentence that says
-// what was expected and what was found.
+// Validate returns every problem of a configuration. The detail of an error is a sentence with the expected and the
+// found value.
 func Validate(h *HostConfiguration) field.ErrorList {
 	c := &checker{}
 	c.version(metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind})
 	printable := !strings.ContainsFunc(h.Identity, func(r rune) bool { return !strconv.IsPrint(r) })
 	c.check(h.Identity != "" && len(h.Identity) <= maxIdentity && printable, field.NewPath("identity"),
 		"expected 1 to %d printable characters, but found %q", maxIdentity, h.Identity)
-	_, errs := contract.CompileSelectors(h.TargetSelectors, field.NewPath("targetSelectors"))
+	_, errs := selector.Compile(h.TargetSelectors, field.NewPath("targetSelectors"))
 	c.errs = append(c.errs, errs...)
 	account := h.TargetServiceAccount
 	c.check(account == "" || len(apivalidation.ValidateServiceAccountName(account, false)) == 0,
@@ -54,7 +53,7 @@ func Validate(h *HostConfiguration) field.ErrorList {
 		field.NewPath("lockPrefix"), "expected at most %d of a-z, 0-9 and -, without - at the beginning, but found %q",
 		maxLockPrefix, h.LockPrefix)
 	c.timeouts(field.NewPath("timeouts"), h.Timeouts)
-	// Hooks must not fill the queue with one item, nor the search for what is left behind be work of its own.
+	// Hooks must not fill the queue with one item, nor the search for obsolete holdings be work of its own.
 	reconcile := field.NewPath("continuousReconcile")
 	c.lasts(reconcile.Child("minimumInterval"), h.ContinuousReconcile.MinimumInterval, time.Second, day)
 	c.lasts(reconcile.Child("jitter"), h.ContinuousReconcile.Jitter, 0, day)
@@ -74,12 +73,12 @@ func Validate(h *HostConfiguration) field.ErrorList {
 	return c.errs
 }
 
-// checker collects what is wrong.
+// checker collects problems.
 type checker struct {
 	errs field.ErrorList
 }
 
-// check notes a sentence that says what is wrong, unless it is right.
+// check notes a problem, unless right.
 func (c *checker) check(right bool, at *field.Path, format string, args ...any) {
 	if !right {
 		c.errs = append(c.errs, invalid(at, format, args...))
@@ -87,7 +86,8 @@ func (c *checker) check(right bool, at *field.Path, format string, args ...any) 
 }
 
 func invalid(at *field.Path, format string, args ...any) *field.Error {
-	return field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(format, args...)) // the sentence says what was found
+	// The sentence quotes the value.
+	return field.Invalid(at, field.OmitValueType{}, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) version(is metav1.TypeMeta) {
@@ -128,10 +128,10 @@ func (c *checker) timeouts(at *field.Path, t Timeouts) {
 		c.check(timeout.found.Duration > 0, at.Child(timeout.name),
 			"expected a duration above zero, such as 30s, but found %s", timeout.found)
 	}
-	// A plugin in a call reports every 10s, which may be late.
+	// A plugin in a call reports every 10s, or a little later.
 	c.lasts(at.Child("pluginSilence"), t.PluginSilence, 15*time.Second, time.Hour)
 	c.lasts(at.Child("hook"), t.Hook, time.Second, 5*time.Minute)
-	// A replica renews its lease several times in it, and an API server that is restarted or slow must not make it
+	// A replica renews its lease several times in it, and a slow or restarted API server must not make the replica
 	// dead.
 	c.lasts(at.Child("lease"), t.Lease, 3*time.Second, time.Hour)
 }

@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	// minMemory is what a plugin needs that does something; maxMemory is more than one needs.
+	// minMemory is the need of a working plugin; maxMemory is more than one needs.
 	minMemory Bytes = 64 << 20
 	maxMemory Bytes = 1 << 40
-	// minOpenFiles is what a plugin needs that does something; maxOpenFiles is what the kernel allows unless told
-	// otherwise.
+	// minOpenFiles is the need of a working plugin; maxOpenFiles is the kernel's own default limit.
 	minOpenFiles = 64
 	maxOpenFiles = 1 << 20
 )
@@ -26,8 +25,7 @@ const (
 var (
 	sha256Sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	variable  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// reserved are the variables that the host sets, and those that have the dynamic linker run what nobody has
-	// verified.
+	// reserved are the variables set by the host, and those that make the dynamic linker load unverified code.
 	reserved = regexp.MustCompile(`^(PERGOLA_.*|PLUGIN_.*|LD_.*|GOMEMLIMIT|TMPDIR)$`)
 )
 
@@ -75,7 +73,7 @@ func (c *checker) plugin(at *field.Path, p Plugin) {
 	if p.HostCluster != nil {
 		c.serviceAccount(at.Child("hostCluster", "serviceAccount"), p.HostCluster.ServiceAccount)
 	}
-	// Not what was found: it may be a password.
+	// The value stays out: it may be a password.
 	c.check(len(p.Config) == 0 || p.Config[0] == '{', at.Child("config"),
 		"expected an object with the fields that the plugin documents")
 }
@@ -94,7 +92,7 @@ func (c *checker) confinement(at *field.Path, confinement Confinement) {
 	c.reach(at.Child("write"), confinement.Mode, confinement.Write)
 }
 
-// reach checks paths that a confined plugin can reach.
+// reach checks additional paths of a confined plugin.
 func (c *checker) reach(at *field.Path, mode ConfinementMode, paths []string) {
 	c.check(mode != ConfinementOff || len(paths) == 0, at,
 		"has no effect with mode off; leave it out, or choose another mode")

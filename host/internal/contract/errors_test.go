@@ -211,13 +211,3 @@ func TestRecordErrorForgetsTheOldest(t *testing.T) {
 	}
 	failWith(t, "the last five", cmp.Diff([]string{"3", "4", "5", "6", "7"}, messages))
 }
-
-func TestDeadDeployerError(t *testing.T) {
-	item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{JobID: "job"}}
-	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one", Identity: "first"}, time.Now())
-	contract.Wait(item, "pod a/b", time.Now())
-	const want = "the deployer one (first) has not ended the job in time and counts as dead; it was waiting for: pod a/b"
-	if got := contract.DeadDeployerError(item).Message; got != want {
-		t.Errorf("expected %q, but found %q", want, got)
-	}
-}

@@ -17,8 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -269,5 +269,5 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 func (o *observer) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, o.job.r.targets, o.job.snapshot().Namespace, secret)
+	return lscontext.NamedCredentials(ctx, o.job.r.targets, o.job.snapshot().Namespace, secret)
 }

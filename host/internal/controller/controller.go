@@ -33,6 +33,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -67,7 +68,7 @@ type Options struct {
 	// HTTPHooks say which HTTP hooks there are; nil for none.
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
-	Selectors contract.Selectors
+	Selectors selector.Selectors
 	// Keeper keeps what items use until they are gone; nil for a host that does not.
 	Keeper Keeper
 	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, as nobody creates it, and

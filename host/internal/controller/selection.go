@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -17,13 +18,13 @@ import (
 // selected, whatever was before.
 func (r *reconciler) mayBeOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	selection, err := r.selection(ctx, item)
-	return selection.Responsible || selection.Reason == contract.TargetNotFound, err
+	return selection.Responsible || selection.Reason == selector.TargetNotFound, err
 }
 
 // isOurs reports whether this host is responsible for an item, by the item in full.
 func (r *reconciler) isOurs(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	selection, err := r.selection(ctx, item)
-	return selection.Responsible || selection.Reason == contract.TargetNotFound && r.deployedHere(item), err
+	return selection.Responsible || selection.Reason == selector.TargetNotFound && r.deployedHere(item), err
 }
 
 // deployedHere reports whether this host has picked up the item's job, or has deployed what is being deleted.
@@ -36,7 +37,7 @@ func (r *reconciler) deployedHere(item *v1alpha1.DeployItem) bool {
 }
 
 // selection decides whether the selectors select the items of a Target. Without selectors the Target is not read.
-func (r *reconciler) selection(ctx context.Context, item *v1alpha1.DeployItem) (contract.Selection, error) {
+func (r *reconciler) selection(ctx context.Context, item *v1alpha1.DeployItem) (selector.Selection, error) {
 	name, has := contract.TargetOfItem(item)
 	if r.options.Selectors.Empty() || !has {
 		return r.options.Selectors.Select(has, nil), nil
@@ -44,7 +45,7 @@ func (r *reconciler) selection(ctx context.Context, item *v1alpha1.DeployItem) (
 	found := &v1alpha1.Target{}
 	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: name}, found)
 	if client.IgnoreNotFound(err) != nil {
-		return contract.Selection{}, fmt.Errorf("read Target: %w", err)
+		return selector.Selection{}, fmt.Errorf("read Target: %w", err)
 	}
 	var object metav1.Object
 	if err == nil {

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // selects makes a bench that of a host which is meant for one Target.
 func (b *bench) selects(target string) {
 	b.t.Helper()
-	selectors, errs := contract.CompileSelectors(
+	selectors, errs := selector.Compile(
 		[]v1alpha1.TargetSelector{{Targets: []v1alpha1.ObjectReference{{Name: target}}}}, nil,
 	)
 	if errs != nil {

@@ -26,7 +26,7 @@ const (
 const (
 	// defaultTimeout of one request, from its first byte to the last one of the answer.
 	defaultTimeout = 15 * time.Second
-	// maxTimeout is the longest that a registration can choose.
+	// maxTimeout is the longest timeout of a registration.
 	maxTimeout = 10 * time.Minute
 )
 
@@ -50,7 +50,8 @@ func parseTimeout(text string) (time.Duration, error) {
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil: // which repeats the text, and with it what may be a password
+	// The error repeats the text, and maybe a password in it.
+	case err != nil:
 		return nil, errors.New("expected a URI of scheme http or https, but found one that cannot be read")
 	case u.User != nil:
 		return nil, errors.New("expected a URI without user and password: put them into a secret, and name it in auth")
@@ -60,9 +61,9 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// resolve returns the URL of the object that an address refers to, with those parts replaced that its URI has; the CRD
-// lets it have no host. A Service of clusterDomain, such as cluster.local, has the URL
-// http://<name>.<namespace>.svc.<clusterDomain>; every other object has that of its status.address.url.
+// resolve returns the URL of the object of an address, with the parts of its URI replaced; the CRD lets the URI have no
+// host. A Service of clusterDomain, such as cluster.local, has the URL http://<name>.<namespace>.svc.<clusterDomain>;
+// every other object has that of its status.address.url.
 func resolve(
 	ctx context.Context, live client.Reader, ref v1alpha1.HookReference, uri *url.URL, clusterDomain string,
 ) (*url.URL, error) {
@@ -82,7 +83,7 @@ func resolve(
 	case err != nil:
 		err = errors.New("expected a text, but found something else")
 	case text == "":
-		err = errors.New("there is none yet, by which it would say where it is")
+		err = errors.New("is not set yet")
 	default:
 		base, err = parseURL(text)
 	}
@@ -96,7 +97,7 @@ func resolve(
 	return combine(base, uri), nil
 }
 
-// combine replaces the parts of a URL by those that a URI has.
+// combine replaces parts of a URL by those of a URI.
 func combine(base, uri *url.URL) *url.URL {
 	out := *base
 	out.Scheme = cmp.Or(uri.Scheme, base.Scheme)
@@ -110,7 +111,7 @@ func combine(base, uri *url.URL) *url.URL {
 	return &out
 }
 
-// shown is a URL for users: neither a query nor a user, which may be secrets.
+// shown is a URL for users: without query and user, because they may be secrets.
 func shown(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }

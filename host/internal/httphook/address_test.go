@@ -64,7 +64,7 @@ func TestResolve(t *testing.T) {
 			reason: "it may come", ref: referenceTo("v1", "Service", "nobody"),
 			fails: `the Service "nobody" in namespace "hooks" cannot be read`,
 		},
-		"NotInformed":    {reason: "it may be informed", ref: brokerOf("silent"), fails: "there is none yet"},
+		"NotInformed":    {reason: "it may be informed", ref: brokerOf("silent"), fails: "is not set yet"},
 		"WrongType":      {reason: "no text", ref: brokerOf("number"), fails: "a text"},
 		"GarbageURL":     {reason: "nowhere to ask", ref: brokerOf("garbage"), fails: `but found "garbage"`},
 		"OtherSchemeURL": {reason: "not HTTP", ref: brokerOf("ftp"), fails: `"ftp"`},

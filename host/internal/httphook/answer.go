@@ -17,19 +17,19 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// The bounds of what a hook reports. Those of reason and message are Kubernetes' own for conditions.
+// The bounds of reported conditions. Those of reason and message are Kubernetes' own.
 const (
 	maxConditionReason  = 1024
 	maxConditionMessage = 32 << 10
 )
 
-// response is what counts of the answer of a hook that has not failed.
+// response has the relevant fields of a good answer.
 type response struct {
 	Object   object                     `json:"object"`
 	Children map[string]json.RawMessage `json:"children"`
 }
 
-// object is what counts of a returned item. Everything else of it is ignored, whatever it is.
+// object has the relevant fields of a returned item. Everything else of it is ignored.
 type object struct {
 	APIVersion *string `json:"apiVersion"`
 	Kind       *string `json:"kind"`
@@ -43,7 +43,8 @@ type object struct {
 	} `json:"status"`
 }
 
-// readResponse reads the body of an answer. White space alone says nothing. The error says what breaks the contract.
+// readResponse reads the body of an answer. White space alone is no answer, and allowed. The error names the breach of
+// the contract.
 func readResponse(body []byte, into any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -54,8 +55,8 @@ func readResponse(body []byte, into any) error {
 	return nil
 }
 
-// readAnswer makes an Answer of the body of an answer to a request about item and sent. The error says what breaks the
-// contract.
+// readAnswer makes an Answer of the body of an answer to a request about item and sent. The error names the breach of
+// the contract.
 func readAnswer(
 	body []byte, item *v1alpha1.DeployItem, sent []child, declared []v1alpha1.ConditionType,
 ) (*Answer, error) {
@@ -119,7 +120,7 @@ func same(a, b json.RawMessage) bool {
 	return err == nil && reflect.DeepEqual(left, right)
 }
 
-// readObject returns the declared conditions of a returned item, which may be absent or empty.
+// readObject returns the declared conditions of a returned item; it may be absent or empty.
 func readObject(o object, item *v1alpha1.DeployItem, declared []v1alpha1.ConditionType) ([]v1alpha1.Condition, error) {
 	err := cmp.Or(
 		unchanged("apiVersion", o.APIVersion, v1alpha1.DeployItemGVK.GroupVersion().String()),
@@ -147,7 +148,7 @@ func readObject(o object, item *v1alpha1.DeployItem, declared []v1alpha1.Conditi
 	return conditions, nil
 }
 
-// unchanged is the error for a part of the item's identity that is another one; one that is not there is none.
+// unchanged is the error for a changed part of the item's identity; nil for an absent part.
 func unchanged[T ~string](field string, found *T, want T) error {
 	if found == nil || *found == want {
 		return nil
@@ -156,11 +157,10 @@ func unchanged[T ~string](field string, found *T, want T) error {
 		field, string(want), string(*found))
 }
 
-// conditionReason is the pattern of Kubernetes for the reasons of conditions, of which its own bound is the only other
-// rule.
+// conditionReason is the pattern of Kubernetes for the reasons of conditions; its own bound is the only other rule.
 var conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// readCondition reads a condition; nil if it is not declared, whatever else it is.
+// readCondition reads a condition; nil if it is not declared.
 func readCondition(document json.RawMessage, declared []v1alpha1.ConditionType) (*v1alpha1.Condition, error) {
 	var named struct {
 		Type v1alpha1.ConditionType `json:"type"`

@@ -20,11 +20,11 @@ import (
 const (
 	// maxBody bounds requests and answers, after decompression.
 	maxBody = 64 << 20
-	// maxFailure bounds what is read of an answer that says that the hook has failed.
+	// maxFailure bounds the body of a failed answer.
 	maxFailure = 64 << 10
 	// maxRedirects bounds the redirects of one request.
 	maxRedirects = 3
-	// maxMessage bounds what an Error says, in bytes.
+	// maxMessage bounds the message of an Error, in bytes.
 	maxMessage = 1 << 10
 	// idleTimeout is how long a connection is kept for the next request.
 	idleTimeout = 90 * time.Second
@@ -36,20 +36,21 @@ const (
 func newClient(config *tls.Config) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			TLSClientConfig:        config,
-			ForceAttemptHTTP2:      true, // which a TLS configuration would switch off
+			TLSClientConfig: config,
+			// A TLS configuration would switch it off.
+			ForceAttemptHTTP2:      true,
 			MaxIdleConns:           8,
 			MaxIdleConnsPerHost:    8,
 			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: 64 << 10,
-			// A connection to a pod that is gone must not take all requests until the system gives it up.
+			// A dead connection to a deleted pod must not take all requests until the system gives it up.
 			HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second},
 		},
 		CheckRedirect: checkRedirect,
 	}
 }
 
-// checkRedirect follows redirects that keep the request and lead to the same server. Another one is the answer.
+// checkRedirect follows redirects to the same server with the same request. Another one is the answer.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	code := next.Response.StatusCode
 	keeps := code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect
@@ -59,7 +60,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return http.ErrUseLastResponse
 }
 
-// origin is what a redirect must not leave.
+// origin identifies the server of a URL. A redirect must not leave it.
 func origin(u *url.URL) string {
 	port := map[string]string{schemeHTTP: "80", schemeHTTPS: "443"}[u.Scheme]
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), port)
@@ -85,7 +86,8 @@ func (h *Hook) post(ctx context.Context, body []byte, read func([]byte) error) (
 	if err != nil {
 		return 0, h.noAnswer(bounded, 0, err)
 	}
-	defer func() { _ = answer.Body.Close() }() // it was read as far as it counts
+	// The answer was read as far as it counts.
+	defer func() { _ = answer.Body.Close() }()
 	code, limit := answer.StatusCode, maxFailure
 	if code/100 == 2 {
 		limit = maxBody
@@ -110,12 +112,12 @@ func (h *Hook) post(ctx context.Context, body []byte, read func([]byte) error) (
 	return code, nil
 }
 
-// noAnswer is the error for a request without an answer, or with one that broke off. bounded has the timeout of the
-// hook.
+// noAnswer is the error for a request without a complete answer. bounded has the timeout of the hook.
 func (h *Hook) noAnswer(bounded context.Context, code int, err error) *Error {
 	var cause *url.Error
 	if errors.As(err, &cause) {
-		err = cause.Err // without the URL and its query
+		// The cause has no URL and no query.
+		err = cause.Err
 	}
 	if bounded.Err() != nil {
 		return &Error{Code: code, Reason: ReasonTimeout, Message: fmt.Sprintf(
@@ -125,13 +127,13 @@ func (h *Hook) noAnswer(bounded context.Context, code int, err error) *Error {
 	return &Error{Code: code, Reason: ReasonUnreachable, Message: "no whole answer: " + clean(err.Error(), maxMessage)}
 }
 
-// violation is the error for an answer that breaks the contract.
+// violation is the error for an answer against the contract.
 func violation(code int, err error) *Error {
 	return &Error{Code: code, Reason: ReasonContractViolation, Permanent: true, Message: clean(err.Error(), maxMessage)}
 }
 
-// failure is the error for an answer that is neither 2xx nor 3xx. What is not of the form that the Hooks API gives is a
-// message as a whole.
+// failure is the error for an answer other than 2xx and 3xx. A body not of the form of the Hooks API is a message as a
+// whole.
 func failure(code int, body []byte) *Error {
 	var said struct {
 		Message   string `json:"message"`

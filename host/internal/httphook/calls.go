@@ -2,21 +2,20 @@ package httphook
 
 import "sync"
 
-// calls is what has come of the calls of a hook in this replica.
+// calls has the results of a hook's calls in this replica.
 type calls struct {
 	mu sync.Mutex
 	// answered: there was a good answer since the last verdict.
 	answered bool
-	// failed is what a verdict tells of the failures since the last good answer; nil for none.
+	// failed stands for the failures since the last good answer in verdicts; nil for none.
 	failed *Error
-	// other is the first failure of another kind since the last verdict, and again says that there was one of the kind of
-	// failed, too. Verdicts stay the same as long as that goes on, since each other one is a write and an event.
+	// other is the first failure of another kind since the last verdict, and again reports another failure of the kind
+	// of failed. Verdicts stay the same as long as both go on, since each new one is a write and an event.
 	other *Error
 	again bool
 }
 
-// note notes what has come of a call. A refusal that the hook means, because it says what becomes of the job, is a good
-// answer.
+// note notes the result of a call. A refusal about the job itself, permanent or with continue, is a good answer.
 func (c *calls) note(failed *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,12 +32,13 @@ func (c *calls) note(failed *Error) {
 	}
 }
 
-// verdict returns why calls fail; nil if one had a good answer since the last verdict, or none has failed. A hook that
-// answers some calls well and refuses others, item by item, does not fail.
+// verdict returns the reason of failing calls; nil after a good answer since the last verdict, or without a failure. A
+// hook that answers some calls well and refuses others, item by item, does not fail.
 func (c *calls) verdict() *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.other != nil && !c.again { // the one before is over
+	// The failure before is over.
+	if c.other != nil && !c.again {
 		c.failed = c.other
 	}
 	c.other, c.again = nil, false

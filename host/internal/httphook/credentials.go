@@ -11,14 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// addTLS adds what the secret of a registration has to its TLS settings: the authorities of the server, the host's own
+// addTLS adds the content of a registration's secret to its TLS settings: the authorities of the server, the host's own
 // certificate, or both. The error names the key of the secret and holds nothing of its content.
 func addTLS(config *tls.Config, secret map[string][]byte) error {
 	authorities, hasAuthorities := secret[corev1.ServiceAccountRootCAKey]
 	certificate, hasCertificate := secret[corev1.TLSCertKey]
 	key, hasKey := secret[corev1.TLSPrivateKeyKey]
 	switch {
-	case !hasAuthorities && !hasCertificate && !hasKey: // which must not pass for the authorities of the system
+	// An empty secret must not pass for the authorities of the system.
+	case !hasAuthorities && !hasCertificate && !hasKey:
 		return fmt.Errorf("expected one of the keys %s, %s and %s, but found none",
 			corev1.ServiceAccountRootCAKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	case hasCertificate != hasKey:
@@ -42,8 +43,8 @@ func addTLS(config *tls.Config, secret map[string][]byte) error {
 	return nil
 }
 
-// authorization makes the value of the header of that name from the data of the secret that a registration names. The
-// error names the key of the secret and holds nothing of its content.
+// authorization makes the value of the header Authorization from the data of a registration's secret. The error names
+// the key of the secret and holds nothing of its content.
 func authorization(secret map[string][]byte) (string, error) {
 	token, hasToken := secret[corev1.ServiceAccountTokenKey]
 	user, hasUser := secret[corev1.BasicAuthUsernameKey]

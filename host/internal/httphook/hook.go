@@ -23,13 +23,13 @@ type Options struct {
 	URL *url.URL
 	// Timeout of one request, from its first byte to the last one of the answer. Zero stands for defaultTimeout.
 	Timeout time.Duration
-	// Capabilities are the phases in which the hook is called.
+	// Capabilities are the phases of the hook's calls.
 	Capabilities []v1alpha1.HookCapability
-	// FormFactor is what the server gets as name of the form factor. Empty for what the caller of a phase says.
+	// FormFactor is the name of the form factor for the server. Empty for the argument of a call.
 	FormFactor string
-	// Conditions are the types of the conditions that count in answers.
+	// Conditions are the types of the conditions to take from answers.
 	Conditions []v1alpha1.ConditionType
-	// TLS says how to know the server, and with which certificate. nil for the authorities of the system.
+	// TLS has the authorities of the server and the host's certificate. nil for the authorities of the system.
 	TLS *tls.Config
 	// Authorization is the value of that header. Empty for none.
 	Authorization string
@@ -55,7 +55,7 @@ func New(o Options) *Hook {
 // Registration returns the name of the DeployerRegistration.
 func (h *Hook) Registration() string { return h.options.Registration }
 
-// URL returns the address of the server without the query, which may hold a secret.
+// URL returns the address of the server without the query, a possible secret.
 func (h *Hook) URL() string { return shown(h.options.URL) }
 
 // Has reports whether the hook is called in the phase.
@@ -63,16 +63,16 @@ func (h *Hook) Has(phase v1alpha1.HookCapability) bool {
 	return slices.Contains(h.options.Capabilities, phase)
 }
 
-// Conditions returns the types of the conditions that the hook reports. The caller does not change them.
+// Conditions returns the types of the conditions reported by the hook. The caller does not change them.
 func (h *Hook) Conditions() []v1alpha1.ConditionType { return h.options.Conditions }
 
-// Answer is what a hook wants.
+// Answer has the changes of a hook.
 type Answer struct {
-	// Children are all children, in the order of those in the request and with their names; nil if the hook changes
-	// none. The object of one that the hook has not changed is, byte for byte, that of the request.
+	// Children are all children, in the order of those in the request and with their names; nil without a change. The
+	// object of an unchanged child is, byte for byte, that of the request.
 	Children []sdk.Child
-	// Conditions are those of the declared types that the hook has reported: type, status, reason and message alone,
-	// without times. Each type is there once at most, and a status is True, False or Unknown.
+	// Conditions are the reported ones of declared types: type, status, reason and message alone, without times. Each
+	// type is there once at most, and a status is True, False or Unknown.
 	Conditions []v1alpha1.Condition
 }
 
@@ -102,12 +102,13 @@ func (h *Hook) PreReconcile(
 // Finalize asks the hook before an item is deleted. Without an error the hook agrees. Otherwise it is as PreReconcile.
 func (h *Hook) Finalize(ctx context.Context, formFactor string, item *v1alpha1.DeployItem) error {
 	return h.ask(ctx, v1alpha1.HookFinalize, formFactor, item, nil, func(document []byte) error {
-		// What the answer says does not count; but whoever answers with a page is no hook, and has finalized nothing.
+		// The content of the answer does not count; but a server that answers with a page is no hook, and has finalized
+		// nothing.
 		return readResponse(document, &struct{}{})
 	})
 }
 
-// ask sends a request, has the body of a 2xx answer read, and counts what came of it. An error of read is a contract
+// ask sends a request, has the body of a 2xx answer read, and counts the result. An error of read is a contract
 // violation.
 func (h *Hook) ask(
 	ctx context.Context, phase v1alpha1.HookCapability, name string, item *v1alpha1.DeployItem,
@@ -133,17 +134,19 @@ func (h *Hook) ask(
 	case failed == nil:
 		h.calls.note(nil)
 		return nil
-	case ctx.Err() != nil: // which says nothing about the hook
+	// The end of ctx says nothing about the hook.
+	case ctx.Err() != nil:
 		return fmt.Errorf("ask hook of DeployerRegistration %q (%s): %w", h.Registration(), phase, context.Cause(ctx))
 	}
 	failed.Registration, failed.Phase, failed.URL = h.options.Registration, phase, h.URL()
-	if failed.Reason != ReasonRequestTooLarge { // the hook was not asked
+	// The hook was not called for a request that is too large.
+	if failed.Reason != ReasonRequestTooLarge {
 		h.calls.note(failed)
 	}
 	return failed
 }
 
-// Reason tells why a hook has failed, in one word for machines.
+// Reason is the kind of a failure, in one word for machines.
 type Reason string
 
 // The reasons of an Error.
@@ -152,29 +155,29 @@ const (
 	ReasonUnreachable Reason = "HookUnreachable"
 	// ReasonTimeout: there was no whole answer in time.
 	ReasonTimeout Reason = "HTTPHookTimeout"
-	// ReasonFailed: the hook has answered that it failed.
+	// ReasonFailed: the hook has answered with an error.
 	ReasonFailed Reason = "HTTPHookFailed"
-	// ReasonPermanentError: the hook has answered that it failed and that asking again makes no sense.
+	// ReasonPermanentError: the hook has answered with an error that another call cannot change.
 	ReasonPermanentError Reason = "HookPermanentError"
-	// ReasonContractViolation: the answer is none of the Hooks API, or wants what no hook may.
+	// ReasonContractViolation: the answer is none of the Hooks API, or changes more than a hook may.
 	ReasonContractViolation Reason = "HookContractViolation"
 	// ReasonRequestTooLarge: the item and its children are more than a hook is asked about.
 	ReasonRequestTooLarge Reason = "HookRequestTooLarge"
 )
 
-// Error says that a hook has failed.
+// Error is a failed call of a hook.
 type Error struct {
 	// Registration is the name of the DeployerRegistration.
 	Registration string
-	// Phase in which the hook was called.
+	// Phase of the call.
 	Phase v1alpha1.HookCapability
-	// URL that was called, without the query.
+	// URL of the call, without the query.
 	URL string
 	// Code is the HTTP status of the answer; zero without an answer.
 	Code int
-	// Reason is what the caller branches on, beside Permanent and Continue.
+	// Reason is for callers to branch on, beside Permanent and Continue.
 	Reason Reason
-	// Message says what was found, and is that of the hook if it has given one. It is bounded, and without control
+	// Message describes the failure, in the words of the hook if it has given any. It is bounded, and without control
 	// characters.
 	Message string
 	// Permanent: asking again makes no sense until something is changed. Never together with Continue.

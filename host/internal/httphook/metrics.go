@@ -12,8 +12,8 @@ import (
 )
 
 // Metrics are pergola_http_hook_requests_total and pergola_http_hook_request_duration_seconds. The label code of the
-// first is the HTTP status of the answer, "timeout", "canceled" if the host has ended the request itself, or "error" if
-// there was no answer or none that can be used. Metrics may be used concurrently.
+// first is the HTTP status of the answer, "timeout", "canceled" for a request ended by the host, or "error" without a
+// usable answer. Metrics may be used concurrently.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -40,7 +40,7 @@ func (m *Metrics) Register(registry prometheus.Registerer) error {
 	return errors.Join(registry.Register(m.requests), registry.Register(m.duration))
 }
 
-// forget drops the series of a registration that is gone. A request that is still under way brings some of them back.
+// forget drops the series of a removed registration. A running request brings some of them back.
 func (m *Metrics) forget(registration string) {
 	labels := prometheus.Labels{"registration": registration}
 	m.requests.DeletePartialMatch(labels)
@@ -52,7 +52,7 @@ func (m *Metrics) observe(registration string, phase v1alpha1.HookCapability, co
 	m.duration.WithLabelValues(registration, string(phase)).Observe(took.Seconds())
 }
 
-// codeLabel is the value of the label code for what came of a request.
+// codeLabel is the value of the label code for the result of a request.
 func codeLabel(ctx context.Context, code int, failed *Error) string {
 	switch {
 	case failed == nil || failed.Reason == ReasonFailed || failed.Reason == ReasonPermanentError:

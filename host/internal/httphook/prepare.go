@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// readTimeout bounds how long one registration can hold up the others when the API server does not answer.
+	// readTimeout bounds the delay of the others by one registration while the API server does not answer.
 	readTimeout = 10 * time.Second
-	// maxStatus bounds what is said about a registration, in bytes.
+	// maxStatus bounds the message about a registration, in bytes.
 	maxStatus = 4096
 )
 
@@ -31,11 +31,11 @@ const (
 	reasonInvalid = "Invalid"
 	// reasonTypeTaken: an older registration has a hook for one of the types.
 	reasonTypeTaken = "TypeTaken"
-	// reasonAddressNotResolved: the object that the address refers to is not there, or says no URL that can be used.
+	// reasonAddressNotResolved: the object of the address is missing, or has no usable URL.
 	reasonAddressNotResolved = "AddressNotResolved"
 	// reasonSecretNotFound: a secret is not there.
 	reasonSecretNotFound = "SecretNotFound"
-	// reasonSecretInvalid: a secret does not have what it should.
+	// reasonSecretInvalid: a secret lacks a key, or has an unusable one.
 	reasonSecretInvalid = "SecretInvalid"
 	// reasonSecretUnreadable: the API server did not give a secret out.
 	reasonSecretUnreadable = "SecretUnreadable"
@@ -43,7 +43,7 @@ const (
 	reasonNoDeployer = "NoDeployer"
 )
 
-// NotReadyError says that a type has a hook that cannot be called at present.
+// NotReadyError says that the hook of a type cannot be called at present.
 type NotReadyError struct {
 	// Registration is the name of the DeployerRegistration; empty with reasonStarting.
 	Registration string
@@ -63,12 +63,12 @@ func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("the HTTP hook of DeployerRegistration %q is not ready: %s", e.Registration, e.Message)
 }
 
-// Concerns reports whether the hook is, or may be, one that is called in a phase. What is not known, or wrong, may be.
+// Concerns reports whether the hook is, or may be, called in a phase. An unknown or invalid one may be.
 func (e *NotReadyError) Concerns(phase v1alpha1.HookCapability) bool {
 	return e.Reason == reasonStarting || e.Reason == reasonInvalid || slices.Contains(e.Capabilities, phase)
 }
 
-// inputs is all that a hook is made of. Equal inputs make equal hooks.
+// inputs are all inputs of a hook. Equal inputs make equal hooks.
 type inputs struct {
 	spec      *v1alpha1.Hook
 	url       string
@@ -83,7 +83,7 @@ func (e *entry) problem() *NotReadyError {
 	}
 }
 
-// prepare makes the hook of a registration. One that would be the same as before is the same, with its connections.
+// prepare makes the hook of a registration. With the inputs of before it is the same hook, with its connections.
 func (r *Registrations) prepare(
 	ctx context.Context, registration *v1alpha1.DeployerRegistration, before *entry,
 ) *entry {
@@ -100,7 +100,7 @@ func (r *Registrations) prepare(
 	return made
 }
 
-// read reads all that the hook of a registration is made of, and says everything that is wrong.
+// read reads all inputs of a registration's hook, and returns all faults.
 func (r *Registrations) read(
 	ctx context.Context, registration *v1alpha1.DeployerRegistration,
 ) (Options, inputs, faults) {
@@ -115,7 +115,8 @@ func (r *Registrations) read(
 	}
 	var all faults
 	var err error
-	if spec.Version != v1alpha1.HookVersionV1 { // a newer definition has others
+	// A newer definition has other versions.
+	if spec.Version != v1alpha1.HookVersionV1 {
 		all.add(reasonInvalid, "spec.hook.version: ",
 			fmt.Errorf("expected %q, but found %q", v1alpha1.HookVersionV1, spec.Version))
 	}
@@ -152,7 +153,7 @@ func (r *Registrations) read(
 	return options, in, all
 }
 
-// secret reads a secret that a field names, has its data used, and returns them. What is wrong is added to wrong.
+// secret reads a secret named by a field, has its data used, and returns them. Faults are added to wrong.
 func (r *Registrations) secret(
 	ctx context.Context, ref v1alpha1.NamespacedSecretReference, field string, wrong *faults,
 	use func(data map[string][]byte) error,
@@ -173,7 +174,7 @@ func (r *Registrations) secret(
 	return secret.Data
 }
 
-// faults are what is wrong with a hook. The first gives the reason.
+// faults are the faults of a hook. The first gives the reason.
 type faults []fault
 
 type fault struct{ reason, message string }

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// refreshInterval is how often all is looked at that nobody watches: the secrets of a hook and the object that has
-	// its address, which plugins are served and where, and whether the kind is there.
+	// refreshInterval is the pause between two reads of everything without a watch: the secrets of a hook and the
+	// object with its address, the served plugins and their replicas, and the kind itself.
 	refreshInterval = 10 * time.Second
 	// minRetry is the first pause after a hook could not be made ready.
 	minRetry = time.Second
@@ -41,27 +41,29 @@ const (
 type RegistrationOptions struct {
 	// ClusterDomain is the domain of the names of Services, such as cluster.local.
 	ClusterDomain string
-	// Elected reports whether this replica is the one that writes statuses.
+	// Elected reports whether this replica writes statuses.
 	Elected func() bool
-	// Deployers tells which plugin serves a type, its version, and how many replicas have it; false if none does.
+	// Deployers returns the plugin of a type, its version, and its number of replicas; false if none serves it.
 	Deployers func(t v1alpha1.DeployItemType) (plugin, version string, replicas int, ok bool)
-	// Changed is told the types, sorted, for which For may answer something else from now on. It must not block.
+	// Changed is called with the types, sorted, for which For may answer differently from now on. It must not block.
 	Changed func(types []v1alpha1.DeployItemType)
-	// Version of the host, which hooks are told.
+	// Version of the host, for hooks.
 	Version string
 	// Metrics count the requests to hooks.
 	Metrics *Metrics
-	// Log takes what happens to the registrations.
+	// Log takes changes of the registrations.
 	Log *slog.Logger
 }
 
 // Registrations have the hooks of DeployerRegistrations. Their methods may be called from many goroutines at the same
 // time.
 type Registrations struct {
-	options  RegistrationOptions
-	manager  manager.Manager
-	cluster  client.Client // reads registrations from the cache, and writes their statuses
-	live     client.Reader // reads what they refer to, which is in no cache
+	options RegistrationOptions
+	manager manager.Manager
+	// The cache of registrations; statuses are written by it.
+	cluster client.Client
+	// live reads the references of registrations. They are in no cache.
+	live     client.Reader
 	recorder events.EventRecorder
 	interval time.Duration // is refreshInterval
 	synced   chan struct{}
@@ -69,15 +71,16 @@ type Registrations struct {
 	state    atomic.Pointer[state]
 }
 
-// state is what is known of the registrations. It does not change.
+// state is a view of the registrations. It does not change.
 type state struct {
-	unknown error             // why they are not known; nil if they are
+	// The reason why there is no view yet; nil if there is one.
+	unknown error
 	entries map[string]*entry // those with a hook, by name
-	// owners are the oldest entries that name a type.
+	// owners are the oldest entries of each type.
 	owners map[v1alpha1.DeployItemType]*entry
 }
 
-// entry is what is known of a registration with a hook. It does not change.
+// entry is a registration with a hook. It does not change.
 type entry struct {
 	name   string
 	inputs inputs
@@ -85,7 +88,7 @@ type entry struct {
 	hook   *Hook // nil if there are faults
 }
 
-// NewRegistrations returns Registrations that run with the manager.
+// NewRegistrations returns Registrations for the manager.
 func NewRegistrations(mgr manager.Manager, options RegistrationOptions) (*Registrations, error) {
 	r := newRegistrations(options, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pergola"))
 	r.manager = mgr
@@ -127,10 +130,10 @@ func (r *Registrations) For(t v1alpha1.DeployItemType) (*Hook, error) {
 	}
 }
 
-// Ready is why the registrations are not known; nil once they are. That a hook cannot be called is another matter.
+// Ready is the reason why the registrations are unknown; nil once they are known, even if their hooks cannot be called.
 func (r *Registrations) Ready() error { return r.state.Load().unknown }
 
-// Synced returns a channel that is closed when the registrations are known for the first time.
+// Synced returns a channel closed when the registrations are known for the first time.
 func (r *Registrations) Synced() <-chan struct{} { return r.synced }
 
 // Start reconciles registrations until ctx ends, from when their kind is there. It blocks until then.
@@ -141,7 +144,7 @@ func (r *Registrations) Start(ctx context.Context) error {
 	options := controller.Options{
 		Reconciler:  r,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetry, r.interval),
-		// What is wrong with a registration is logged when it changes, and not with each attempt.
+		// A fault of a registration is logged when it changes, and not with each attempt.
 		LogConstructor: func(*reconcile.Request) logr.Logger { return logr.Discard() },
 		RecoverPanic:   new(false),
 	}
@@ -155,7 +158,7 @@ func (r *Registrations) Start(ctx context.Context) error {
 	err = errors.Join(
 		registrations.Watch(source.Kind(r.manager.GetCache(), kind, handler.EnqueueRequestsFromMapFunc(all),
 			predicate.GenerationChangedPredicate{})),
-		// That there is none is known after the first reconcile, too.
+		// An empty cluster is known after the first reconcile, too.
 		registrations.Watch(source.Func(func(_ context.Context, queue queue) error {
 			queue.Add(reconcile.Request{})
 			return nil
@@ -169,12 +172,12 @@ func (r *Registrations) Start(ctx context.Context) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// awaitKind waits until registrations can be listed; its only error is the end of ctx. As long as there is no such kind
-// there are none. Whoever may not list them does not know whether there are any.
+// awaitKind waits until registrations can be listed; its only error is the end of ctx. Without the kind there are none.
+// Without the right to list them they are unknown.
 func (r *Registrations) awaitKind(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, r.interval, true, func(ctx context.Context) (bool, error) {
 		list := &v1alpha1.DeployerRegistrationList{}
-		// The API server is asked before the cache, which waits in silence for a right that is missing.
+		// The API server is asked before the cache, because the cache waits in silence for a missing right.
 		err := r.live.List(ctx, list, client.Limit(1))
 		if err == nil {
 			listing, cancel := context.WithTimeout(ctx, readTimeout)
@@ -189,7 +192,8 @@ func (r *Registrations) awaitKind(ctx context.Context) error {
 					"`pergola crds --only deployerregistrations` prints the CustomResourceDefinition that is missing")
 			}
 			r.know(&state{})
-		case r.Ready() != nil || apierrors.IsForbidden(err): // else there were none a moment ago
+		// Otherwise there were none a moment ago.
+		case r.Ready() != nil || apierrors.IsForbidden(err):
 			problem := fmt.Errorf("the DeployerRegistrations cannot be listed, "+
 				"which the host needs to get, list and watch: %w", err)
 			if before := r.know(&state{unknown: problem}); before.unknown == nil ||
@@ -210,8 +214,8 @@ func (r *Registrations) know(next *state) (before *state) {
 	return before
 }
 
-// Reconcile makes the hooks of all registrations ready to be called, and says in the statuses what has become of them.
-// The rate limiter tries again what cannot be.
+// Reconcile makes the hooks of all registrations ready to be called, and writes the results into the statuses. The rate
+// limiter retries failures.
 func (r *Registrations) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	list := &v1alpha1.DeployerRegistrationList{}
 	if err := r.cluster.List(ctx, list); err != nil {
@@ -237,7 +241,8 @@ func (r *Registrations) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 			errs = append(errs, e.problem())
 		}
 	}
-	if ctx.Err() != nil { // the host stops, which says nothing about the hooks
+	// The host stops, and that says nothing about the hooks.
+	if ctx.Err() != nil {
 		return reconcile.Result{}, context.Cause(ctx)
 	}
 	r.know(next)
@@ -248,7 +253,7 @@ func (r *Registrations) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	return reconcile.Result{RequeueAfter: r.interval}, errors.Join(errs...)
 }
 
-// announce tells what has changed.
+// announce logs and reports the changes.
 func (r *Registrations) announce(before, next *state) {
 	for name, e := range next.entries {
 		switch log := r.options.Log.With("registration", name); {

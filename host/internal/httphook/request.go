@@ -14,11 +14,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ErrChildren is wrapped by the error for children that no hook can be asked about: one is no object of Kubernetes, or
-// two cannot be told apart. That is the fault of the plugin that has rendered them.
+// ErrChildren is wrapped by the error for children not fit for a request: one is no object of Kubernetes, or two have
+// the same key. That is the fault of the plugin.
 var ErrChildren = errors.New("the desired objects cannot be given to a hook")
 
-// request is what a hook gets.
+// request is the body of a call.
 type request struct {
 	FormFactor formFactor              `json:"formFactor"`
 	Phase      v1alpha1.HookCapability `json:"phase"`
@@ -45,7 +45,7 @@ func marshal(r request) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// identity is what tells one object from another. A hook may change everything else.
+// identity tells one object from another. A hook may change everything else.
 type identity struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -60,7 +60,7 @@ func (i identity) String() string {
 	return fmt.Sprintf("%.64q %.128q of %.64q", i.Kind, name, i.APIVersion)
 }
 
-// child is one desired object, with the key by which a hook knows it.
+// child is one desired object, with its key for the hook.
 type child struct {
 	sdk.Child
 	identity identity
@@ -68,8 +68,8 @@ type child struct {
 }
 
 // identify gives each child its key: the kind in lower case if there is only one of it, otherwise
-// <kind>.<namespace>.<name>. Two objects that would have the same key, such as those without a name yet, have the name
-// of the child appended.
+// <kind>.<namespace>.<name>. Objects with equal keys, such as those without a name yet, have the name of the child
+// appended.
 func identify(children []sdk.Child) ([]child, error) {
 	out := make([]child, len(children))
 	kinds, keys, used := map[string]int{}, map[string]int{}, map[string]bool{}
@@ -90,9 +90,11 @@ func identify(children []sdk.Child) ([]child, error) {
 	for i := range out {
 		c := &out[i]
 		if keys[c.key] > 1 {
-			c.key += "/" + c.Name // no name that Kubernetes takes has a slash
+			// No valid name of Kubernetes has a slash.
+			c.key += "/" + c.Name
 		}
-		if used[c.key] { // of two children of one name, or of a kind that is none
+		// Two children have one name, or one an invalid kind.
+		if used[c.key] {
 			return nil, fmt.Errorf("%w: two would have the key %.64q", ErrChildren, c.key)
 		}
 		used[c.key] = true
@@ -112,8 +114,8 @@ func identityOf(object json.RawMessage) (identity, error) {
 	return id, nil
 }
 
-// decodeObject decodes a JSON object by the exact names of its fields, none of which may be there twice: who reads it
-// next must not find another value.
+// decodeObject decodes a JSON object by the exact names of its fields. Each may be there only once: the next reader
+// must not find another value.
 func decodeObject(document json.RawMessage, into any) error {
 	if trimmed := bytes.TrimLeft(document, " \t\r\n"); !bytes.HasPrefix(trimmed, []byte("{")) {
 		return fmt.Errorf("expected a JSON object, but found %.32q", trimmed)

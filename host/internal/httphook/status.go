@@ -20,8 +20,8 @@ import (
 
 // The conditions of a registration.
 const (
-	// conditionReady: everything is as it should be, and the last calls did not all fail. Otherwise its reason is that of
-	// the first problem, and its message has all.
+	// conditionReady: the hook can be called, and the last calls did not all fail. Otherwise its reason is that of the
+	// first problem, and its message has all.
 	conditionReady v1alpha1.ConditionType = "Ready"
 	// conditionHookResolved: the hook can be called. A registration without a hook does not have it.
 	conditionHookResolved v1alpha1.ConditionType = "HookResolved"
@@ -29,7 +29,7 @@ const (
 	conditionDeployersFound v1alpha1.ConditionType = "DeployersFound"
 )
 
-// The reasons of conditions that are true.
+// The reasons of conditions with status True.
 const (
 	reasonReady          = "Ready"
 	reasonResolved       = "Resolved"
@@ -37,7 +37,7 @@ const (
 )
 
 const (
-	// eventAction is what a host does for a registration.
+	// eventAction is the action of a host for a registration.
 	eventAction = "PrepareHook"
 	// maxNote bounds the note of an event, in bytes. The API server takes 1024.
 	maxNote = 1000
@@ -69,7 +69,7 @@ func (r *Registrations) report(ctx context.Context, registration *v1alpha1.Deplo
 	return nil
 }
 
-// status returns the status that a registration should have. Conditions of others stay in it.
+// status returns the wanted status of a registration. Conditions of others stay in it.
 func (r *Registrations) status(
 	registration *v1alpha1.DeployerRegistration, now v1alpha1.Time,
 ) v1alpha1.DeployerRegistrationStatus {
@@ -117,7 +117,7 @@ func (r *Registrations) status(
 	return status
 }
 
-// deployers returns the plugins that serve types, in the order of the types, and which types nobody serves.
+// deployers returns the plugins of types, in the order of the types, and the types without a plugin.
 func (r *Registrations) deployers(
 	types []v1alpha1.DeployItemType,
 ) (found []v1alpha1.RegisteredDeployer, missing faults) {
@@ -139,9 +139,7 @@ func (r *Registrations) deployers(
 	return found, missing
 }
 
-// setCondition puts a condition into the place of the one of its type. Its times are those from before as far as
-// nothing has
-// changed since.
+// setCondition replaces the condition of a type. Its times stay as far as nothing has changed since.
 func setCondition(status *v1alpha1.DeployerRegistrationStatus, c v1alpha1.Condition, now v1alpha1.Time) {
 	c.LastTransitionTime, c.LastUpdateTime = now, now
 	before := conditionOf(status, c.Type)

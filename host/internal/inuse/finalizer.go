@@ -20,8 +20,8 @@ import (
 // releasePage is how many objects are listed at once.
 const releasePage = 500
 
-// Release removes the finalizer from all objects of a cluster, for a host that has gone, and returns from how many. It
-// goes on after an error; the errors are those of the API server, wrapped and joined. It blocks until ctx ends.
+// Release removes the finalizer from all objects of a cluster, for a removed host, and returns the number of objects.
+// It goes on after an error; the errors are those of the API server, wrapped and joined. It blocks until ctx ends.
 func Release(ctx context.Context, c client.Client) (released int, _ error) {
 	var errs []error
 	for _, gvk := range []schema.GroupVersionKind{
@@ -60,8 +60,8 @@ func remove(ctx context.Context, c client.Client, live client.Reader, object *me
 	return edit(ctx, c, live, object, func() bool { return controllerutil.RemoveFinalizer(object, Finalizer) })
 }
 
-// edit writes a change of an object's finalizers on condition of its resourceVersion. After a conflict it is read
-// again. change reports whether it has changed something. An object that is gone is no error.
+// edit writes a change of an object's finalizers on condition of its resourceVersion. After a conflict the object is
+// read again. change reports whether it has changed something. A deleted object is no error.
 func edit(
 	ctx context.Context, c client.Client, live client.Reader, object *metav1.PartialObjectMetadata, change func() bool,
 ) error {

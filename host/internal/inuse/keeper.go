@@ -1,21 +1,20 @@
-// Package inuse keeps what the deletion of a deploy item reads until the item is gone: its Target, its Context, and the
-// Secrets and the ConfigMap that these refer to. They have a finalizer as long as an item of their namespace names
-// them, so that items, Targets and Secrets can be deleted in any order, or with their namespace.
+// Package inuse keeps the objects read by the deletion of a deploy item until the item is gone: its Target, its
+// Context, and the Secrets and the ConfigMap of these. They have a finalizer as long as an item of their namespace
+// names them, so that items, Targets and Secrets can be deleted in any order, or with their namespace.
 //
 // # When
 //
-// The finalizer is put on an object before anything is deployed with it; see Keeper.Keep. A Keeper also puts it on what
-// existing items use, and removes it when no item names the object any more. Items of all types count, because the
-// deployers of others read the same objects.
+// The finalizer is put on an object before anything is deployed with it; see Keeper.Keep. A Keeper also puts it on the
+// objects of existing items, and removes it when no item names the object any more. Items of all types count, because
+// the deployers of others read the same objects.
 //
-// An object that is being deleted is kept for the items that are older than its deletion. A newer item finds it missing
-// (contract.CameTooLate); otherwise the item would wait for an object that is to be created anew, and that object for
-// the item.
+// An object under deletion is kept for the items older than its deletion. A newer item finds it missing
+// (contract.CameTooLate); otherwise the item would wait for a new object, and the old object for the item.
 //
 // # What is not kept
 //
-// What the configuration of an item names itself, such as a Secret with credentials for a registry: the host does not
-// know it. ServiceAccounts that Targets name: the API server accepts no token of one that is being deleted.
+// References in the configuration of an item, such as a Secret with credentials for a registry: the host does not know
+// them. ServiceAccounts of Targets: the API server accepts no token of one under deletion.
 package inuse
 
 import (
@@ -42,14 +41,14 @@ import (
 // Finalizer keeps a Target, a Context, a Secret or a ConfigMap as long as items use it.
 const Finalizer = "host.pergola.dev/in-use"
 
-// reasonInUse is the reason of the event of an object that is kept although it is to be deleted.
+// reasonInUse is the reason of the event about a kept object under deletion.
 const reasonInUse = "InUse"
 
 // Items calls a function with the metadata of each deploy item of a namespace in a cache. The function must not change
 // it.
 type Items func(namespace string, f func(*v1alpha1.DeployItem)) error
 
-// Keeper puts the finalizer on what items use, and removes it. Setup makes one. Its methods may be used concurrently.
+// Keeper puts the finalizer on objects in use, and removes it. Setup makes one. Its methods may be used concurrently.
 type Keeper struct {
 	cache, live client.Reader
 	client      client.Client
@@ -59,17 +58,17 @@ type Keeper struct {
 	wake        chan event.TypedGenericEvent[struct{}]
 
 	mu sync.Mutex
-	// left are the namespaces that another replica is to look after.
+	// left are the namespaces left to another replica.
 	left sets.Set[string]
-	// reported are the objects that are kept although they are to be deleted, and of which an event says so.
+	// reported are the kept objects under deletion with an event about it.
 	reported sets.Set[types.UID]
 }
 
 var _ reconcile.Reconciler = (*Keeper)(nil)
 
-// Keep puts the finalizer on what the deletion of an item reads, before anything is deployed for the item. used are its
-// Target and its Context, as they were read for the job; one without a UID does not exist. Keep blocks on API requests
-// until ctx ends, and sends none for objects that have the finalizer. The error is that of the API server, wrapped.
+// Keep puts the finalizer on the objects for the deletion of an item, before anything is deployed for the item. used
+// are its Target and its Context, as they were read for the job; one without a UID does not exist. Keep blocks on API
+// requests until ctx ends, and sends none for objects with the finalizer. The error is that of the API server, wrapped.
 func (k *Keeper) Keep(ctx context.Context, used ...client.Object) error {
 	for _, object := range used {
 		if object.GetUID() == "" {
@@ -85,7 +84,8 @@ func (k *Keeper) Keep(ctx context.Context, used ...client.Object) error {
 			if err == nil {
 				err = k.add(ctx, named)
 			}
-			if client.IgnoreNotFound(err) != nil { // the event of one that comes has it kept
+			// The event of a later object has it kept.
+			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("keep %s %q: %w", r.kind, key, err)
 			}
 		}
@@ -93,14 +93,14 @@ func (k *Keeper) Keep(ctx context.Context, used ...client.Object) error {
 	return nil
 }
 
-// add puts the finalizer on an object that is as it was read.
+// add puts the finalizer on an object just read.
 func (k *Keeper) add(ctx context.Context, object *metav1.PartialObjectMetadata) error {
 	return edit(ctx, k.client, k.live, object, func() bool {
 		return object.DeletionTimestamp == nil && controllerutil.AddFinalizer(object, Finalizer)
 	})
 }
 
-// Reconcile puts the finalizer on what the items of a namespace use, and removes it from all else there.
+// Reconcile puts the finalizer on the objects used by the items of a namespace, and removes it from all else there.
 func (k *Keeper) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	namespace := request.Namespace
 	if !k.elected() {
@@ -129,7 +129,7 @@ func (k *Keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, errors.Join(errs...)
 }
 
-// read returns what the items of a namespace use, and the objects there that are used or have the finalizer.
+// read returns the uses of the items of a namespace, and the objects there in use or with the finalizer.
 func (k *Keeper) read(ctx context.Context, namespace string) (uses, []client.Object, error) {
 	used := uses{}
 	if err := k.items(namespace, used.addItem); err != nil {
@@ -139,7 +139,7 @@ func (k *Keeper) read(ctx context.Context, namespace string) (uses, []client.Obj
 	here, shared := client.InNamespace(namespace), client.UnsafeDisableDeepCopy // they are only read
 	err := errors.Join(k.cache.List(ctx, targets, here, shared), k.cache.List(ctx, contexts, here, shared))
 	if err != nil {
-		return nil, nil, fmt.Errorf("list in the cache what items use: %w", err)
+		return nil, nil, fmt.Errorf("list objects in use in the cache: %w", err)
 	}
 	var objects []client.Object
 	for i := range targets.Items {
@@ -154,7 +154,7 @@ func (k *Keeper) read(ctx context.Context, namespace string) (uses, []client.Obj
 	return used, append(objects, named...), err
 }
 
-// readNamed returns the metadata of the objects of namedKinds in a namespace that are used or have the finalizer.
+// readNamed returns the metadata of the objects of namedKinds in a namespace in use or with the finalizer.
 func (k *Keeper) readNamed(ctx context.Context, namespace string, used uses) ([]client.Object, error) {
 	var objects []client.Object
 	found := sets.New[reference]()
@@ -164,7 +164,7 @@ func (k *Keeper) readNamed(ctx context.Context, namespace string, used uses) ([]
 		if err := k.cache.List(
 			ctx, kept, client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.MatchingFields{keptField: "true"},
 		); err != nil {
-			return nil, fmt.Errorf("list in the cache what is kept: %w", err)
+			return nil, fmt.Errorf("list kept objects in the cache: %w", err)
 		}
 		for i := range kept.Items {
 			found.Insert(reference{kind, kept.Items[i].Name})
@@ -186,7 +186,7 @@ func (k *Keeper) readNamed(ctx context.Context, namespace string, used uses) ([]
 	return objects, nil
 }
 
-// report records once that an object is kept.
+// report records once the keeping of an object.
 func (k *Keeper) report(object client.Object) {
 	k.mu.Lock()
 	first := !k.reported.Has(object.GetUID())
@@ -211,7 +211,7 @@ func newMetadata(kind string) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// metadataOf returns a copy of the metadata that a write of finalizers needs.
+// metadataOf returns a copy of the metadata for a write of finalizers.
 func metadataOf(object client.Object) *metav1.PartialObjectMetadata {
 	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),

@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// keptField is the index of the objects of namedKinds in the cache that have the finalizer.
+	// keptField is the index of the objects of namedKinds in the cache with the finalizer.
 	keptField = "kept"
-	// gather is how long after a change a namespace is looked at, so that a thousand changes cost one look.
+	// gather is the delay between a change and the reconcile of its namespace, so that a thousand changes cost one
+	// look.
 	gather = time.Second
 )
 
@@ -34,8 +35,8 @@ const (
 type Options struct {
 	// Items are those of the manager's cache.
 	Items Items
-	// Elected reports whether this replica does what is to be done once. Keeper.ReplicasChanged tells that the answer
-	// may be another one now.
+	// Elected reports whether this replica does the work that is to be done once. Keeper.ReplicasChanged announces a
+	// new answer.
 	Elected func() bool
 }
 
@@ -62,7 +63,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) (*Keeper, error)
 	}
 	ctrl, err := controller.New("references", mgr, controller.Options{Reconciler: k})
 	if err != nil {
-		return nil, fmt.Errorf("create controller of what items use: %w", err)
+		return nil, fmt.Errorf("create controller of objects in use: %w", err)
 	}
 	cache := mgr.GetCache()
 	for kind, watched := range map[string]source.Source{
@@ -82,7 +83,7 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) (*Keeper, error)
 	return k, nil
 }
 
-// ReplicasChanged tells that this replica may have been elected, or not be any more. It does not block.
+// ReplicasChanged announces an election or the loss of one. It does not block.
 func (k *Keeper) ReplicasChanged() {
 	select {
 	case k.wake <- event.TypedGenericEvent[struct{}]{}:
@@ -90,7 +91,7 @@ func (k *Keeper) ReplicasChanged() {
 	}
 }
 
-// election puts the namespaces into the queue that were left to another replica.
+// election queues the namespaces left to another replica.
 func (k *Keeper) election() handler.TypedEventHandler[struct{}, reconcile.Request] {
 	return handler.TypedFuncs[struct{}, reconcile.Request]{
 		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[struct{}], q queue) {

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -21,7 +21,7 @@ const (
 	kindConfigMap = "ConfigMap"
 )
 
-// uses are the objects of one namespace that items refer to, each with the creation of the oldest of these items.
+// uses are the objects of one namespace named by items, each with the creation of the oldest of these items.
 type uses map[reference]metav1.Time
 
 func (u uses) add(kind, name string, since metav1.Time) {
@@ -40,7 +40,7 @@ func (u uses) addItem(item *v1alpha1.DeployItem) {
 	u.add(kindContext, contextName, item.CreationTimestamp)
 }
 
-// addNamed adds what an object names, if the object itself is used.
+// addNamed adds the references of an object, if the object itself is used.
 func (u uses) addNamed(object client.Object) {
 	if since, used := u[reference{kindOf(object), object.GetName()}]; used {
 		for _, r := range namedBy(object) {
@@ -49,7 +49,7 @@ func (u uses) addNamed(object client.Object) {
 	}
 }
 
-// namedBy returns the Secrets and the ConfigMap that a Target or a Context refers to.
+// namedBy returns the Secrets and the ConfigMap of a Target or a Context.
 func namedBy(object client.Object) []reference {
 	var named []reference
 	switch object := object.(type) {
@@ -58,17 +58,17 @@ func namedBy(object client.Object) []reference {
 			named = append(named, reference{kindSecret, object.Spec.SecretRef.Name})
 		}
 	case *v1alpha1.Context:
-		for _, name := range target.SecretsOf(object) {
+		for _, name := range lscontext.SecretsOf(object) {
 			named = append(named, reference{kindSecret, name})
 		}
-		if name := target.ConfigMapOf(object); name != "" {
+		if name := lscontext.ConfigMapOf(object); name != "" {
 			named = append(named, reference{kindConfigMap, name})
 		}
 	}
 	return named
 }
 
-// namedKinds are the kinds of what namedBy returns, of the core API.
+// namedKinds are the kinds of namedBy's results, of the core API.
 var namedKinds = []string{kindSecret, kindConfigMap}
 
 func kindOf(object client.Object) string {
@@ -77,12 +77,13 @@ func kindOf(object client.Object) string {
 		return kindTarget
 	case *v1alpha1.Context:
 		return kindContext
-	default: // metadata of what namedBy returns
+	// This is metadata of namedBy's results.
+	default:
 		return object.GetObjectKind().GroupVersionKind().Kind
 	}
 }
 
-// step is what has to be done with the finalizer of an object.
+// step is the next change of an object's finalizer.
 type step string
 
 const (
@@ -93,7 +94,7 @@ const (
 	stepReport step = "report"
 )
 
-// next returns what has to be done with an object. One that is being deleted takes no new finalizer.
+// next returns the step for an object. One under deletion takes no new finalizer.
 func (u uses) next(object client.Object) step {
 	since, used := u[reference{kindOf(object), object.GetName()}]
 	deleted := object.GetDeletionTimestamp()

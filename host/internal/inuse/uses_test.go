@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -25,7 +25,7 @@ func TestNext(t *testing.T) {
 	contextOf := func(name, pullSecret, chartSecret string) *v1alpha1.Context {
 		o := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		o.RegistryPullSecrets = []v1alpha1.LocalObjectReference{{Name: pullSecret}}
-		o.Configurations = map[string]runtime.RawExtension{target.ChartRepositoriesKey: {
+		o.Configurations = map[string]runtime.RawExtension{lscontext.ChartRepositoriesKey: {
 			Raw: []byte(`{"auths":[{"url":"https://charts.example.org","secretRef":{"name":"` + chartSecret + `"}}]}`),
 		}}
 		o.OCMConfig = &v1alpha1.LocalObjectReference{Name: name + "-places"}

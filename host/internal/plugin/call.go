@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -64,7 +64,7 @@ type Call struct {
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item; nil for an item without one.
 	Target *v1alpha1.ResolvedTarget
-	// Context of the item. A plugin gets it without what target.WithoutCredentials takes away.
+	// Context of the item. A plugin gets it without what lscontext.WithoutCredentials takes away.
 	Context *v1alpha1.Context
 	// Credentials that the Context names, possibly none. They go only to a plugin with the capability ContextCredentials,
 	// which is not called without them; nil for others.
@@ -82,14 +82,14 @@ type Call struct {
 
 // ReadNamed reads what the call's Context names for a plugin with these capabilities. What is wrong with it is no error:
 // the plugin decides. The error is that of the reader, wrapped, and worth another try.
-func (c *Call) ReadNamed(ctx context.Context, can Capabilities, reader target.Reader) (err error) {
+func (c *Call) ReadNamed(ctx context.Context, can Capabilities, reader lscontext.Reader) (err error) {
 	if can.ContextCredentials {
-		if c.Credentials, err = target.Credentials(ctx, reader, c.Context); err != nil {
+		if c.Credentials, err = lscontext.Credentials(ctx, reader, c.Context); err != nil {
 			return err
 		}
 	}
 	if can.ContextOCMConfig {
-		c.OCMConfig, err = target.OCMConfig(ctx, reader, c.Context)
+		c.OCMConfig, err = lscontext.OCMConfig(ctx, reader, c.Context)
 	}
 	return err
 }
@@ -285,7 +285,7 @@ func (p *process) startOf(ctx context.Context, c Call) (*deployerv1.Start, error
 		in.OCMConfig = c.OCMConfig
 	}
 	if c.Context != nil {
-		in.Context = target.WithoutCredentials(c.Context)
+		in.Context = lscontext.WithoutCredentials(c.Context)
 	}
 	var err error
 	if in.Installation, err = p.mark(ctx); err != nil {

@@ -1,15 +1,11 @@
 package standalone
 
 import (
-	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-// resolution is that of the times in a status, which are cut off to it.
-const resolution = time.Second
 
 // need is what an item needs of the side that sets jobs.
 type need string
@@ -66,30 +62,4 @@ func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decisi
 // generation that it has picked a job up for; a deletion raises the generation as a change of the spec does.
 func needsJob(item *v1alpha1.DeployItem) bool {
 	return item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
-}
-
-// due is when the job of an item is to be ended, and why; zero for never.
-func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
-	set, pickedUp := item.Status.JobIDGenerationTime, contract.PickedUp(item)
-	switch {
-	case set.IsZero():
-	case !pickedUp && o.PickupTimeout > 0:
-		return latest(set.Time, k.served, k.changed).Add(o.pickup()), needPickupTimeout
-	case pickedUp && o.ProgressingTimeout > 0:
-		deadline, err := contract.Deadline(item)
-		if err == nil && !deadline.IsZero() { // the deployer says what is wrong with a malformed timeout
-			return latest(deadline, k.served).Add(o.ProgressingTimeout), needProgressingTimeout
-		}
-	}
-	return time.Time{}, needNothing
-}
-
-func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
-
-// pickup is how long after it was set a job has to be picked up; zero for no such limit.
-func (o Options) pickup() time.Duration {
-	if o.PickupTimeout <= 0 {
-		return 0
-	}
-	return o.PickupTimeout + resolution
 }

@@ -120,7 +120,7 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 	case needPickupTimeout:
 		return s.endPickup(ctx, item)
 	case needProgressingTimeout:
-		return s.end(ctx, item, contract.DeadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
+		return s.end(ctx, item, deadDeployerError(item), func(*v1alpha1.DeployItemStatus) {})
 	default:
 		return nil
 	}
@@ -163,7 +163,7 @@ func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 	if err != nil {
 		return err
 	}
-	e := contract.PickupTimeoutError(s.options.PickupTimeout, missing)
+	e := pickupTimeoutError(s.options.PickupTimeout, missing)
 	return s.end(ctx, item, e, func(status *v1alpha1.DeployItemStatus) {
 		// Otherwise the item would need the next job at once, for what has just failed.
 		status.ObservedGeneration = item.Generation

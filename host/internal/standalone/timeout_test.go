@@ -147,3 +147,13 @@ func TestServedSince(t *testing.T) {
 		t.Errorf("expected the job to be ended, but found %+v", item.Status)
 	}
 }
+
+func TestDeadDeployerError(t *testing.T) {
+	item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{JobID: "job"}}
+	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one", Identity: "first"}, time.Now())
+	contract.Wait(item, "pod a/b", time.Now())
+	const want = "the deployer one (first) has not ended the job in time and counts as dead; it was waiting for: pod a/b"
+	if got := deadDeployerError(item).Message; got != want {
+		t.Errorf("expected %q, but found %q", want, got)
+	}
+}

@@ -21,7 +21,7 @@ const maxContentSize = 1 << 20
 // contentField is the name, in errors, of the content as a whole.
 const contentField = "content"
 
-// checkSpec tells what is wrong with where the spec says that the content is.
+// checkSpec checks the place of the content in the spec.
 func checkSpec(spec *v1alpha1.TargetSpec) []problem {
 	inline := hasConfiguration(spec)
 	switch {
@@ -41,7 +41,7 @@ func hasConfiguration(spec *v1alpha1.TargetSpec) bool {
 	return spec.Configuration != nil && len(spec.Configuration.Raw) > 0
 }
 
-// rawContent returns the content as the user wrote it: the inline configuration, or the data of the secret under the
+// rawContent returns the content as written by the user: the inline configuration, or the data of the secret under the
 // key, or without a key all data of the secret as one JSON object. data is nil without a secretRef.
 func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []problem) {
 	if data == nil {
@@ -65,8 +65,8 @@ func rawContent(spec *v1alpha1.TargetSpec, data *corev1.Secret) ([]byte, []probl
 	return raw, nil
 }
 
-// wholeSecret returns the data of a secret as a JSON object. A value that is JSON or YAML becomes what it says, as in
-// Landscaper; one that is not, or is not beyond doubt, stays the text that it is.
+// wholeSecret returns the data of a secret as a JSON object. A value of valid JSON or YAML is decoded, as in
+// Landscaper; any other, and any ambiguous one, stays a text.
 func wholeSecret(data map[string][]byte) []byte {
 	object := make(map[string]any, len(data))
 	for key, text := range data {
@@ -78,8 +78,8 @@ func wholeSecret(data map[string][]byte) []byte {
 	return []byte(encode(object))
 }
 
-// sanitize returns what a plugin may see of the content of a Target of this type; or how to log in, in which case the
-// plugin sees a kubeconfig made of that; or what is wrong. onlyAccount is Options.ServiceAccount.
+// sanitize returns the content of a Target of this type for a plugin; or a login, for a kubeconfig made later; or
+// problems. onlyAccount is Options.ServiceAccount.
 func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (string, *login, []problem) {
 	if len(raw) > maxContentSize {
 		return "", nil, []problem{invalid(contentField, "has %d bytes; at most %d are allowed", len(raw), maxContentSize)}
@@ -95,7 +95,7 @@ func sanitize(targetType v1alpha1.TargetType, raw []byte, onlyAccount string) (s
 }
 
 // kubernetesContent sanitizes the content of a Kubernetes cluster. The field kubeconfig counts before all others, as in
-// Landscaper; between the others nobody guesses.
+// Landscaper; between the others there is no order.
 func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []problem) {
 	root, problems := parseObject(raw, contentField)
 	if len(problems) > 0 {
@@ -127,7 +127,7 @@ func kubernetesContent(raw []byte, onlyAccount string) (string, *login, []proble
 	}
 }
 
-// foreignContent sanitizes content that holds a kubeconfig though its Target is no Kubernetes cluster.
+// foreignContent sanitizes content with a kubeconfig in a Target of another type than a Kubernetes cluster.
 func foreignContent(raw []byte) (string, []problem) {
 	root, problems := parseObject(raw, contentField)
 	if len(problems) > 0 {
@@ -165,20 +165,22 @@ func fieldContent(kubeconfig any, beside map[string]any) (string, []problem) {
 
 // encode writes a value of the types of encoding/json.
 func encode(object map[string]any) string {
-	text, _ := json.Marshal(object) // there is nothing in it that JSON does not have
+	// The values came from JSON or YAML, and JSON can hold them.
+	text, _ := json.Marshal(object)
 	return string(text)
 }
 
 // textDepth is how many texts inside each other are looked into.
 const textDepth = 2
 
-// escapes are those of a text of JSON or YAML that may stand in the middle of a word.
+// escapes are the escapes of JSON and YAML within a word.
 var escapes = regexp.MustCompile(`\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r?\n[ \t]*)`)
 
 func unescape(text string) string {
 	return escapes.ReplaceAllStringFunc(text, func(escape string) string {
 		code, err := strconv.ParseUint(escape[2:], 16, 32)
-		if err != nil { // a line that goes on in the next one
+		// A line continues in the next one.
+		if err != nil {
 			return ""
 		}
 		return string(rune(code)) //nolint:gosec // a number of 32 bits at most; one that is no rune is in no word
@@ -197,7 +199,8 @@ func holds(text string, depth int) bool {
 		_, found := find(value, "", depth)
 		return found
 	}
-	for range textDepth + 1 { // a text in a text has its escapes escaped
+	// A text in a text has its escapes escaped.
+	for range textDepth + 1 {
 		text = unescape(text)
 		words := fold(text)
 		if strings.Contains(words, "kubeconfig") || strings.Contains(words, "clusters") && strings.Contains(words, "users") {
@@ -207,8 +210,7 @@ func holds(text string, depth int) bool {
 	return false
 }
 
-// find returns the path of a kubeconfig in a value, also in texts that are JSON or YAML themselves, so many levels
-// deep.
+// find returns the path of a kubeconfig in a value, also in JSON and YAML within texts, texts levels deep.
 func find(value any, path string, texts int) (string, bool) {
 	switch typed := value.(type) {
 	case string:

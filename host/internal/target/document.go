@@ -17,11 +17,12 @@ import (
 // maxLevels bounds how deep objects and lists are nested. Without it the paths of a small text would fill the memory.
 const maxLevels = 100
 
-// parse returns the one document in a text, JSON or YAML, in the types of encoding/json with json.Number. What parsers
-// differ about is a problem: keys that are equal or differ only in case, keys that are no plain text, merge keys,
-// aliases and deep nesting. field is the name of the text in problems, which quote no value.
+// parse returns the one document in a text, JSON or YAML, in the types of encoding/json with json.Number. Ambiguous
+// content is a problem because parsers differ about it: keys that are equal or differ only in case, keys other than
+// plain text, merge keys, aliases and deep nesting. field is the name of the text in problems. They quote no value.
 func parse(text []byte, field string) (any, []problem) {
-	if json.Valid(text) { // not all JSON is YAML, such as surrogate pairs and long keys
+	// Not all JSON is YAML, such as surrogate pairs and long keys.
+	if json.Valid(text) {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.UseNumber()
 		p := &parser{}
@@ -36,7 +37,8 @@ func parse(text []byte, field string) (any, []problem) {
 			break
 		}
 		if err != nil || len(document.Content) != 1 {
-			return nil, []problem{invalid(field, "is neither valid JSON nor valid YAML")} // the error would quote the text
+			// The error would quote the text.
+			return nil, []problem{invalid(field, "is neither valid JSON nor valid YAML")}
 		}
 		documents = append(documents, document.Content[0])
 	}
@@ -78,7 +80,7 @@ func jsonNode(from *json.Decoder) *yaml.Node {
 	return node
 }
 
-// parseObject is parse for a text that is to hold an object.
+// parseObject is parse for an object.
 func parseObject(text []byte, field string) (map[string]any, []problem) {
 	value, problems := parse(text, field)
 	if len(problems) > 0 {
@@ -95,7 +97,7 @@ func asObject(value any, field string) (map[string]any, []problem) {
 	return nil, decode(value, &object, field)
 }
 
-// parser makes values of nodes, and notes what is ambiguous.
+// parser makes values of nodes, and notes ambiguities.
 type parser struct {
 	problems []problem
 }
@@ -142,8 +144,7 @@ func (p *parser) value(node *yaml.Node, field string, level int) any {
 	return object
 }
 
-// scalar returns the value of a node. One that JSON does not know becomes a text, and a number keeps all of its
-// digits.
+// scalar returns the value of a node. A value unknown to JSON becomes a text, and a number keeps all of its digits.
 func scalar(node *yaml.Node) any {
 	switch tag := node.ShortTag(); {
 	case tag == "!!null":
@@ -158,7 +159,7 @@ func scalar(node *yaml.Node) any {
 	return node.Value
 }
 
-// get returns a field of an object whatever the case of its name; nil if it is not there, or value no object.
+// get returns a field of an object regardless of the case of its name; nil if it is absent, or value no object.
 func get(value any, name string) any {
 	object, _ := value.(map[string]any)
 	for key, inner := range object {
@@ -172,10 +173,11 @@ func get(value any, name string) any {
 // isEmpty reports whether a value is null, an empty text or an empty collection.
 func isEmpty(value any) bool {
 	v := reflect.ValueOf(value)
-	return value == nil || v.Kind() != reflect.Bool && v.Len() == 0 // a number is a json.Number, which is a string
+	// A number is a json.Number, a kind of string.
+	return value == nil || v.Kind() != reflect.Bool && v.Len() == 0
 }
 
-// decode reads a value into a struct, whatever the case of its keys.
+// decode reads a value into a struct, regardless of the case of its keys.
 func decode(value, into any, field string) []problem {
 	text, err := json.Marshal(value)
 	if err == nil {
@@ -201,8 +203,8 @@ func mismatch(err error, field string) problem {
 	return invalid(field, "%s", sentence)
 }
 
-// fold returns the form of a key in which all keys are equal that a parser which ignores case takes for equal, such as
-// encoding/json, for which the long s and the Kelvin sign are the letters s and k.
+// fold returns the common form of keys considered equal by a case-insensitive parser, such as encoding/json: it takes
+// the long s and the Kelvin sign for the letters s and k.
 func fold(key string) string {
 	return strings.ToLower(strings.ToUpper(key))
 }
@@ -225,7 +227,7 @@ func join(field, key string) string {
 // indexed appends the index of an item of a list to a field.
 func indexed(field string, index int) string { return fmt.Sprintf("%s[%d]", field, index) }
 
-// maxName bounds what is quoted of a name.
+// maxName bounds quoted names.
 const maxName = 64
 
 func quote(name string) string { return strconv.Quote(text.Cut(name, maxName)) }

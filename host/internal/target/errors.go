@@ -10,15 +10,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Reason tells what is wrong, in one word for machines.
+// Reason is the kind of an Error, in one word for machines.
 type Reason string
 
 // The reasons of an Error.
 const (
 	// ReasonTargetNotFound: there is no such Target. The caller fails the item.
 	ReasonTargetNotFound Reason = "NoTargetFound"
-	// ReasonSecretNotFound: there is no secret of the name that the Target's secretRef says. Worth another try: a
-	// secret often arrives a moment after its Target.
+	// ReasonSecretNotFound: the secret of the Target's secretRef does not exist. Worth another try: a secret often
+	// arrives a moment after its Target.
 	ReasonSecretNotFound Reason = "TargetSecretNotFound"
 	// ReasonSecretKeyNotFound: the secret has no such key.
 	ReasonSecretKeyNotFound Reason = "TargetSecretKeyNotFound"
@@ -26,17 +26,16 @@ const (
 	ReasonContentInvalid Reason = "TargetContentInvalid"
 	// ReasonForbidden: the content of the Target is understood and not allowed.
 	ReasonForbidden Reason = "TargetForbidden"
-	// ReasonServiceAccountNotFound: there is no ServiceAccount of the name that the content says. Worth another try.
+	// ReasonServiceAccountNotFound: the ServiceAccount named by the content does not exist. Worth another try.
 	ReasonServiceAccountNotFound Reason = "TargetServiceAccountNotFound"
-	// ReasonTokenForbidden: the API server does not let the host have a token for the ServiceAccount. Worth another
-	// try, since it is not the Target that must change.
+	// ReasonTokenForbidden: the API server refuses the host a token for the ServiceAccount. Worth another try: a right
+	// is missing, and the Target is sound.
 	ReasonTokenForbidden Reason = "TargetTokenForbidden"
 	// ReasonContextNotFound: there is no such Context. Worth another try, as Landscaper creates Contexts.
 	ReasonContextNotFound Reason = "ContextNotFound"
 )
 
-// maxProblems bounds the problems that a parser keeps, maxReported those in an error text, which ends up in the status
-// of an object.
+// maxProblems bounds the problems kept by a parser, maxReported those in an error text, for the status of an object.
 const (
 	maxProblems = 100
 	maxReported = 10
@@ -45,8 +44,8 @@ const (
 // Error says that the Target or the Context of an item is missing or cannot be used. Failures of the API server are not
 // Errors; they are returned wrapped as they came.
 type Error struct {
-	// Reason is what the caller branches on: ReasonTargetNotFound and ReasonContextNotFound say that the object itself
-	// is missing, all others that it exists and cannot be used.
+	// Reason is for callers to branch on: with ReasonTargetNotFound and ReasonContextNotFound the object itself is
+	// missing, with all others it exists and cannot be used.
 	Reason Reason
 	// Err is the answer of the API server if something was not found or not allowed by it, otherwise nil.
 	Err error
@@ -54,17 +53,17 @@ type Error struct {
 	text string
 }
 
-// problem is one thing that is wrong.
+// problem is one fault of an object.
 type problem struct {
 	reason Reason
 	// field where it was found: of the object, or of its content; empty for the object as a whole.
 	field string
-	// message says what was found and what to do. It holds no part of the content.
+	// message describes the fault and its remedy. It holds no part of the content.
 	message string
 }
 
-// newError returns the error for an object with at least one problem. What is forbidden counts more than what is
-// malformed.
+// newError returns the error for an object with at least one problem. Forbidden content counts more than malformed
+// content.
 func newError(kind string, name types.NamespacedName, cause error, problems ...problem) *Error {
 	reason := problems[0].reason
 	var reported []string
@@ -92,9 +91,9 @@ func (e *Error) Error() string { return e.text }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Code classifies the error for the status of an item: ERR_CONFIGURATION_PROBLEM if trying again makes no sense until
-// somebody changes the Target or its secret; empty if something is missing that may still come, and for a missing
-// Target, which Landscaper reports without a code.
+// Code classifies the error for the status of an item: ERR_CONFIGURATION_PROBLEM if only a change of the Target or its
+// secret can help; empty for a missing object that may still come, and for a missing Target, reported by Landscaper
+// without a code.
 func (e *Error) Code() v1alpha1.ErrorCode {
 	if slices.Contains([]Reason{ReasonSecretKeyNotFound, ReasonContentInvalid, ReasonForbidden}, e.Reason) {
 		return v1alpha1.ErrorConfigurationProblem

@@ -3,8 +3,11 @@ package target
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -13,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -167,3 +171,24 @@ const rebuilt = `{"kind":"Config","apiVersion":"v1",` +
 	`"clusters":[{"name":"c","cluster":{"server":"https://example.org","certificate-authority-data":"Y2E="}}],` +
 	`"users":[{"name":"admin","user":{"token":"t0ps3cret"}}],` +
 	`"contexts":[{"name":"prod","context":{"cluster":"c","user":"admin","namespace":"apps"}}],"current-context":"prod"}`
+
+func marshal(t testing.TB, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// newAuthority returns the certificate of an authority and its key, in PEM.
+var newAuthority = sync.OnceValue(func() (pair struct{ certificate, key string }) {
+	certificate, key, err := cert.GenerateSelfSignedCertKey("ca", nil, nil)
+	if err != nil {
+		panic(err) //nolint:forbidigo // there is no test yet that could fail
+	}
+	pair.certificate, pair.key = string(certificate), string(key)
+	return pair
+})
+
+func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

@@ -17,29 +17,28 @@ import (
 // less than ten minutes.
 const hostTokenLife = time.Hour
 
-// HostClusterOptions say whose access is given. All are required.
+// HostClusterOptions are the settings of a HostCluster. All are required.
 type HostClusterOptions struct {
 	// Plugin is the name of the plugin, for messages.
 	Plugin string
-	// ServiceAccount of the host cluster that the plugin is to be.
+	// ServiceAccount of the host cluster for the plugin.
 	ServiceAccount types.NamespacedName
 	// Tokens are issued by the host cluster. Its user needs the right to create serviceaccounts/token.
 	Tokens client.SubResourceClientConstructor
 	// Cluster is how the host itself reaches the host cluster. None of its credentials is handed over. It must not
 	// change.
 	Cluster *rest.Config
-	// Installation is shared by all who run under one host.
+	// Installation is shared by all plugins of a host.
 	Installation *Installation
 	Clock        clock.PassiveClock
 }
 
-// HostCluster is the access of one plugin to the cluster that the host runs in, as a ServiceAccount of the operator's
-// choice. It may be used concurrently.
+// HostCluster is the access of one plugin to the cluster of the host, as a ServiceAccount of the operator's choice. It
+// may be used concurrently.
 //
-// A deployer that runs something beside the host, such as Pods, needs a client of that cluster, and must not have the
-// rights of the host. So it gets a kubeconfig with a token for its ServiceAccount, which comes with each call. The text
-// stays the same until half of the token's life is over, so that a plugin can keep its client for it, and a call that
-// got it last has the other half.
+// A deployer with work beside the host, such as Pods, needs a client of that cluster, and must not have the rights of
+// the host. So it gets a kubeconfig with a token for its ServiceAccount, with each call. The text stays the same until
+// half of the token's life is over: a plugin can keep its client for it, and the last call with it has the other half.
 type HostCluster struct {
 	options     HostClusterOptions
 	kubeconfigs kubeconfigs
@@ -55,8 +54,8 @@ func NewHostCluster(o HostClusterOptions) *HostCluster {
 	}}
 }
 
-// Get returns the access. The error is a sentence for operator and user that wraps that of an API server;
-// all are worth another try. Get blocks while it needs a request, until ctx ends at the latest.
+// Get returns the access. The error is a sentence for operator and user and wraps the error of an API server; all are
+// worth another try. Get blocks while it needs a request, until ctx ends at the latest.
 func (h *HostCluster) Get(ctx context.Context) (*sdk.HostCluster, error) {
 	installation, err := h.options.Installation.UID(ctx)
 	if err != nil {

@@ -15,12 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// refusalKept is for how long a cluster that does not say its UID is not asked again for the sake of a mark.
+// refusalKept is the pause after a refusal before Mark asks for the UID again.
 const refusalKept = time.Minute
 
-// Installation tells the deploy items of one cluster from those of others, whose hosts run in the same cluster or have
-// the same targets: by the UID of the namespace kube-system, which every cluster has, and which stays. It may be used
-// concurrently.
+// Installation tells the deploy items of one cluster from those of others whose hosts share the cluster or the targets:
+// by the UID of the namespace kube-system. Every cluster has it, and it stays. It may be used concurrently.
 type Installation struct {
 	reader client.Reader
 	uid    atomic.Pointer[types.UID]
@@ -29,12 +28,11 @@ type Installation struct {
 	refused time.Time // zero if it was not
 }
 
-// NewInstallation returns that of the cluster that a reader reads, which is asked for the metadata of a namespace. It
-// makes no request.
+// NewInstallation returns the Installation of the cluster of a reader of namespace metadata. It makes no request.
 func NewInstallation(reader client.Reader) *Installation { return &Installation{reader: reader} }
 
-// UID returns what tells the cluster from others. It is read once; the error wraps that of the reader, and is worth
-// another try. UID blocks while it reads, until ctx ends at the latest.
+// UID returns the mark of the cluster. It is read once; the error wraps the error of the reader, and is worth another
+// try. UID blocks while it reads, until ctx ends at the latest.
 func (i *Installation) UID(ctx context.Context) (string, error) {
 	if uid := i.uid.Load(); uid != nil {
 		return string(*uid), nil
@@ -53,9 +51,9 @@ func (i *Installation) UID(ctx context.Context) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// Mark returns the UID for those who can do without it: it is empty if the cluster has no such namespace, or the host
-// may not read it, which is logged once. Any other error is that of UID: an installation that marks an object today
-// must not fail to know its own tomorrow.
+// Mark returns the UID for optional use: it is empty if the cluster has no such namespace, or the host may not read it;
+// the first refusal is logged. Any other error is that of UID: an installation that marks an object today must not fail
+// to know its own tomorrow.
 func (i *Installation) Mark(ctx context.Context, log *slog.Logger) (string, error) {
 	if uid := i.uid.Load(); uid != nil {
 		return string(*uid), nil

@@ -21,7 +21,7 @@ const (
 	adviceFile        = "reading files is not allowed; use "
 )
 
-// Fields that no cluster and no user of a kubeconfig may have, as fold has them, and what to tell the user.
+// Fields forbidden in each cluster and user of a kubeconfig, folded, and the advice for the user.
 var (
 	forbiddenInCluster = map[string]string{"certificate-authority": adviceFile + "certificate-authority-data"}
 	forbiddenInUser    = map[string]string{
@@ -37,15 +37,15 @@ var (
 	}
 )
 
-// rebuild writes a kubeconfig anew: the current context with its cluster and user, and of these only the fields that
-// are named here. It refuses what is forbidden in any cluster or user, used or not.
+// rebuild writes a kubeconfig anew: the current context with its cluster and user, and of these only the fields named
+// here. It refuses forbidden fields in any cluster or user, used or not.
 func rebuild(kubeconfig map[string]any) (string, []problem) {
 	problems := slices.Concat(
 		checkEntries(kubeconfig, "clusters", "cluster", forbiddenInCluster),
 		checkEntries(kubeconfig, "users", "user", forbiddenInUser),
 		checkEntries(kubeconfig, "contexts", "context", nil),
 	)
-	// What client-go reads as its internal version has entries that are no lists.
+	// The internal version of client-go has entries in maps instead of lists.
 	if version := get(kubeconfig, "apiVersion"); !isEmpty(version) && version != "v1" {
 		problems = append(problems, invalid("apiVersion", "is not v1"))
 	}
@@ -109,8 +109,8 @@ func loadCurrent(kubeconfig map[string]any) (*clientcmdapi.Config, []problem) {
 	return config, nil
 }
 
-// checkEntries checks a list of named entries, whose content is in the field of the name inner, for what client-go
-// would not tell, or not tell without secrets.
+// checkEntries checks a list of named entries with their content in the field inner. client-go would miss these faults,
+// or quote secrets in its errors.
 func checkEntries(
 	kubeconfig map[string]any, list, inner string, forbiddenFields map[string]string,
 ) (problems []problem) {
@@ -142,11 +142,12 @@ func checkEntries(
 	return problems
 }
 
-// writeKubeconfig writes a kubeconfig with one context in JSON, which is YAML.
+// writeKubeconfig writes a kubeconfig with one context in JSON, a subset of YAML here.
 func writeKubeconfig(
 	context, namespace string, cluster clientcmdv1.NamedCluster, user clientcmdv1.NamedAuthInfo,
 ) string {
-	text, _ := json.Marshal(clientcmdv1.Config{ // which JSON can always hold
+	// JSON can always hold the type.
+	text, _ := json.Marshal(clientcmdv1.Config{
 		Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, CurrentContext: context,
 		Clusters:  []clientcmdv1.NamedCluster{cluster},
 		AuthInfos: []clientcmdv1.NamedAuthInfo{user},

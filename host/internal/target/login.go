@@ -2,7 +2,6 @@ package target
 
 import (
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,14 +10,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
-	"k8s.io/client-go/util/cert"
 )
 
-// The fields of the content of a Kubernetes cluster that name a ServiceAccount to log in with.
+// The fields of the content of a Kubernetes cluster with a ServiceAccount to log in with.
 const (
 	oidcField = "oidcConfig"
 	selfField = "selfConfig"
@@ -33,14 +32,14 @@ const (
 
 // login says how to log in to a cluster: with a token for a ServiceAccount. It does not change.
 type login struct {
-	// field of the content that it was read from: oidcField or selfField.
+	// field of the content it was read from: oidcField or selfField.
 	field          string
 	serviceAccount string
 	// audiences of the token; none for those of the API server that issues it.
 	audiences []string
 	// expiration is how many seconds the token is to live.
 	expiration int64
-	// cluster to log in to; nil for the one that issues the token.
+	// cluster to log in to; nil for the issuer of the token.
 	cluster *clientcmdv1.Cluster
 }
 
@@ -76,7 +75,7 @@ func readLogin(value any, field, onlyAccount string) (*login, []problem) {
 	}
 	if field == oidcField {
 		check("server", checkServer(fields.Server))
-		authorities, err := certificates(fields.CAData)
+		authorities, err := lscontext.Certificates(fields.CAData)
 		check("caData", err)
 		l.cluster = &clientcmdv1.Cluster{Server: fields.Server, CertificateAuthorityData: authorities}
 		for i, audience := range fields.Audience {
@@ -96,7 +95,7 @@ func readLogin(value any, field, onlyAccount string) (*login, []problem) {
 	return l, problems
 }
 
-// unknown has a problem for each field of an object that has none of these names.
+// unknown returns a problem for each field of an object outside of names.
 func unknown(value any, field string, names ...string) (problems []problem) {
 	object, _ := value.(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -110,7 +109,8 @@ func unknown(value any, field string, names ...string) (problems []problem) {
 // checkServer checks the address of an API server. A token must not travel in clear text, and the address is shown in
 // messages.
 func checkServer(text string) error {
-	address, err := url.Parse(text) // the error quotes the text, which may have a password in it
+	// The error quotes the text and maybe a password in it.
+	address, err := url.Parse(text)
 	switch {
 	case text == "":
 		return errors.New("is missing")
@@ -124,27 +124,7 @@ func checkServer(text string) error {
 	return nil
 }
 
-// certificates returns the certificates that a text holds, in PEM, in base64, which is the only form that Landscaper
-// takes. A key beside them has no business with a plugin.
-func certificates(text string) ([]byte, error) {
-	if text == "" {
-		return nil, nil
-	}
-	if strings.Contains(text, "-----BEGIN ") {
-		return nil, errors.New("is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig")
-	}
-	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil {
-		return nil, errors.New("is not valid base64; expected certificates in PEM, in base64")
-	}
-	found, err := cert.ParseCertsPEM(decoded)
-	if err != nil { // it might quote the text
-		return nil, errors.New("holds no certificate in PEM once decoded from base64, or one that cannot be parsed")
-	}
-	return cert.EncodeCertificates(found...)
-}
-
-// checkAccount checks the name of a ServiceAccount, which must be the only one that is allowed, if that is not empty.
+// checkAccount checks the name of a ServiceAccount. It must be only, if that is not empty.
 func checkAccount(name, only string) error {
 	switch {
 	case name == "":
@@ -158,9 +138,9 @@ func checkAccount(name, only string) error {
 	return nil
 }
 
-// ownCluster returns how to reach the cluster of a client configuration, without any of its credentials. A file with
-// the certificates of the authority is read, each time as it may be replaced: no plugin can be told to read it. The
-// error is about the configuration, or that file.
+// ownCluster returns the cluster of a client configuration, without any of its credentials. The host reads a file with
+// the certificates of the authority, each time as it may be replaced: no plugin can be told to read it. The error is
+// about the configuration, or that file.
 func ownCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
 	tls := config.TLSClientConfig
 	encrypted := tls.Insecure || len(tls.CAData) > 0 || tls.CAFile != "" || len(tls.CertData) > 0 || tls.CertFile != ""
@@ -173,7 +153,8 @@ func ownCluster(config *rest.Config) (*clientcmdv1.Cluster, error) {
 		Server: server.String(), TLSServerName: tls.ServerName, InsecureSkipTLSVerify: tls.Insecure,
 	}
 	if tls.Insecure {
-		return cluster, nil // client-go refuses certificates that would not be looked at
+		// client-go refuses certificates beside an insecure cluster.
+		return cluster, nil
 	}
 	cluster.CertificateAuthorityData = tls.CAData
 	if len(tls.CAData) == 0 && tls.CAFile != "" {

@@ -18,20 +18,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// cacheSize is how many Secrets and ConfigMaps, and how many contents of Targets, a Resolver remembers. Those that were
-// not used for longest go first.
+// cacheSize bounds the Secrets and ConfigMaps, and the contents of Targets, remembered by a Resolver. The least
+// recently used go first.
 const cacheSize = 1000
 
 // Options are the settings of a Resolver. None is required.
 type Options struct {
-	// DefaultContext lets a missing Context named "default" count as an empty one. This is for a cluster without
-	// Landscaper, which would create it.
+	// DefaultContext lets a missing Context named "default" count as an empty one, for a cluster without Landscaper to
+	// create it.
 	DefaultContext bool
-	// Keeps: Targets and Contexts that are being deleted stay as long as older items use them. They are missing for an
-	// item that is newer than their deletion.
+	// Keeps: Targets and Contexts under deletion stay as long as older items use them. They are missing for an item
+	// newer than their deletion.
 	Keeps bool
 	// Tokens lets Targets name a ServiceAccount to log in with, in oidcConfig or selfConfig. It issues tokens in the
 	// Landscaper cluster, where its user needs the right to create serviceaccounts/token. Without it such Targets are a
@@ -41,10 +42,10 @@ type Options struct {
 	// authority and the expected name of the API server from it, and none of the credentials. It must not change any
 	// more. Required with Tokens.
 	Cluster *rest.Config
-	// ServiceAccount is the one of its namespace as which each Target with an oidcConfig or a selfConfig acts. It may
-	// leave it out then, and one that names another one is a configuration problem. Empty if each Target names its own.
+	// ServiceAccount is the one of its namespace for each Target with an oidcConfig or a selfConfig. The Target may
+	// leave it out then, and another name is a configuration problem. Empty if each Target names its own.
 	ServiceAccount string
-	// Clock tells when a token is replaced. Defaults to the real one.
+	// Clock decides when a token is replaced. Defaults to the real one.
 	Clock clock.PassiveClock
 }
 
@@ -60,9 +61,9 @@ type Resolver struct {
 
 // NewResolver returns a Resolver.
 //
-// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps
-// (each a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is asked
-// for the same Targets and Contexts, and for Secrets and ConfigMaps.
+// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps (each
+// a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is asked for
+// the same Targets and Contexts, and for Secrets and ConfigMaps.
 func NewResolver(cached, live client.Reader, o Options) *Resolver {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -72,12 +73,12 @@ func NewResolver(cached, live client.Reader, o Options) *Resolver {
 	}
 }
 
-// Target returns the Target of an item with its content, as the package comment describes; nil without an error for an
-// item that has no target. The result belongs to the caller.
+// Target returns the Target of an item with its content, as in the package comment; nil without an error for an item
+// without a target. The result belongs to the caller.
 //
-// What is wrong with the Target is returned as an *Error, after it was confirmed with live objects. A failure of the
-// readers, or of a request for a token, is returned wrapped and says nothing about the Target. Target blocks on API
-// requests until ctx ends.
+// A fault of the Target is returned as an *Error, after a confirmation with live objects. A failure of the readers, or
+// of a request for a token, is returned wrapped and says nothing about the Target. Target blocks on API requests until
+// ctx ends.
 func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.ResolvedTarget, error) {
 	ref := item.Spec.Target
 	if ref == nil {
@@ -101,8 +102,8 @@ func (r *Resolver) Target(ctx context.Context, item *v1alpha1.DeployItem) (*v1al
 	return r.confirmed(ctx, w)
 }
 
-// Named returns a Target by its name, which may be any text, for an item of that namespace that names it elsewhere than
-// in spec.target. What is said of Target goes for it, too, but that there may be none.
+// Named returns a Target by its name, an arbitrary text, for an item of that namespace with a reference elsewhere than
+// in spec.target. It is as Target otherwise, and never nil without an error.
 func (r *Resolver) Named(ctx context.Context, namespace, name string) (*v1alpha1.ResolvedTarget, error) {
 	w := wanted{
 		NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
@@ -119,19 +120,20 @@ func (r *Resolver) Named(ctx context.Context, namespace, name string) (*v1alpha1
 // wanted is the Target that an item names, and what to do if it is not there.
 type wanted struct {
 	types.NamespacedName
-	created metav1.Time // the item; zero if that does not matter
+	// The creation of the item; zero if it does not matter.
+	created metav1.Time
 	advice  string
 }
 
-// beingDeleted is the message for an item that is newer than the deletion of what it names.
+// beingDeleted is the message for an item newer than the deletion of its Target or Context.
 const beingDeleted = "is being deleted, and stays for older deploy items alone; create it again when it is gone"
 
 func (w wanted) error(cause error, problems ...problem) *Error {
 	return newError("Target", w.NamespacedName, cause, problems...)
 }
 
-// confirmed resolves a Target, and looks with live objects at what seems wrong: the cache may not know yet what
-// somebody has just created or mended.
+// confirmed resolves a Target, and confirms a fault with live objects: the cache may lag behind a creation or a
+// correction.
 func (r *Resolver) confirmed(ctx context.Context, w wanted) (*v1alpha1.ResolvedTarget, error) {
 	resolved, err := r.resolve(ctx, w, r.cached, false)
 	if wrong := (*Error)(nil); !errors.As(err, &wrong) {
@@ -187,7 +189,7 @@ func (r *Resolver) resolve(
 	return &v1alpha1.ResolvedTarget{Target: withoutContent(target), Content: text}, nil
 }
 
-// logIn returns the content of a Target that names a ServiceAccount.
+// logIn returns the content of a Target with a ServiceAccount.
 func (r *Resolver) logIn(ctx context.Context, w wanted, k *kubeconfigs) (string, error) {
 	if r.options.Tokens == nil {
 		return "", w.error(nil, invalid(k.field,
@@ -204,21 +206,21 @@ func (r *Resolver) logIn(ctx context.Context, w wanted, k *kubeconfigs) (string,
 	return "", w.error(err, problem{reason: reason, field: k.field + ".serviceAccount.name", message: message})
 }
 
-// contentVersion identifies what the content of a Target was made from; secret is zero for inline content.
+// contentVersion identifies the sources of a Target's content; secret is zero for inline content.
 type contentVersion struct {
 	target, secret version
 }
 
-// content is what became of the content of a Target: text, or how to log in, or an error. It is shared and read only,
-// but for the latest token of the login.
+// content is the sanitized content of a Target: text, a login, or an error. It is shared and read only, but for the
+// latest token of the login.
 type content struct {
 	text  string
 	login *kubeconfigs
 	err   *Error
 }
 
-// content returns the content of a Target, which is worked out once for each version of Target and secret. Errors are
-// remembered like results: a thousand items of one broken Target are as frequent as those of a sound one.
+// content returns the content of a Target, made once for each version of Target and secret. Errors are remembered like
+// results: a thousand items of one broken Target are as frequent as those of a sound one.
 func (r *Resolver) content(w wanted, target *v1alpha1.Target, data *corev1.Secret) *content {
 	key := contentVersion{target: versionOf(target)}
 	if data != nil {
@@ -226,7 +228,8 @@ func (r *Resolver) content(w wanted, target *v1alpha1.Target, data *corev1.Secre
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.contents.Get(key); ok { // all must share one login, or each would request its own token
+	// All must share one login, or each would request its own token.
+	if known, ok := r.contents.Get(key); ok {
 		return known.(*content) //nolint:forcetypeassert // nothing else is in there
 	}
 	made := &content{}
@@ -250,9 +253,8 @@ func (r *Resolver) content(w wanted, target *v1alpha1.Target, data *corev1.Secre
 
 // Context returns the Context of an item, in the item's namespace. The result belongs to the caller.
 //
-// If there is none for it, the error is an *Error with ReasonContextNotFound, confirmed with a live read, but for what
-// Options.DefaultContext says. A failure of the readers is returned wrapped. Context blocks on API requests until ctx
-// ends.
+// If there is none for it, the error is an *Error with ReasonContextNotFound, confirmed with a live read, except as in
+// Options.DefaultContext. A failure of the readers is returned wrapped. Context blocks on API requests until ctx ends.
 func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1alpha1.Context, error) {
 	name := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Context}
 	if name.Name == "" {
@@ -260,8 +262,7 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	}
 	found := &v1alpha1.Context{}
 	missing := func(err error) bool {
-		return apierrors.IsNotFound(err) ||
-			err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
+		return apierrors.IsNotFound(err) || err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
 	}
 	err := r.cached.Get(ctx, name, found)
 	if missing(err) {
@@ -283,7 +284,8 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	return nil, newError("Context", name, err, problem{reason: ReasonContextNotFound, message: message})
 }
 
-// withoutContent returns a copy of a Target without the fields that hold its content, or may hold it once more.
+// withoutContent returns a copy of a Target without the fields for its content, and without copies of it in
+// annotations.
 func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
 	stripped := target.DeepCopy()
 	stripped.Spec.Configuration = nil
@@ -297,8 +299,8 @@ func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
 	return stripped
 }
 
-// version identifies one state of one object. The UID tells apart an object and a later one of the same name; the name
-// keeps objects apart that have no UID, as in a fake cluster.
+// version identifies one state of one object. The UID tells an object from a later one of the same name; the name keeps
+// objects without a UID apart, as in a fake cluster.
 type version struct {
 	types.NamespacedName
 	uid             types.UID
@@ -313,24 +315,25 @@ func versionOf(object metav1.Object) version {
 	}
 }
 
-// Secret returns a Secret, of which only names, Type and Data are there, which are shared and read only. It costs no
-// request if the version that the cache knows of is remembered, and one if fresh is true, or for a Secret that the
-// cache does not know of. The error wraps that of the readers, so that what is missing was looked for with a live read.
+// Secret implements lscontext.SecretReader. A Secret has only names, Type and Data here, shared and read only. It costs
+// no request if its version in the cache is remembered; it costs one if fresh is true, or if the cache lacks the
+// Secret. The error wraps that of the readers, so that a missing Secret was confirmed with a live read.
 func (r *Resolver) Secret(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
 	return read(ctx, r, "Secret", name, fresh, func(found *corev1.Secret) *corev1.Secret {
 		return &corev1.Secret{Type: found.Type, Data: found.Data}
 	})
 }
 
-// ConfigMap is Secret for ConfigMaps, of which only names and Data are there; all but what OCMConfig reads is empty.
+// ConfigMap is Secret for ConfigMaps. Only names and Data remain; all values but that for lscontext.OCMConfig are
+// empty.
 func (r *Resolver) ConfigMap(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.ConfigMap, error) {
 	return read(ctx, r, "ConfigMap", name, fresh, func(found *corev1.ConfigMap) *corev1.ConfigMap {
 		data := make(map[string]string, len(found.Data))
 		for key := range found.Data {
 			data[key] = ""
 		}
-		if config, ok := found.Data[configMapKey]; ok {
-			data[configMapKey] = config
+		if config, ok := found.Data[lscontext.OCMConfigKey]; ok {
+			data[lscontext.OCMConfigKey] = config
 		}
 		return &corev1.ConfigMap{Data: data}
 	})
@@ -342,7 +345,7 @@ type readVersion struct {
 	version
 }
 
-// read returns an object of the core API, of which slim has what is kept in memory.
+// read returns an object of the core API, reduced by slim for the memory.
 func read[T any, O interface {
 	*T
 	client.Object

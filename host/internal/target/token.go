@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// A token is handed out for a part of its life, at most for maxTokenUse, and then replaced. Who gets one can count
-	// on the rest, four fifths of what a new one would have; and one that has become void before its time, because its
-	// ServiceAccount was created anew or the API server has other keys, does harm no longer than that.
+	// A token is handed out for a part of its life, at most for maxTokenUse, and then replaced. A receiver can count on
+	// the rest, four fifths of a new token's life; and a token void before its time, because its ServiceAccount was
+	// created anew or the API server has other keys, does harm no longer than that.
 	tokenUsePart = 5
 	maxTokenUse  = 10 * time.Minute
-	// requestTimeout bounds one request that several wait for.
+	// requestTimeout bounds one request shared by several callers.
 	requestTimeout = 30 * time.Second
 )
 
@@ -34,7 +34,7 @@ type kubeconfigs struct {
 	namespace string
 	// tokens issues the tokens.
 	tokens client.SubResourceClientConstructor
-	// own is how the host itself reaches the cluster that issues the tokens.
+	// own is how the host itself reaches the issuer of the tokens.
 	own   *rest.Config
 	clock clock.PassiveClock
 	// name of the entries of the kubeconfig, and the namespace in it.
@@ -49,12 +49,12 @@ type kubeconfigs struct {
 // issued is a kubeconfig with a token. It does not change.
 type issued struct {
 	text string
-	// replaceAt is when one with another token is made.
+	// replaceAt is the time for a kubeconfig with a new token.
 	replaceAt time.Time
 }
 
-// get returns the latest kubeconfig, or one with a new token. All who wait for it share one request, which goes on if
-// the first of them gives up, until requestTimeout at the latest. A failure is not remembered.
+// get returns the latest kubeconfig, or one with a new token. Concurrent callers share one request. It goes on if the
+// first of them gives up, until requestTimeout at the latest. A failure is not remembered.
 func (k *kubeconfigs) get(ctx context.Context) (string, error) {
 	if latest := k.latest.Load(); latest != nil && k.clock.Now().Before(latest.replaceAt) {
 		return latest.text, nil
@@ -73,9 +73,8 @@ func (k *kubeconfigs) get(ctx context.Context) (string, error) {
 	}
 }
 
-// issue makes a kubeconfig with a new token. The API server may have shortened the token's life; if that seems longer
-// than what was asked for, the clock of the host is slow. If it seems to be over, the clock is fast: such a token is
-// handed out once.
+// issue makes a kubeconfig with a new token. The API server may have shortened the token's life; a life longer than
+// requested means a slow clock of the host. A life already over means a fast clock: such a token is handed out once.
 func (k *kubeconfigs) issue(ctx context.Context) (string, error) {
 	cluster := k.cluster
 	if cluster == nil {
@@ -105,8 +104,8 @@ func (k *kubeconfigs) issue(ctx context.Context) (string, error) {
 
 func (k *kubeconfigs) account() string { return k.namespace + "/" + k.serviceAccount }
 
-// refusal says what can be done about an error of get: named is what names the ServiceAccount, ifDeleted what to do if
-// its namespace is being deleted. The message is empty if that is unknown.
+// refusal explains an error of get: named is the place with the name of the ServiceAccount, ifDeleted the advice if its
+// namespace is being deleted. The message is empty if the error is another one.
 func (k *kubeconfigs) refusal(err error, named, ifDeleted string) (_ Reason, message string) {
 	switch {
 	case apierrors.IsNotFound(err):

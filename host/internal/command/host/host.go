@@ -18,12 +18,12 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/collect"
 	"github.com/pergola-deploy/pergola/host/internal/config"
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/controller"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
 	"github.com/pergola-deploy/pergola/host/internal/inuse"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/host/internal/standalone"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -95,7 +95,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	if err != nil {
 		return err
 	}
-	selectors, errs := contract.CompileSelectors(h.settings.TargetSelectors, nil)
+	selectors, errs := selector.Compile(h.settings.TargetSelectors, nil)
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
@@ -126,7 +126,7 @@ func (h *host) setUp(ctx context.Context, cluster, podCluster *rest.Config) erro
 	return h.measure(ctx, podCluster)
 }
 
-func (h *host) controllerOptions(selectors contract.Selectors) controller.Options {
+func (h *host) controllerOptions(selectors selector.Selectors) controller.Options {
 	options := controller.Options{
 		Plugins:              h.plugins,
 		Locks:                h.replicas.locker,

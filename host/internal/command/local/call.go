@@ -13,7 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -78,14 +78,14 @@ func (f *CallFlags) Read(ctx context.Context, path string) (_ *Call, err error) 
 	if call.secrets, err = f.readSecrets(); err != nil {
 		return nil, err
 	}
-	if call.Credentials, err = target.Credentials(ctx, call.secrets, call.Context); err != nil {
+	if call.Credentials, err = lscontext.Credentials(ctx, call.secrets, call.Context); err != nil {
 		return nil, err
 	}
 	configMap, err := f.readConfigMap()
 	if err != nil {
 		return nil, err
 	}
-	call.OCMConfig, err = target.OCMConfig(ctx, configMap, call.Context)
+	call.OCMConfig, err = lscontext.OCMConfig(ctx, configMap, call.Context)
 	return call, err
 }
 
@@ -137,7 +137,7 @@ func (c *Call) ResolveTarget(_ context.Context, name string) (*v1alpha1.Resolved
 func (c *Call) ResolveRegistryCredentials(
 	ctx context.Context, secret types.NamespacedName,
 ) (*sdk.RegistryCredentials, error) {
-	return target.NamedCredentials(ctx, c.secrets, c.DeployItem.Namespace, secret)
+	return lscontext.NamedCredentials(ctx, c.secrets, c.DeployItem.Namespace, secret)
 }
 
 // Registries returns the credentials in all Secrets, by their names.

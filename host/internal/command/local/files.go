@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pergola-deploy/pergola/host/internal/target"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -87,9 +87,9 @@ func onlyDocument(text []byte) ([]byte, error) {
 // secretFiles are the Secrets of files by name, in the namespace of the Context.
 type secretFiles map[string]*corev1.Secret
 
-var _ target.SecretReader = secretFiles{}
+var _ lscontext.SecretReader = secretFiles{}
 
-// Secret implements target.SecretReader.
+// Secret implements lscontext.SecretReader.
 func (s secretFiles) Secret(_ context.Context, name types.NamespacedName, _ bool) (*corev1.Secret, error) {
 	if secret, ok := s[name.Name]; ok {
 		return secret, nil
@@ -100,9 +100,9 @@ func (s secretFiles) Secret(_ context.Context, name types.NamespacedName, _ bool
 // configMapFile is the ConfigMap of a file, in the namespace of the Context; nil for none.
 type configMapFile struct{ object *corev1.ConfigMap }
 
-var _ target.ConfigMapReader = configMapFile{}
+var _ lscontext.ConfigMapReader = configMapFile{}
 
-// ConfigMap implements target.ConfigMapReader.
+// ConfigMap implements lscontext.ConfigMapReader.
 func (c configMapFile) ConfigMap(_ context.Context, name types.NamespacedName, _ bool) (*corev1.ConfigMap, error) {
 	if c.object == nil || c.object.Name != name.Name {
 		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name.Name)

@@ -17,8 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/command/terminal"
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/conformance"
@@ -197,7 +197,7 @@ func (v *verification) cases(ctx context.Context) ([]conformance.Case, error) {
 		}
 		item.Status.JobID = cmp.Or(item.Status.JobID, "verify")
 		call := conformance.Call{
-			DeployItem: item, Context: target.WithoutCredentials(read.Context), Credentials: read.Credentials,
+			DeployItem: item, Context: lscontext.WithoutCredentials(read.Context), Credentials: read.Credentials,
 			OCMConfig: read.OCMConfig, Secrets: named,
 		}
 		if t := read.Target; t != nil {

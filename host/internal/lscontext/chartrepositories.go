@@ -1,4 +1,4 @@
-package target
+package lscontext
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 const (
 	// ChartRepositoriesKey is the configuration of a Context with credentials for chart repositories.
 	ChartRepositoriesKey = "helmChartRepoCredentials"
-	// defaultHeaderKey is the key of a Secret that holds the header, if nobody names another one.
+	// defaultHeaderKey is the default key of a Secret with the header.
 	defaultHeaderKey = "authHeader"
 	// maxHeader bounds a header; servers take less.
 	maxHeader = 16 << 10
@@ -39,8 +39,8 @@ type repository struct {
 	} `json:"secretRef"`
 }
 
-// SecretsOf returns the names of the Secrets with credentials that a Context names, of its own namespace. What cannot
-// be read names none.
+// SecretsOf returns the names of the Secrets with credentials, of its own namespace, in a Context. Unreadable parts
+// name none.
 func SecretsOf(lsContext *v1alpha1.Context) []string {
 	var names []string
 	for _, ref := range lsContext.RegistryPullSecrets[:min(len(lsContext.RegistryPullSecrets), maxEntries)] {
@@ -89,13 +89,13 @@ func (r *credentialReader) chartRepositories(
 	return entries, nil
 }
 
-// unreadable is the error for JSON that is not what it should be.
+// unreadable is the error for JSON of the wrong form.
 func (r *credentialReader) unreadable(err error, field string) error {
-	found := mismatch(err, field)
-	return r.wrong(found.field, "%s; correct it", found.message)
+	path, sentence := mismatch(err, field)
+	return r.wrong(path, "%s; correct it", sentence)
 }
 
-// chartRepository resolves one entry. The first thing that is wrong with it is told.
+// chartRepository resolves one entry. Its first fault is its problem.
 func (r *credentialReader) chartRepository(
 	ctx context.Context, field string, raw []byte,
 ) (sdk.ChartRepositoryCredentials, error) {
@@ -108,7 +108,7 @@ func (r *credentialReader) chartRepository(
 		err = r.unreadable(err, field)
 	} else if entry.URL, err = checkAddress(parsed.URL); err != nil {
 		err = r.wrong(field+".url", "%w", err)
-	} else if authorities, err = certificates(parsed.CustomCAData); err != nil {
+	} else if authorities, err = Certificates(parsed.CustomCAData); err != nil {
 		err = r.wrong(field+".customCAData", "%w", err)
 	} else if header, err = r.header(ctx, field, &parsed); err == nil {
 		err = r.spend(field, len(authorities)+len(header))
@@ -150,7 +150,7 @@ func (r *credentialReader) header(ctx context.Context, field string, of *reposit
 	return header, err
 }
 
-// checkHeader returns a value that can be sent in a header, without the end of line that files have.
+// checkHeader returns a value fit for a header, without the end of line of files.
 func checkHeader(value string) (string, error) {
 	header := strings.TrimSpace(value)
 	switch {
@@ -164,8 +164,7 @@ func checkHeader(value string) (string, error) {
 	return header, nil
 }
 
-// checkAddress returns the address of a repository. It may have a password in it, and then is not told; what is no
-// address may as well have one somewhere.
+// checkAddress returns the address of a repository, unless it may hold a password: anywhere in an invalid address.
 func checkAddress(text string) (string, error) {
 	parsed, err := url.Parse(text)
 	switch {
@@ -182,9 +181,9 @@ func checkAddress(text string) (string, error) {
 	return text, nil
 }
 
-// WithoutCredentials returns a Context that holds no credentials itself: the configuration of chart repositories may
-// have a header in it, and so has the copy of the object in which kubectl keeps what was applied. A Context without
-// that configuration is returned as it is.
+// WithoutCredentials returns a Context without credentials of its own: the configuration of chart repositories may have
+// a header in it, and so has kubectl's copy of the applied object. A Context without that configuration is returned as
+// it is.
 func WithoutCredentials(lsContext *v1alpha1.Context) *v1alpha1.Context {
 	if _, ok := lsContext.Configurations[ChartRepositoriesKey]; !ok {
 		return lsContext

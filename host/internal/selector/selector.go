@@ -1,7 +1,7 @@
-package contract
+// Package selector selects the DeployItems of a host by their Targets, as its target selectors say.
+package selector
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,56 +11,22 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TargetOfItem returns the name of the target of an item, and whether it has one.
-func TargetOfItem(item *v1alpha1.DeployItem) (name string, hasTarget bool) {
-	if item.Spec.Target == nil || item.Spec.Target.Name == "" {
-		return "", false
-	}
-	return item.Spec.Target.Name, true
-}
-
-// ReferencesOf returns the names of the Target and the Context of an item; target is empty for none.
-func ReferencesOf(item *v1alpha1.DeployItem) (target, lsContext string) {
-	target, _ = TargetOfItem(item)
-	return target, cmp.Or(item.Spec.Context, v1alpha1.DefaultContextName)
-}
-
-// CameTooLate reports whether an item, created at a time, may not use an object: the object is being deleted since
-// before that time and stays for older items only.
-func CameTooLate(created metav1.Time, object metav1.Object) bool {
-	deleted := object.GetDeletionTimestamp()
-	return deleted != nil && created.After(deleted.Time)
-}
-
-// DeployerAnnotations are the annotations that repeat the type and the Target of an item in its metadata. Landscaper
-// sets them on the items of its installations.
-func DeployerAnnotations(item *v1alpha1.DeployItem) map[string]string {
-	target, hasTarget := TargetOfItem(item)
-	if !hasTarget {
-		target = v1alpha1.NoTargetName
-	}
-	return map[string]string{
-		v1alpha1.DeployerTypeAnnotation:       string(item.Spec.Type),
-		v1alpha1.DeployerTargetNameAnnotation: target,
-	}
-}
-
-// SelectionReason is the reason of a Selection, in one word for machines.
-type SelectionReason string
+// Reason is the reason of a Selection, in one word for machines.
+type Reason string
 
 // The reasons of a Selection.
 const (
 	// NoTargetSelectors: there are no selectors, so that every item is ours.
-	NoTargetSelectors SelectionReason = "NoTargetSelectors"
+	NoTargetSelectors Reason = "NoTargetSelectors"
 	// NoTarget: the item has no target to select by. It is ours.
-	NoTarget SelectionReason = "NoTarget"
+	NoTarget Reason = "NoTarget"
 	// TargetSelected: a selector matches the Target. The item is ours.
-	TargetSelected SelectionReason = "TargetSelected"
+	TargetSelected Reason = "TargetSelected"
 	// TargetNotSelected: no selector matches the Target. The item belongs to another deployer.
-	TargetNotSelected SelectionReason = "TargetNotSelected"
+	TargetNotSelected Reason = "TargetNotSelected"
 	// TargetNotFound: the Target is missing. Only a deployer without selectors takes the item; several with selectors
 	// would contend for it.
-	TargetNotFound SelectionReason = "TargetNotFound"
+	TargetNotFound Reason = "TargetNotFound"
 )
 
 // Selection says whether an item is ours, and why.
@@ -68,7 +34,7 @@ type Selection struct {
 	// Responsible: the item is ours.
 	Responsible bool
 	// Reason is for callers to branch on.
-	Reason SelectionReason
+	Reason Reason
 	// Message is a sentence for people. It holds nothing of the Target but its name.
 	Message string
 }
@@ -86,9 +52,9 @@ type selector struct {
 	requirements []requirement
 }
 
-// CompileSelectors validates selectors and returns them ready for use, or all errors. path is where the list was found;
+// Compile validates selectors and returns them ready for use, or all errors. path is where the list was found;
 // nil stands for "targetSelectors".
-func CompileSelectors(selectors []v1alpha1.TargetSelector, path *field.Path) (Selectors, field.ErrorList) {
+func Compile(selectors []v1alpha1.TargetSelector, path *field.Path) (Selectors, field.ErrorList) {
 	if path == nil {
 		path = field.NewPath("targetSelectors")
 	}

@@ -60,36 +60,3 @@ func TimeoutError(item *v1alpha1.DeployItem, underWay string) Error {
 		Message:   message,
 	}
 }
-
-// PickupTimeoutError says that no deployer has picked a job up in time, and whether the item's Target is missing.
-func PickupTimeoutError(timeout time.Duration, targetMissing bool) Error {
-	e := Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
-		Operation: "WaitingForPickup",
-		Reason:    ReasonPickupTimeout,
-		Message:   fmt.Sprintf("no deployer has reconciled this deployitem within %v seconds", timeout.Seconds()),
-	}
-	if targetMissing {
-		e.Operation = OperationResolve // the item gets a new job when the Target exists
-		e.Message += ", probably because the referenced Target does not exist"
-	}
-	return e
-}
-
-// DeadDeployerError says that the deployer of a job is taken for dead, as it has not ended the job in time.
-func DeadDeployerError(item *v1alpha1.DeployItem) Error {
-	message := "the deployer"
-	if deployer := item.Status.Deployer; deployer.Name != "" {
-		message = fmt.Sprintf("the deployer %s (%s)", deployer.Name, deployer.Identity)
-	}
-	message += " has not ended the job in time and counts as dead"
-	if waitingFor := WaitingFor(item); waitingFor != "" {
-		message += "; it was waiting for: " + waitingFor
-	}
-	return Error{
-		Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorTimeout},
-		Operation: "Timeout",
-		Reason:    ReasonProgressingTimeout,
-		Message:   message,
-	}
-}

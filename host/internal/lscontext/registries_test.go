@@ -1,4 +1,4 @@
-package target
+package lscontext
 
 import (
 	"slices"
@@ -76,7 +76,7 @@ func TestDockerConfig(t *testing.T) {
 			problem: `.dockercfg.auth: expected a text, but found an object` + anew,
 		},
 		"OCM": {
-			reason: "Landscaper's other form", secret: opaque(ocmConfigKey, password),
+			reason: "Landscaper's other form", secret: opaque(otherToolsKey, password),
 			problem: `holds the key .ocmcredentialconfig, which is not supported; put the credentials into .dockerconfigjson ` +
 				`(kubectl create secret docker-registry)`,
 		},

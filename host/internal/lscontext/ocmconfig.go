@@ -1,4 +1,4 @@
-package target
+package lscontext
 
 import (
 	"context"
@@ -15,28 +15,27 @@ import (
 )
 
 const (
-	// configMapKey is the key of a ConfigMap with the configuration of the component model, as in Landscaper.
-	configMapKey = ".ocmconfig"
+	// OCMConfigKey is the key of a ConfigMap with the configuration of the component model, as in Landscaper.
+	OCMConfigKey = ".ocmconfig"
 	// maxOCMConfig bounds a configuration: a resolver takes some hundred bytes, and each call carries all of them.
 	maxOCMConfig = 256 << 10
 )
 
 // ConfigMapReader reads ConfigMaps; see Resolver.
 type ConfigMapReader interface {
-	// ConfigMap returns a ConfigMap, of which Data counts and must not be changed. It may be an older version of it unless
-	// fresh is true. The error wraps that of the API server; that there is none was seen with a live read.
+	// ConfigMap returns a ConfigMap; only its Data counts, and must not be changed. It may be an older version unless
+	// fresh is true. The error wraps that of the API server; a missing ConfigMap was confirmed with a live read.
 	ConfigMap(ctx context.Context, name types.NamespacedName, fresh bool) (*corev1.ConfigMap, error)
 }
 
-// Reader reads what a Context names; see Resolver.
+// Reader reads the objects named by a Context.
 type Reader interface {
 	SecretReader
 	ConfigMapReader
 }
 
-// OCMConfig returns what the ConfigMap has that the Context's ocmConfig names, as the package comment describes; nil
-// without an error if it names none. The error is that of the reader, wrapped, and worth another try. OCMConfig blocks
-// on API requests until ctx ends.
+// OCMConfig returns the configuration in the ConfigMap of the Context's ocmConfig; nil without an error if there is
+// none. The error wraps that of the reader, and is worth another try. OCMConfig blocks on API requests until ctx ends.
 func OCMConfig(ctx context.Context, reader ConfigMapReader, lsContext *v1alpha1.Context) (*sdk.OCMConfig, error) {
 	if lsContext.OCMConfig == nil {
 		return nil, nil //nolint:nilnil // most Contexts name none
@@ -46,7 +45,7 @@ func OCMConfig(ctx context.Context, reader ConfigMapReader, lsContext *v1alpha1.
 	config := &sdk.OCMConfig{ConfigMap: cut(name)}
 	kind := named[corev1.ConfigMap]{
 		kind: "ConfigMap", resource: "configmaps", read: reader.ConfigMap,
-		advice: fmt.Sprintf("create it with the key %q, or remove %s", configMapKey, field),
+		advice: fmt.Sprintf("create it with the key %q, or remove %s", OCMConfigKey, field),
 	}
 	problem, err := told(kind.confirmed(ctx, in, field, name, func(found *corev1.ConfigMap) error {
 		content, err := ocmConfigIn(found.Data)
@@ -60,8 +59,7 @@ func OCMConfig(ctx context.Context, reader ConfigMapReader, lsContext *v1alpha1.
 	return config, nil
 }
 
-// ConfigMapOf returns the name of the ConfigMap that a Context's ocmConfig names; empty for none, and for one that
-// cannot exist.
+// ConfigMapOf returns the name of the ConfigMap in a Context's ocmConfig; empty for none, and for an impossible name.
 func ConfigMapOf(lsContext *v1alpha1.Context) string {
 	if lsContext.OCMConfig == nil || len(validation.IsDNS1123Subdomain(lsContext.OCMConfig.Name)) > 0 {
 		return ""
@@ -69,17 +67,17 @@ func ConfigMapOf(lsContext *v1alpha1.Context) string {
 	return lsContext.OCMConfig.Name
 }
 
-// ocmConfigIn returns the configuration that the data of a ConfigMap has.
+// ocmConfigIn returns the configuration in the data of a ConfigMap.
 func ocmConfigIn(data map[string]string) ([]byte, error) {
-	content, ok := data[configMapKey]
+	content, ok := data[OCMConfigKey]
 	switch {
 	case !ok && len(data) == 0:
-		return nil, fmt.Errorf("data is empty; put the configuration into the key %q", configMapKey)
+		return nil, fmt.Errorf("data is empty; put the configuration into the key %q", OCMConfigKey)
 	case !ok:
-		return nil, fmt.Errorf("data has no key %q, but %s; put the configuration into that key", configMapKey,
+		return nil, fmt.Errorf("data has no key %q, but %s; put the configuration into that key", OCMConfigKey,
 			cut(fmt.Sprintf("%q", slices.Sorted(maps.Keys(data)))))
 	case len(content) > maxOCMConfig:
-		return nil, fmt.Errorf("%s has %d bytes, of which at most %d KiB are handed over; remove some of it", configMapKey,
+		return nil, fmt.Errorf("%s has %d bytes, of which at most %d KiB are handed over; remove some of it", OCMConfigKey,
 			len(content), maxOCMConfig>>10)
 	default:
 		return []byte(content), nil

@@ -1,4 +1,4 @@
-package contract_test
+package selector_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -44,44 +44,17 @@ func byName(references ...v1alpha1.ObjectReference) v1alpha1.TargetSelector {
 	return v1alpha1.TargetSelector{Targets: references}
 }
 
-func TestDeployerAnnotations(t *testing.T) {
-	cases := map[string]struct {
-		reason string
-		target *v1alpha1.ObjectReference
-		want   string
-	}{
-		"target":    {reason: "the Target's name", target: &v1alpha1.ObjectReference{Name: "a"}, want: "a"},
-		"no target": {reason: "what Landscaper writes for none", want: v1alpha1.NoTargetName},
-		"empty target": {
-			reason: "a reference without a name is none", target: &v1alpha1.ObjectReference{Namespace: "n"},
-			want: v1alpha1.NoTargetName,
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Type: "t", Target: tc.target}}
-			got := contract.DeployerAnnotations(item)
-			want := map[string]string{
-				v1alpha1.DeployerTypeAnnotation: "t", v1alpha1.DeployerTargetNameAnnotation: tc.want,
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
-		})
-	}
-}
-
 func TestSelect(t *testing.T) {
-	yes := func(reason contract.SelectionReason, message string) contract.Selection {
-		return contract.Selection{Responsible: true, Reason: reason, Message: message}
+	yes := func(reason selector.Reason, message string) selector.Selection {
+		return selector.Selection{Responsible: true, Reason: reason, Message: message}
 	}
-	selected := func(index int) contract.Selection {
+	selected := func(index int) selector.Selection {
 		message := fmt.Sprintf(`Target "default/prod" is selected by targetSelectors[%d]`, index)
-		return yes(contract.TargetSelected, message)
+		return yes(selector.TargetSelected, message)
 	}
-	notSelected := func(mismatches ...string) contract.Selection {
+	notSelected := func(mismatches ...string) selector.Selection {
 		message := `Target "default/prod" is not selected: ` + strings.Join(mismatches, ", ")
-		return contract.Selection{Reason: contract.TargetNotSelected, Message: message}
+		return selector.Selection{Reason: selector.TargetNotSelected, Message: message}
 	}
 	prod := byLabel(require("env", "in", "prod"))
 	mismatch := func(i int) string { return fmt.Sprintf(`targetSelectors[%d].labels[0] (env in "prod") is not met`, i) }
@@ -90,24 +63,24 @@ func TestSelect(t *testing.T) {
 		selectors []v1alpha1.TargetSelector
 		noTarget  bool
 		target    *v1alpha1.Target
-		want      contract.Selection
+		want      selector.Selection
 	}{
 		"no selectors": {
 			reason: "nothing is selected, so that everything is ours", target: target(),
-			want: yes(contract.NoTargetSelectors, "there are no target selectors"),
+			want: yes(selector.NoTargetSelectors, "there are no target selectors"),
 		},
 		"no selectors, missing": {
 			reason: "who is responsible for all is so for a missing Target",
-			want:   yes(contract.NoTargetSelectors, "there are no target selectors"),
+			want:   yes(selector.NoTargetSelectors, "there are no target selectors"),
 		},
 		"no target": {
 			reason: "selectors are not consulted", selectors: []v1alpha1.TargetSelector{prod}, noTarget: true,
-			want: yes(contract.NoTarget, "the item has no target, which every target selector lets pass"),
+			want: yes(selector.NoTarget, "the item has no target, which every target selector lets pass"),
 		},
 		"missing": {
 			reason: "nobody knows whose it would be", selectors: []v1alpha1.TargetSelector{{}},
-			want: contract.Selection{
-				Reason:  contract.TargetNotFound,
+			want: selector.Selection{
+				Reason:  selector.TargetNotFound,
 				Message: "the Target is missing, so that no target selector can match it",
 			},
 		},
@@ -171,7 +144,7 @@ func TestSelect(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			selectors, errs := contract.CompileSelectors(tc.selectors, nil)
+			selectors, errs := selector.Compile(tc.selectors, nil)
 			if len(errs) > 0 {
 				t.Fatal(errs.ToAggregate())
 			}
@@ -205,7 +178,7 @@ func TestRequirementsAgreeWithKubernetes(t *testing.T) {
 	for _, operator := range operators {
 		for _, values := range lists {
 			theirs, err := labels.NewRequirement("k", operator, slices.Clone(values))
-			ours, errs := contract.CompileSelectors(
+			ours, errs := selector.Compile(
 				[]v1alpha1.TargetSelector{byLabel(require("k", v1alpha1.RequirementOperator(operator), values...))}, nil)
 			if (err != nil) != (len(errs) > 0) {
 				t.Errorf("%s %q: Kubernetes says %v, we say %v", operator, values, err, errs)
@@ -223,8 +196,8 @@ func TestRequirementsAgreeWithKubernetes(t *testing.T) {
 	}
 }
 
-func TestCompileSelectorsReportsEverythingAtOnce(t *testing.T) {
-	_, errs := contract.CompileSelectors([]v1alpha1.TargetSelector{
+func TestCompileReportsEverythingAtOnce(t *testing.T) {
+	_, errs := selector.Compile([]v1alpha1.TargetSelector{
 		{Targets: []v1alpha1.ObjectReference{{Name: "a"}, {Namespace: "n"}}},
 		{
 			Annotations: []v1alpha1.Requirement{require("", "exists"), require("a", "is", "b"), require("a", "=")},

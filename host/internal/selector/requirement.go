@@ -1,4 +1,4 @@
-package contract
+package selector
 
 import (
 	"fmt"
@@ -12,6 +12,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
+
+// maxQuoted bounds quotes of a selector.
+const maxQuoted = 64
 
 // requirement is a valid requirement. Kubernetes' own for label selectors cannot be used: it refuses values allowed in
 // annotations.
