@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -89,7 +88,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	r.live, r.writer, r.exports = api, &writer{client: client.WithFieldOwner(api, UserAgent)}, &exporter{live: api}
 	p.reconciler = &r
 	p.locker = lock.New(
-		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log},
+		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: lock.NewMetrics(), Log: r.log},
 	)
 	r.locks, r.router.locks = p.locker, p.locker
 	return p
