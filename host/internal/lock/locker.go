@@ -104,14 +104,14 @@ func New(o Options) *Locker {
 type View int
 
 const (
-	// Free: no replica holds the lock, or its holder seems to be dead.
+	// Free means that no replica holds the lock, or its holder seems to be dead.
 	Free View = iota
-	// Ours: this replica holds the lock.
+	// Ours means that this replica holds the lock.
 	Ours
-	// Elsewhere: a live replica holds the lock, or this replica is not valid itself. Listener.Freed reports the end of
-	// this state.
+	// Elsewhere means that a live replica holds the lock, or this replica is not valid itself. Listener.Freed reports the
+	// end of this state.
 	Elsewhere
-	// Settled: the lock is free, and its last holder has left nothing to do for this version of the item.
+	// Settled means that the lock is free, and its last holder has left nothing to do for this version of the item.
 	Settled
 )
 

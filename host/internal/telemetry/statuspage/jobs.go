@@ -58,7 +58,7 @@ type JobError struct {
 
 // Jobs remembers the running and the last failed jobs of a replica, in memory. It is safe for concurrent use.
 type Jobs struct {
-	mu      sync.Mutex
+	mu sync.Mutex
 	// running has at most one job of each DeployItem.
 	running map[types.UID]Job
 	// failed begins with the newest.

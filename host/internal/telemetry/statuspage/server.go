@@ -72,7 +72,7 @@ func secureHeaders(next http.Handler) http.Handler {
 
 func (s *site) overview(w http.ResponseWriter, r *http.Request) {
 	data := struct {
-		Status  *Status
+		Status *Status
 		// Refresh is the number of seconds before the browser loads the page again; 0 for never.
 		Refresh int
 	}{s.sources.status(), refreshSeconds}
