@@ -18,7 +18,6 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -93,7 +92,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	r.items, r.exports = itemclient.New(client.WithFieldOwner(api, UserAgent), api), exports.New(api)
 	p.reconciler = &r
 	p.locker = lock.New(
-		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: telemetry.NewLockMetrics(), Log: r.log},
+		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: lock.NewMetrics(), Log: r.log},
 	)
 	r.locks, r.router.locks = p.locker, p.locker
 	return p

@@ -14,16 +14,16 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Acquire takes a lock; one that is held here already costs nothing. It is in use until Keep, Release or Forget. The
-// error is ErrHeld if somebody else has it, or else that of a request.
+// Acquire takes a lock; a lock already held here costs no request. It is in use until Keep, Release or Forget. The
+// error is ErrHeld for a lock of another replica, or else the error of a request.
 func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
-	lock, known, err := l.begin(key)
+	lock, known, err := l.reserve(key)
 	if err != nil || lock.lost != nil {
 		return lock, err
 	}
 	object, err := l.take(ctx, key, known)
 	if object != nil {
-		l.observe(key, object)
+		l.record(key, object)
 	}
 	l.mu.Lock()
 	lock.noObject = err == nil && object == nil
@@ -34,19 +34,20 @@ func (l *Locker) Acquire(ctx context.Context, key Key) (*Lock, error) {
 	}
 	lock.end()
 	l.waiting[key] = struct{}{}
-	if l.known(key).ResourceVersion == known.ResourceVersion { // the watch has yet to tell why
+	if l.recorded(key).ResourceVersion == known.ResourceVersion {
+		// The watch will show the reason.
 		l.mu.Unlock()
 	} else {
-		l.conclude(key)
+		l.notify(key)
 	}
 	return nil, cmp.Or(err, ErrHeld)
 }
 
-// begin returns the lock that is held already, which is in use then, or one to be taken, with what is known of it.
-func (l *Locker) begin(key Key) (*Lock, *v1alpha1.SyncObject, error) {
+// reserve returns a lock in use: an already held one, or a new one that is yet to be taken, with its SyncObject.
+func (l *Locker) reserve(key Key) (*Lock, *v1alpha1.SyncObject, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, before := l.known(key), l.mine[key.owner()]
+	known, before := l.recorded(key), l.mine[key.owner()]
 	switch {
 	case !l.options.Replicas.Valid():
 	case l.holds(key):
@@ -54,7 +55,8 @@ func (l *Locker) begin(key Key) (*Lock, *v1alpha1.SyncObject, error) {
 		return before, known, nil
 	case !l.closed && l.available(known):
 		if before != nil {
-			before.end() // it may be of an item of the same name that is gone
+			// It may belong to a former item of the same name.
+			before.end()
 		}
 		lock := &Lock{locker: l, key: key, inUse: true}
 		l.mine[key.owner()] = lock
@@ -67,9 +69,10 @@ func (l *Locker) begin(key Key) (*Lock, *v1alpha1.SyncObject, error) {
 
 // take makes this process the holder of a lock.
 //
-// In a namespace that is being deleted no SyncObject can be created. Then take returns none, and the replica that held
-// the lock last keeps it without one. If that replica is dead, or there was none, the item's preferred replica has the
-// lock. Two replicas may both think so for a moment; their conditional writes keep that safe.
+// A namespace under deletion takes no SyncObject, but its items still need their deletion. Then take returns no object,
+// and the last holder of the lock keeps it without one. If that replica is dead, or there was none, the item's
+// preferred replica has the lock. Two replicas may both assume so for a moment; their conditional writes keep that
+// safe.
 func (l *Locker) take(ctx context.Context, key Key, known *v1alpha1.SyncObject) (*v1alpha1.SyncObject, error) {
 	if err := l.confirmDead(ctx, known); err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (l *Locker) take(ctx context.Context, key Key, known *v1alpha1.SyncObject) 
 	case err == nil:
 		return object, nil
 	case apierrors.IsNotFound(err) && known.ResourceVersion != "":
-		l.gone(key, known.ResourceVersion)
+		l.recordDeletion(key, known.ResourceVersion)
 		return nil, ErrHeld
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		l.options.Metrics.Conflicts.WithLabelValues(key.Plugin).Inc()
@@ -91,7 +94,7 @@ func (l *Locker) take(ctx context.Context, key Key, known *v1alpha1.SyncObject) 
 	}
 }
 
-// hold begins to hold a lock that was taken; before is how it was known then.
+// hold marks a lock as held; before is its SyncObject before the acquisition.
 func (l *Locker) hold(lock *Lock, before *v1alpha1.SyncObject) {
 	lock.held, lock.since, lock.lost = true, time.Now(), make(chan struct{})
 	l.options.Metrics.Held.WithLabelValues(lock.key.Plugin).Inc()
@@ -101,12 +104,12 @@ func (l *Locker) hold(lock *Lock, before *v1alpha1.SyncObject) {
 	l.options.Metrics.Acquired.WithLabelValues(lock.key.Plugin).Inc()
 	if before.Spec.PodName != "" && !l.isOurs(before) {
 		l.options.Metrics.TakenOver.WithLabelValues(lock.key.Plugin).Inc()
-		l.options.Log.Info("took the lock of a holder that is dead over", "lock", l.nameOf(lock.key).String(),
+		l.options.Log.Info("took over the lock of a dead holder", "lock", l.nameOf(lock.key).String(),
 			"deployitem", lock.key.Item.String(), "holder", before.Spec.PodName, "process", processOf(before))
 	}
 }
 
-// confirmDead returns nil if nobody else has a lock, or somebody dead, and ErrHeld if its holder is alive.
+// confirmDead returns nil for a lock without a live holder other than this pod, and ErrHeld for the others.
 func (l *Locker) confirmDead(ctx context.Context, known *v1alpha1.SyncObject) error {
 	holder := known.Spec.PodName
 	if holder == "" || holder == l.options.Replicas.PodName() {
@@ -122,7 +125,7 @@ func (l *Locker) confirmDead(ctx context.Context, known *v1alpha1.SyncObject) er
 	return nil
 }
 
-// lastOf returns a lock as it was when its object was deleted; an empty one if nobody held it then.
+// lastOf returns the deleted SyncObject of a lock; an empty one if the lock was free.
 func (l *Locker) lastOf(key Key) *v1alpha1.SyncObject {
 	if last, ok := l.last.Get(key); ok {
 		return last.(*v1alpha1.SyncObject) //nolint:forcetypeassert // nothing else is put there
@@ -130,8 +133,8 @@ func (l *Locker) lastOf(key Key) *v1alpha1.SyncObject {
 	return &v1alpha1.SyncObject{}
 }
 
-// write makes a pod the holder of a lock, in the name of this process; an empty one leaves it without a holder. It is
-// conditional on what is known of the SyncObject.
+// write makes a pod the holder of a lock, in the name of this process; an empty name releases the lock. The write is
+// conditional on the recorded version of the SyncObject.
 func (l *Locker) write(
 	ctx context.Context, key Key, known *v1alpha1.SyncObject, podName, settled string,
 ) (*v1alpha1.SyncObject, error) {
@@ -153,7 +156,8 @@ func (l *Locker) write(
 		object.Spec.Prefix = l.options.Prefix + key.Plugin
 		return object, l.options.API.Create(ctx, object)
 	}
-	if len(known.ManagedFields) > 0 { // nobody else writes locks; without the note of who did a write takes a fifth less
+	// Clear managedFields: only this controller writes locks, and it makes the write 20 % cheaper.
+	if len(known.ManagedFields) > 0 {
 		object.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	}
 	patch := client.MergeFromWithOptions(known, client.MergeFromWithOptimisticLock{})

@@ -15,35 +15,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// noPodName is how Landscaper calls a deployer that does not know its pod. It is always alive: nothing can be found
-// out about it.
+// noPodName is Landscaper's name of a deployer without a known pod. It always counts as alive, because there is no pod
+// to look at.
 const noPodName = "nopodname"
 
-// holder is what is known of another pod that has a Lease, or holds a lock.
+// holder is another pod with a Lease or a lock.
 type holder struct {
 	holderState
-	// renewed is when the Lease was renewed, as the pod says, whose clock may show any time; seen is when this replica
-	// saw it, or that there is no Lease; duration is how long the Lease holds after that.
+	// renewed is the time of the renewal by the clock of the pod, and seen by the clock of this replica (also for a pod
+	// without a Lease); duration is the time from seen to the expiry of the Lease.
 	renewed, seen time.Time
 	duration      time.Duration
 }
 
-// holderState is that part of a holder whose change is told to the subscribers.
+// holderState is the part of a holder whose changes the subscribers hear.
 type holderState struct {
-	pod, lease bool // whether there is one
+	// pod and lease report whether there is one.
+	pod, lease bool
 	expired    bool
-	process    string // that has the Lease; empty if it was given back
-	group      string // as groupLabel writes it
-	leaving    bool
-	plugins    string // separated by commas
+	// process is the holder of the Lease; empty if it was released.
+	process string
+	// group is a value of labelGroup.
+	group   string
+	leaving bool
+	// plugins is a value of annotationPlugins.
+	plugins string
 }
 
-// dead reports whether a process of the pod is dead; it is empty for one of another implementation.
+// dead reports whether a process of the pod is dead; process is empty for another implementation.
 func (h holderState) dead(process string) bool {
 	return !h.pod || process != "" && (h.expired || h.lease && h.process != process)
 }
 
-// next is what is known of a holder whose Lease is this one now; nil if there is none, as when it is about to make it.
+// next returns the holder with the current Lease; nil if there is none, as before its creation.
 func (h holder) next(lease *coordinationv1.Lease, defaultDuration time.Duration) holder {
 	before := h
 	h.holderState = holderState{pod: before.pod}
@@ -66,7 +70,7 @@ func (h holder) next(lease *coordinationv1.Lease, defaultDuration time.Duration)
 	return h
 }
 
-// follow keeps up to date what is known of the others, and whether this replica is valid, until ctx ends.
+// follow keeps the other replicas and the validity of this one up to date until ctx ends.
 func (r *Replicas) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.checkValidity()
@@ -82,12 +86,13 @@ func (r *Replicas) follow(ctx context.Context) {
 	}
 }
 
-// refresh takes note of what the cache has, and tells the subscribers if that is new. It returns when something may
-// expire.
+// refresh reads Leases and Pods from the cache, and tells the subscribers about changes. It returns the time until the
+// next expiry.
 func (r *Replicas) refresh(ctx context.Context) (next time.Duration) {
 	list := &coordinationv1.LeaseList{}
 	if err := r.cache.List(ctx, list, client.InNamespace(r.options.Namespace)); err != nil {
-		return time.Second // ctx has ended
+		// The context has ended.
+		return time.Second
 	}
 	r.mu.Lock()
 	leases := map[string]*coordinationv1.Lease{}
@@ -123,20 +128,21 @@ func (r *Replicas) podExists(ctx context.Context, podName string) bool {
 	return !apierrors.IsNotFound(r.cache.Get(ctx, r.key(podName), podMetadata()))
 }
 
-// SeemsDead tells from what the watches have shown whether a holder of locks is dead; process is empty if it is of
-// another implementation. See the package comment for the rules.
+// SeemsDead reports whether a holder of locks is dead, as far as the watches have shown; process is empty for another
+// implementation. See the package comment for the rules.
 func (r *Replicas) SeemsDead(podName, process string) bool {
 	switch podName {
 	case noPodName:
 		return false
 	case r.options.PodName:
-		return process != r.process // a pod's name is its own, so who has used it before is gone
+		// A pod's name is its own, so an earlier process under it is gone.
+		return process != r.process
 	}
 	return r.holder(podName).dead(process)
 }
 
-// holder returns what is known of a pod that holds a lock. If nothing is known of a pod that exists, it counts as alive
-// for one LeaseDuration from now, so that it can create its Lease.
+// holder returns the holder of a lock. An existing pod without a Lease counts as alive for one LeaseDuration from now,
+// so that it can create its Lease.
 func (r *Replicas) holder(podName string) holder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +155,7 @@ func (r *Replicas) holder(podName string) holder {
 	return h
 }
 
-// IsDead reports whether a holder of locks that seems to be dead is so, by reading its Pod and its Lease.
+// IsDead reports whether a holder of locks is dead, by reading its Pod and its Lease.
 func (r *Replicas) IsDead(ctx context.Context, podName, process string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -168,7 +174,7 @@ func (r *Replicas) IsDead(ctx context.Context, podName, process string) (bool, e
 	return h.next(lease, r.options.LeaseDuration).dead(process), nil
 }
 
-// alive are the replicas of the own group that are alive, this one included, in order of their names.
+// alive returns the live replicas of the own group, this one included, in order of their names.
 func (r *Replicas) alive() []Member {
 	all := []Member{{PodName: r.options.PodName, Self: true, Leaving: r.leaving, Plugins: r.plugins}}
 	for podName, h := range r.holders {

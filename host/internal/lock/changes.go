@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Watch has the Locker hear of all SyncObjects, and blocks until it knows those that are there.
+// Watch subscribes the Locker to all SyncObjects, and blocks until it has the existing ones.
 func (l *Locker) Watch(ctx context.Context, informer interface {
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 }) error {
@@ -28,20 +28,20 @@ func (l *Locker) Watch(ctx context.Context, informer interface {
 	return nil
 }
 
-// Seen takes note of what the watch shows, a SyncObject.
+// Seen records a SyncObject of the watch.
 func (l *Locker) Seen(object any) {
 	if key, object, ours := l.lockOf(object); ours {
-		l.observe(key, object)
+		l.record(key, object)
 	}
 }
 
-// Deleted takes note of the deletion of what the watch has shown.
+// Deleted records the deletion of a SyncObject.
 func (l *Locker) Deleted(object any) {
 	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = missed.Obj
 	}
 	if key, object, ours := l.lockOf(object); ours {
-		l.gone(key, object.ResourceVersion)
+		l.recordDeletion(key, object.ResourceVersion)
 	}
 }
 
@@ -52,22 +52,23 @@ func (l *Locker) lockOf(object any) (key Key, syncObject *v1alpha1.SyncObject, o
 	return key, syncObject, ours
 }
 
-// observe takes note of a lock as it is, or was at some time.
-func (l *Locker) observe(key Key, now *v1alpha1.SyncObject) {
+// record records a SyncObject, unless a newer version is known.
+func (l *Locker) record(key Key, now *v1alpha1.SyncObject) {
 	l.mu.Lock()
 	if before := l.records[key]; before != nil && !contract.Newer(now.ResourceVersion, before.ResourceVersion) {
 		l.mu.Unlock()
 		return
 	}
 	l.records[key] = now
-	l.conclude(key)
+	l.notify(key)
 }
 
-// gone takes note that a SyncObject was deleted. version is one that it had.
-func (l *Locker) gone(key Key, version string) {
+// recordDeletion records the deletion of a SyncObject. version is one of its versions.
+func (l *Locker) recordDeletion(key Key, version string) {
 	l.mu.Lock()
 	before := l.records[key]
-	if before == nil || contract.Newer(before.ResourceVersion, version) { // there is another one in its place
+	if before == nil || contract.Newer(before.ResourceVersion, version) {
+		// Another object has taken its place.
 		l.mu.Unlock()
 		return
 	}
@@ -75,30 +76,30 @@ func (l *Locker) gone(key Key, version string) {
 		l.last.Add(key, before, lastTime)
 	}
 	delete(l.records, key)
-	l.conclude(key)
+	l.notify(key)
 }
 
-// ReplicasChanged is called when others have died or come, or this replica has lapsed or is valid again: a replica
-// that cannot show that it is alive loses its locks, and the locks of the dead can be had.
+// ReplicasChanged has to be called after the death or arrival of a replica, and when Valid has changed: a replica that
+// is not valid loses its locks, and the locks of dead replicas become available.
 func (l *Locker) ReplicasChanged() {
 	l.mu.Lock()
 	keys := maps.Clone(l.waiting)
 	for _, lock := range l.mine {
 		keys[lock.key] = struct{}{}
 	}
-	l.conclude(slices.Collect(maps.Keys(keys))...)
+	l.notify(slices.Collect(maps.Keys(keys))...)
 }
 
-// conclude finds out which locks are lost, and which can be had, from what is known now. It unlocks the Locker, and
-// tells the listener: of a lock that can be had at each change until Look is called for it, since the listener may wait
-// for replicas that come first and then leave or die.
-func (l *Locker) conclude(keys ...Key) {
+// notify unlocks the Locker and tells the listener about lost and available locks.
+func (l *Locker) notify(keys ...Key) {
 	var lost, freed []Key
 	for _, key := range keys {
 		if l.isLost(key) {
 			lost = append(lost, key)
 		}
-		if _, waits := l.waiting[key]; waits && l.options.Replicas.Valid() && l.available(l.known(key)) {
+		// An available lock is reported at each change until Look is called for it: the listener may wait for replicas of a
+		// better rank, and these may leave or die.
+		if _, waits := l.waiting[key]; waits && l.options.Replicas.Valid() && l.available(l.recorded(key)) {
 			freed = append(freed, key)
 		}
 	}
@@ -111,12 +112,12 @@ func (l *Locker) conclude(keys ...Key) {
 	}
 }
 
-// isLost reports whether a lock was held here until now and is not any more. It keeps in mine those that name this
-// process.
+// isLost reports whether a lock was held here until now. It keeps locks in mine as long as they name this process.
 func (l *Locker) isLost(key Key) (lost bool) {
-	lock, known := l.mine[key.owner()], l.known(key)
+	lock, known := l.mine[key.owner()], l.recorded(key)
 	switch {
-	case lock == nil && l.isOurs(known): // a request had no answer: the lock is to be taken anew, or given back
+	case lock == nil && l.isOurs(known):
+		// A request had no answer: the lock is acquired anew, or released.
 		l.mine[key.owner()] = &Lock{locker: l, key: key}
 		l.waiting[key] = struct{}{}
 		return false
@@ -144,24 +145,24 @@ func (l *Locker) keeps(lock *Lock) bool {
 	case lock.noObject:
 		return l.Rank(lock.key) == 0 || l.isOurs(l.lastOf(lock.key))
 	default:
-		return l.isOurs(l.known(lock.key))
+		return l.isOurs(l.recorded(lock.key))
 	}
 }
 
-// lapsed reports whether the locks of this replica are lost because it cannot show that it is alive. With no other
-// replica they are not: nobody could take them over. One that comes meanwhile fences, so that nothing of this one's
-// calls is written any more.
+// lapsed reports whether the locks of this replica are lost because it is not valid. A replica without others keeps
+// them: there is no replica to take them over. A replica that arrives meanwhile fences, and then no call of this one is
+// written any more.
 func (l *Locker) lapsed() bool { return !l.options.Replicas.Valid() && !l.options.Replicas.Alone() }
 
 func (l *Locker) whyLost(lock *Lock) string {
 	switch {
 	case l.lapsed():
-		return "this replica has not been able to show that it is alive"
+		return "this replica could not renew its Lease in time"
 	case lock.noObject:
 		return "another replica comes first now"
 	case l.records[lock.key] == nil:
 		return "its object was deleted"
 	default:
-		return "another one has taken it"
+		return "another replica has taken it"
 	}
 }

@@ -18,10 +18,10 @@ import (
 // cleanInterval is how often the SyncObjects are looked through.
 const cleanInterval = 10 * time.Second
 
-// Cleaner deletes the SyncObjects of deploy items that are gone. An item that has another UID is another item. It goes
-// by the kind and the name of a SyncObject, whoever has made it; those of other kinds it leaves alone.
+// Cleaner deletes the SyncObjects of deleted deploy items. An item with another UID is another item. The kind and the
+// name of a SyncObject decide, not its creator; SyncObjects for other kinds stay.
 //
-// Several may run at once: each deletion is conditional.
+// Several Cleaners may run at once: each deletion is conditional.
 type Cleaner struct {
 	// Cache has the watches of SyncObjects and of deploy items. Required, as all fields.
 	Cache client.Reader
@@ -29,7 +29,7 @@ type Cleaner struct {
 	Live client.Reader
 	// Client deletes.
 	Client client.Writer
-	// Elected reports whether this replica is the one that cleans up.
+	// Elected reports whether this replica cleans up.
 	Elected func() bool
 	Log     *slog.Logger
 }
@@ -44,13 +44,13 @@ func (c *Cleaner) Start(ctx context.Context) error {
 			return
 		}
 		if err := c.clean(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Warn("the locks of deploy items that are gone are still there; it is tried again", "error", err.Error())
+			c.Log.Warn("cannot delete the locks of deleted deploy items; trying again", "error", err.Error())
 		}
 	}, cleanInterval)
 	return nil
 }
 
-// clean deletes the SyncObjects of all items that are gone.
+// clean deletes the SyncObjects of all deleted items.
 func (c *Cleaner) clean(ctx context.Context) error {
 	locks := &v1alpha1.SyncObjectList{}
 	if err := c.Cache.List(ctx, locks, client.UnsafeDisableDeepCopy); err != nil {
@@ -63,7 +63,7 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// cleanOne deletes a SyncObject if its item is gone: the cache does not have it, and the API server neither.
+// cleanOne deletes a SyncObject if neither the cache nor the API server has its item.
 func (c *Cleaner) cleanOne(ctx context.Context, object *v1alpha1.SyncObject) error {
 	uid, named := strings.CutPrefix(object.Name, object.Spec.Prefix+"-")
 	if !named || uid == "" || object.Spec.Kind != kindDeployItem {
@@ -84,6 +84,6 @@ func (c *Cleaner) cleanOne(ctx context.Context, object *v1alpha1.SyncObject) err
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete lock %q: %w", object.Name, err)
 	}
-	c.Log.Debug("deleted the lock of a deploy item that is gone", "lock", object.Namespace+"/"+object.Name)
+	c.Log.Debug("deleted the lock of a deleted deploy item", "lock", object.Namespace+"/"+object.Name)
 	return nil
 }

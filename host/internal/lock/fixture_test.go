@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
@@ -39,7 +38,7 @@ type bench struct {
 	*fakeReplicas
 	t       *testing.T
 	api     *flakyAPI
-	metrics *telemetry.LockMetrics
+	metrics *Metrics
 	// told is what the listener has heard.
 	told []string
 }
@@ -50,7 +49,7 @@ var _ Listener = (*bench)(nil)
 func newBench(t *testing.T, pod string, change ...func(*Options)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, api: &flakyAPI{API: admin}, metrics: telemetry.NewLockMetrics(),
+		t: t, api: &flakyAPI{API: admin}, metrics: NewMetrics(),
 		fakeReplicas: &fakeReplicas{pod: pod, process: pod + "/1", valid: true, dead: map[string]bool{}},
 	}
 	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Metrics: b.metrics,

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// AnnotationProcess names the process that holds a lock, because a pod can have several, one after the other.
-	// Other implementations set none.
+	// AnnotationProcess names the process of the holder, because a pod can have several, one after the other. Other
+	// implementations do not set it.
 	AnnotationProcess = "host.pergola.dev/holder"
-	// AnnotationSettled is the resourceVersion of the locked item at which its last holder had nothing more to do with
-	// it. After a space it may have a note of that holder.
+	// AnnotationSettled is the resourceVersion of the locked item for which the last holder had nothing more to do. After
+	// a space it may have a note of the holder.
 	AnnotationSettled = "host.pergola.dev/settled"
 
-	// kindDeployItem is the kind of the objects that are locked here.
+	// kindDeployItem is the kind of the locked objects.
 	kindDeployItem = "DeployItem"
 )
 
-// Key names a lock: that of a plugin on an item. The item is the one with the UID, and no other of its name.
+// Key names the lock of a plugin on an item. Another item of the same name has another UID.
 type Key struct {
 	Plugin string
 	Item   types.NamespacedName
 	UID    types.UID
 }
 
-// owner is who can have a lock in this process: a plugin works on one item of a name at a time.
+// owner is a Key without the UID: a plugin works on one item of a name at a time.
 type owner struct {
 	plugin string
 	item   types.NamespacedName
@@ -40,7 +40,7 @@ func objectName(prefix string, k Key) types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Item.Namespace, Name: prefix + k.Plugin + "-" + string(k.UID)}
 }
 
-// keyOf tells what a SyncObject locks; false if that is none of the deploy items locked with this prefix.
+// keyOf returns the Key of a SyncObject; false if it locks no deploy item with this prefix.
 func keyOf(prefix string, object *v1alpha1.SyncObject) (Key, bool) {
 	plugin, ours := strings.CutPrefix(object.Spec.Prefix, prefix)
 	uid, named := strings.CutPrefix(object.Name, object.Spec.Prefix+"-")
@@ -54,5 +54,5 @@ func keyOf(prefix string, object *v1alpha1.SyncObject) (Key, bool) {
 	}, true
 }
 
-// processOf is the process that holds a lock; empty if there is none, or if it is of another implementation.
+// processOf is the process of the holder; empty for a free lock and for another implementation.
 func processOf(object *v1alpha1.SyncObject) string { return object.Annotations[AnnotationProcess] }

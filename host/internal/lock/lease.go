@@ -22,15 +22,15 @@ import (
 const (
 	// labelReplica is "true" on the Leases of replicas.
 	labelReplica = "host.pergola.dev/replica"
-	// labelGroup tells the group of the replica, as groupLabel writes it.
+	// labelGroup is the group of the replica, as groupLabel writes it.
 	labelGroup = "host.pergola.dev/group"
-	// annotationPlugins has the names of the plugins that the replica serves, sorted and separated by commas.
+	// annotationPlugins has the names of the served plugins, sorted and separated by commas.
 	annotationPlugins = "host.pergola.dev/plugins"
-	// annotationLeaving is "true" on the Lease of a replica that takes no new work.
+	// annotationLeaving is "true" on the Lease of a replica without new work.
 	annotationLeaving = "host.pergola.dev/leaving"
 
-	// giveBackTimeout bounds how long the end of a host may wait for its Lease to be given back.
-	giveBackTimeout = 5 * time.Second
+	// releaseTimeout bounds the release of the Lease when the host stops.
+	releaseTimeout = 5 * time.Second
 )
 
 // groupLabel is the value of labelGroup for a group: a digest, as a group may be any string and a label value may not.
@@ -39,22 +39,22 @@ func groupLabel(group string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// third is how often the Lease is renewed, and how long a request may take.
+// third is the interval of renewals, and the timeout of each.
 func (r *Replicas) third() time.Duration { return r.options.LeaseDuration / 3 }
 
-// takeLease makes the Lease that of this process, whoever had it.
+// takeLease makes this process the holder of the pod's Lease, without regard to an earlier holder.
 func (r *Replicas) takeLease(ctx context.Context) error {
 	name, namespace := r.options.PodName, r.options.Namespace
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, r.key(name), pod)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no pod %q in namespace %q, which this host should be: set MY_POD_NAME and "+
+		return fmt.Errorf("there is no pod %q in namespace %q for this host: set MY_POD_NAME and "+
 			"MY_POD_NAMESPACE by the downward API, or name the pods' cluster with --host-kubeconfig: %w", name, namespace, err)
 	case err != nil:
 		return fmt.Errorf("read own pod %q in namespace %q: %w", name, namespace, err)
 	case finished(pod):
-		return fmt.Errorf("the pod %q in namespace %q, which this host should be, is finished (phase %s)",
+		return fmt.Errorf("the pod %q in namespace %q of this host is finished (phase %s)",
 			name, namespace, pod.Status.Phase)
 	}
 	owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID}}
@@ -78,7 +78,7 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// keepLease renews the Lease until ctx ends, or until it is not one's own any more: then it returns ErrReplaced.
+// keepLease renews the Lease until ctx ends. It returns ErrReplaced when another process has the Lease, or it is gone.
 func (r *Replicas) keepLease(ctx context.Context) error {
 	failing := false
 	for ctx.Err() == nil {
@@ -91,13 +91,13 @@ func (r *Replicas) keepLease(ctx context.Context) error {
 		case err == nil:
 			r.renewed(began)
 			if failing {
-				r.options.Log.Info("The Lease of this replica is renewed again", "lease", r.options.PodName)
+				r.options.Log.Info("renewed the Lease of this replica again", "lease", r.options.PodName)
 			}
 		default:
 			pause = r.third() / 5
 			if !failing && ctx.Err() == nil {
-				r.options.Log.Warn("Cannot renew the Lease of this replica; trying again",
-					"lease", r.options.PodName, "error", err)
+				r.options.Log.Warn("cannot renew the Lease of this replica; trying again",
+					"lease", r.options.PodName, "error", err.Error())
 			}
 		}
 		failing = err != nil
@@ -110,7 +110,7 @@ func (r *Replicas) keepLease(ctx context.Context) error {
 	return nil
 }
 
-// checkValidity tells the subscribers when this replica has just become invalid.
+// checkValidity tells the subscribers about the end of the validity of this replica.
 func (r *Replicas) checkValidity() {
 	r.mu.Lock()
 	over := !r.lapsed && !r.valid()
@@ -121,7 +121,7 @@ func (r *Replicas) checkValidity() {
 	}
 }
 
-// renewed takes note that the Lease was renewed by a request that began at a time.
+// renewed extends the validity of this replica; began is the time before the request for the renewal.
 func (r *Replicas) renewed(began time.Time) {
 	r.checkValidity()
 	r.mu.Lock()
@@ -129,7 +129,8 @@ func (r *Replicas) renewed(began time.Time) {
 	back := r.lapsed && time.Now().Before(r.validUntil)
 	if back {
 		r.lapsed = false
-		for podName, h := range r.holders { // who could not renew its own Lease could not see the others renew theirs
+		// A replica that could not renew its own Lease could not see other renewals either.
+		for podName, h := range r.holders {
 			h.seen, h.expired = time.Now(), false
 			r.holders[podName] = h
 		}
@@ -141,25 +142,25 @@ func (r *Replicas) renewed(began time.Time) {
 	}
 }
 
-// renewLease writes the Lease as its holder, or gives it back to nobody. It returns ErrReplaced if it is not one's own
-// any more.
+// renewLease writes a holder to the Lease, this process or none. It returns ErrReplaced when another process has the
+// Lease, or it is gone.
 func (r *Replicas) renewLease(ctx context.Context, holder string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return r.writeLease(ctx, holder, func(lease *coordinationv1.Lease) error {
-		if ptr.Deref(lease.Spec.HolderIdentity, "") != r.process { // or there is none
+		if ptr.Deref(lease.Spec.HolderIdentity, "") != r.process {
 			return ErrReplaced
 		}
 		return nil
 	})
 }
 
-// giveLeaseBack leaves the Lease without a holder.
-func (r *Replicas) giveLeaseBack(ctx context.Context) error {
-	return r.renewLease(context.WithoutCancel(ctx), "", min(giveBackTimeout, r.third()))
+// releaseLease leaves the Lease without a holder.
+func (r *Replicas) releaseLease(ctx context.Context) error {
+	return r.renewLease(context.WithoutCancel(ctx), "", min(releaseTimeout, r.third()))
 }
 
-// writeLease makes the Lease one of a holder, unless change has an error for it as it is.
+// writeLease writes a holder to the Lease, unless change returns an error for the current one.
 func (r *Replicas) writeLease(
 	ctx context.Context, holder string, change func(*coordinationv1.Lease) error,
 ) error {

@@ -11,56 +11,56 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Lock is a lock that was taken, or that names this process although it is not held here, as after a lapse or a request
-// without an answer.
+// Lock is a lock of this process. Its object may name the process although the lock is not held, as after a lapse or a
+// request without an answer.
 type Lock struct {
-	locker *Locker // nil for one of Off
+	// locker is nil for a lock of Off.
+	locker *Locker
 	key    Key
-	// lost is closed when the lock is not held any more, for whatever reason.
+	// lost is closed at the end of the lock, for any reason.
 	lost chan struct{}
-	// fenced is used by those who work on the item, who are one at a time.
+	// fenced belongs to the reconcile of the item.
 	fenced bool
 
 	// The fields below are guarded by the Locker.
 
-	// held: it can be worked under. inUse: somebody works under it, or is about to take it.
+	// held: this process owns the lock. inUse: a reconcile is using or acquiring it.
 	held, inUse bool
 	since       time.Time
-	// noObject: there is no SyncObject, and there can be none.
+	// noObject: the namespace is being deleted and takes no SyncObject.
 	noObject bool
 }
 
 // end ends the use of a lock.
-func (k *Lock) end() {
-	if k.held {
-		close(k.lost)
-		k.locker.options.Metrics.Held.WithLabelValues(k.key.Plugin).Dec()
+func (lock *Lock) end() {
+	if lock.held {
+		close(lock.lost)
+		lock.locker.options.Metrics.Held.WithLabelValues(lock.key.Plugin).Dec()
 	}
-	k.held, k.inUse = false, false
+	lock.held, lock.inUse = false, false
 }
 
-// Lost is closed when the lock is not held any more. It is nil, so never closed, for one of Off.
-func (k *Lock) Lost() <-chan struct{} { return k.lost }
+// Lost is closed when the lock is no longer held. It is nil, so never closed, for a lock of Off.
+func (lock *Lock) Lost() <-chan struct{} { return lock.lost }
 
-// Fenced reports whether the item was changed under this lock. As long as it was not, whoever has had the lock before
-// may write to the item without a conflict, so that nothing is to be begun.
-func (k *Lock) Fenced() bool { return k.fenced }
+// Fenced reports whether the item was changed under this lock. Before that change, an earlier holder may still write
+// the item without a conflict, so no call may begin.
+func (lock *Lock) Fenced() bool { return lock.fenced }
 
-// SetFenced notes that the item was changed under this lock.
-func (k *Lock) SetFenced() { k.fenced = true }
+// SetFenced records a change of the item under this lock.
+func (lock *Lock) SetFenced() { lock.fenced = true }
 
-// Verify asks the API server whether the lock is still held. The error is ErrLost if it is not, or that of the
-// request.
+// Verify reads the lock from the API server. The error is ErrLost if it is no longer held, or the error of the request.
 //
-// It makes a read of the item safe to write from: if the lock was still held after the read, who takes it later has to
-// change the item after the read, too, and the write meets a conflict.
-func (k *Lock) Verify(ctx context.Context) error {
-	l := k.locker
+// It makes a read of the item safe to write from: with the lock held after the read, a later holder changes the item
+// after the read, too, and the write meets a conflict.
+func (lock *Lock) Verify(ctx context.Context) error {
+	l := lock.locker
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
-	held, noObject, known := k.held, k.noObject, l.known(k.key)
+	held, noObject, known := lock.held, lock.noObject, l.recorded(lock.key)
 	l.mu.Unlock()
 	switch {
 	case !held:
@@ -71,29 +71,28 @@ func (k *Lock) Verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	object := &v1alpha1.SyncObject{}
-	err := l.options.API.Get(ctx, l.nameOf(k.key), object)
+	err := l.options.API.Get(ctx, l.nameOf(lock.key), object)
 	switch {
 	case apierrors.IsNotFound(err):
-		l.gone(k.key, known.ResourceVersion)
+		l.recordDeletion(lock.key, known.ResourceVersion)
 		return ErrLost
 	case err != nil:
-		return fmt.Errorf("verify lock %s: %w", l.nameOf(k.key), err)
+		return fmt.Errorf("verify lock %s: %w", l.nameOf(lock.key), err)
 	}
-	l.observe(k.key, object)
+	l.record(lock.key, object)
 	if !l.isOurs(object) {
 		return ErrLost
 	}
 	return nil
 }
 
-// Off is what a host has in place of a Locker when it works without locks, because it is the only one. Everything is
-// free, and nothing is written.
+// Off replaces a Locker in a host without other replicas. Every lock is free, and nothing is written.
 type Off struct{}
 
-// Look tells that a lock is free.
+// Look returns Free.
 func (Off) Look(Key, string) View { return Free }
 
-// Holds tells that no lock is held.
+// Holds returns false.
 func (Off) Holds(Key) bool { return false }
 
 // Rank is 0.
@@ -102,7 +101,7 @@ func (Off) Rank(Key) int { return 0 }
 // Serve does nothing.
 func (Off) Serve([]string) {}
 
-// Acquire returns a Lock that cannot be lost and fences nobody off.
+// Acquire returns a fenced Lock that is never lost.
 func (Off) Acquire(context.Context, Key) (*Lock, error) { return &Lock{fenced: true}, nil }
 
 // Keep does nothing.

@@ -14,27 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// maxLast is how many locks are remembered whose objects were deleted, and lastTime how long: a holder that lives on
-	// may have no plugin any more for its item.
+	// maxLast and lastTime bound the memory of locks with a deleted object: their holder may live on without a plugin for
+	// the item.
 	maxLast  = 1000
 	lastTime = 10 * time.Minute
 )
 
 var (
-	// ErrHeld says that another replica holds the lock, or may be about to. Listener.Freed tells when to try again.
+	// ErrHeld reports a lock in the hands of another replica, now or in a moment. After Listener.Freed, try again.
 	ErrHeld = errors.New("another replica holds the lock")
-	// ErrLost says that another replica has the lock that was held here, or may have it.
+	// ErrLost reports a lock that was held here, and may be in the hands of another replica.
 	ErrLost = errors.New("the lock was lost")
 )
 
-// Membership is what a Locker needs to know of the replicas; see Replicas.
+// Membership is the knowledge of a Locker about the replicas; see Replicas.
 type Membership interface {
 	PodName() string
 	Process() string
@@ -46,11 +45,11 @@ type Membership interface {
 	Serve(plugins []string)
 }
 
-// Listener hears of locks that others give back or take. Its methods must not block.
+// Listener hears of locks released or taken by other replicas. Its methods must not block.
 type Listener interface {
-	// Freed: the lock can be had now that somebody had when it was asked for.
+	// Freed reports that a lock which was requested in vain is available.
 	Freed(key Key)
-	// Lost: the lock was held here, and is not any more.
+	// Lost reports that a lock is no longer held here.
 	Lost(key Key)
 }
 
@@ -68,33 +67,31 @@ type Options struct {
 	Prefix   string
 	Replicas Membership
 	Listener Listener
-	Metrics  *telemetry.LockMetrics
+	Metrics  *Metrics
 	Log      *slog.Logger
 }
 
-// Locker takes and gives back the locks of one replica. Its methods may be called at the same time, but for one plugin
-// and item: of those who work on an item of a plugin there is one at a time.
+// Locker acquires and releases the locks of one replica. Its methods may be called concurrently, except for the same
+// plugin and item: the caller works on an item of a plugin once at a time.
 //
-// It hears of the locks of others by Watch, and of the replicas by ReplicasChanged.
+// Watch brings the locks of other replicas, ReplicasChanged a change of the replicas.
 type Locker struct {
 	options Options
 
 	mu sync.Mutex
-	// records are the SyncObjects as the watch has shown them last, or as they were written here since. They are not
-	// changed.
+	// records are the SyncObjects, from the watch or the last write of this process. They are never modified.
 	records map[Key]*v1alpha1.SyncObject
-	// mine are the locks that this process holds, takes, or is named in.
+	// mine are the locks of this process: held, about to be taken, or naming it as their holder.
 	mine map[owner]*Lock
-	// waiting are the locks that were asked for in vain, until Look finds them free: the listener is to hear when they
-	// can be had.
+	// waiting are the locks requested in vain, until Look finds them free: the listener hears when they are available.
 	waiting map[Key]struct{}
-	// last are locks whose objects were deleted while somebody held them, by their keys.
+	// last are the objects of locks that were deleted with a holder, by their keys.
 	last *cache.LRUExpireCache
-	// closed: the host is stopping; no lock is taken any more.
+	// closed: the host is stopping and takes no lock any more.
 	closed bool
 }
 
-// New returns a Locker that knows of no locks yet.
+// New returns a Locker without any locks.
 func New(o Options) *Locker {
 	return &Locker{
 		options: o, records: map[Key]*v1alpha1.SyncObject{}, mine: map[owner]*Lock{}, waiting: map[Key]struct{}{},
@@ -102,36 +99,37 @@ func New(o Options) *Locker {
 	}
 }
 
-// View is what is known of a lock without a request.
+// View is the state of a lock as far as it is known without a request.
 type View int
 
 const (
-	// Free means that nobody has the lock, or somebody who seems to be dead.
+	// Free means that no replica holds the lock, or its holder seems to be dead.
 	Free View = iota
-	// Ours means that it is held here.
+	// Ours means that this replica holds the lock.
 	Ours
-	// Elsewhere means that a replica that is alive has it, or that this one cannot show that it is alive itself.
-	// Listener.Freed tells when that is not so any more.
+	// Elsewhere means that a live replica holds the lock, or this replica is not valid itself. Listener.Freed reports the
+	// end of this state.
 	Elsewhere
-	// Settled means that nobody has it, and its last holder has left nothing to do with the item as it is.
+	// Settled means that the lock is free, and its last holder has left nothing to do for this version of the item.
 	Settled
 )
 
-// Look returns what is known of a lock. version is the resourceVersion of the item.
+// Look returns the state of a lock. version is the resourceVersion of the item.
 func (l *Locker) Look(key Key, version string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.known(key)
+	known := l.recorded(key)
 	settled := known.Annotations[AnnotationSettled]
 	switch {
 	case l.holds(key):
 		return Ours
-	case !l.options.Replicas.Valid(): // there is no use in reading what cannot be worked on
+	case !l.options.Replicas.Valid():
+		// Reading an item is useless as long as no work on it may begin.
 		l.waiting[key] = struct{}{}
 		return Elsewhere
 	case !l.available(known):
 		if _, waits := l.waiting[key]; !waits && processOf(known) == "" {
-			l.options.Log.Info("a deploy item waits for a lock that another implementation holds",
+			l.options.Log.Info("a deploy item waits for a lock of another implementation",
 				"lock", l.nameOf(key).String(), "deployitem", key.Item.String(), "holder", known.Spec.PodName)
 		}
 		l.waiting[key] = struct{}{}
@@ -158,16 +156,16 @@ func (l *Locker) holds(key Key) bool {
 	return lock != nil && lock.held && lock.key == key
 }
 
-// known returns the SyncObject of a lock; an empty one if there is none.
-func (l *Locker) known(key Key) *v1alpha1.SyncObject {
+// recorded returns the SyncObject of a lock; an empty one if there is none.
+func (l *Locker) recorded(key Key) *v1alpha1.SyncObject {
 	if object := l.records[key]; object != nil {
 		return object
 	}
 	return &v1alpha1.SyncObject{}
 }
 
-// available reports whether a lock that is not held here seems to be free, or this pod's own: that of an earlier
-// process, or one that was counted as lost.
+// available reports whether a lock not held here seems to be free, or names the own pod: a lock of an earlier process,
+// or a lost one.
 func (l *Locker) available(known *v1alpha1.SyncObject) bool {
 	holder, replicas := known.Spec.PodName, l.options.Replicas
 	return holder == "" || holder == replicas.PodName() || replicas.SeemsDead(holder, processOf(known))
@@ -178,11 +176,10 @@ func (l *Locker) isOurs(known *v1alpha1.SyncObject) bool {
 	return known.Spec.PodName == l.options.Replicas.PodName() && processOf(known) == l.options.Replicas.Process()
 }
 
-// Rank is the place of this replica among those that could work on an item; 0 if it comes first, or there is no other
-// one.
+// Rank is the place of this replica among the replicas with the plugin of an item, beginning with 0.
 func (l *Locker) Rank(key Key) int { return l.options.Replicas.Rank(key.Plugin, string(key.UID)) }
 
-// Serve tells the other replicas which plugins take calls here.
+// Serve announces to the other replicas the plugins that take calls here.
 func (l *Locker) Serve(plugins []string) {
 	for _, plugin := range plugins {
 		l.options.Metrics.Add(plugin)
@@ -193,17 +190,17 @@ func (l *Locker) Serve(plugins []string) {
 // nameOf is the name of the SyncObject of a lock.
 func (l *Locker) nameOf(key Key) types.NamespacedName { return objectName(l.options.Prefix, key) }
 
-// Held is a lock that is held here. The status page shows it as JSON.
+// Held is a lock of this replica. The status page shows it as JSON.
 type Held struct {
 	Plugin    string    `json:"plugin"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
-	// Since is when it was taken.
+	// Since is the time of the acquisition.
 	Since time.Time `json:"since"`
 }
 
-// Held returns the locks that are held, the oldest first.
+// Held returns the locks of this replica, the oldest first.
 func (l *Locker) Held() (all []Held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

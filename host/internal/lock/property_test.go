@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -57,7 +56,7 @@ func (s *rivals) fail(format string, args ...any) {
 // start starts a process in a pod.
 func (s *rivals) start(podName string) {
 	r := &rival{member: s.w.replica(podName), api: &flakyAPI{API: s.w.server}}
-	r.locker = New(Options{API: r.api, Replicas: r.Replicas, Listener: r, Metrics: telemetry.NewLockMetrics(),
+	r.locker = New(Options{API: r.api, Replicas: r.Replicas, Listener: r, Metrics: NewMetrics(),
 		Log: slog.New(slog.DiscardHandler)})
 	r.Subscribe(r.locker.ReplicasChanged)
 	r.stop = r.run()

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// releasers is how many locks are given back at the same time when the host stops.
+// releasers is the number of concurrent releases when the host stops.
 const releasers = 16
 
-// Keep ends the use of a lock for now and holds it on, because the job goes on later. Nothing happens if none is held.
+// Keep ends the use of a lock, but not the lock: the job goes on later. Without a lock it does nothing.
 func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedName) {
 	l.mu.Lock()
 	lock, closed := l.mine[owner{plugin, item}], l.closed
@@ -22,13 +22,13 @@ func (l *Locker) Keep(ctx context.Context, plugin string, item types.NamespacedN
 	}
 	l.mu.Unlock()
 	if lock != nil && closed {
-		l.giveBack(ctx, lock.key)
+		l.releaseAtStop(ctx, lock.key)
 	}
 }
 
-// Release gives the lock of an item back, if it is held here or names this process. The key's UID may be empty for
-// whichever item of the name. settled is the version of the item at which there is nothing to do; empty if that is not
-// known. After an error Release is to be called again; should the lock be wanted again before that, it is taken anew.
+// Release releases the lock of an item, if it is held here or names this process. A key without a UID is for any item
+// of the name. settled is the version of the item without further work; empty if there is none. After an error, call
+// Release again; in between the lock can be acquired anew.
 func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 	l.mu.Lock()
 	lock := l.mine[key.owner()]
@@ -37,9 +37,9 @@ func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 		return nil
 	}
 	lock.end()
-	known := l.known(lock.key)
+	known := l.recorded(lock.key)
 	names := l.isOurs(known) && !lock.noObject && (key.UID == "" || key.UID == lock.key.UID)
-	if !names { // or it is of an item that is gone
+	if !names {
 		delete(l.mine, key.owner())
 	}
 	l.mu.Unlock()
@@ -50,19 +50,20 @@ func (l *Locker) Release(ctx context.Context, key Key, settled string) error {
 	object, err := l.write(ctx, key, known, "", settled)
 	switch {
 	case apierrors.IsNotFound(err):
-		l.gone(key, known.ResourceVersion)
+		l.recordDeletion(key, known.ResourceVersion)
 	case err != nil:
 		l.mu.Lock()
-		l.waiting[key] = struct{}{} // what the watch shows next is to be heard
+		// The listener hears of the next event of the watch.
+		l.waiting[key] = struct{}{}
 		l.mu.Unlock()
 		return fmt.Errorf("release lock %s: %w", l.nameOf(key), err)
 	default:
-		l.observe(key, object)
+		l.record(key, object)
 	}
 	return nil
 }
 
-// Forget ends the use of the lock of an item that is gone. The lock stays as it is, for nobody can need it.
+// Forget ends the use of the lock of a deleted item. Cleaner deletes the object.
 func (l *Locker) Forget(plugin string, item types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,22 +75,22 @@ func (l *Locker) Forget(plugin string, item types.NamespacedName) {
 	}
 }
 
-// Start gives back all locks when ctx ends: at once those that are not in use, the others as soon as their calls end.
-// It blocks until then. No lock is taken afterwards.
+// Start blocks until ctx ends and then releases all locks: unused ones at once, the others when their calls end. No
+// lock is taken afterwards.
 func (l *Locker) Start(ctx context.Context) error {
 	<-ctx.Done()
 	var group errgroup.Group
 	group.SetLimit(releasers)
 	for _, key := range l.close() {
 		group.Go(func() error {
-			l.giveBack(ctx, key)
+			l.releaseAtStop(ctx, key)
 			return nil
 		})
 	}
 	return group.Wait()
 }
 
-// close has no lock taken any more, and ends the use of those that are held and not in use, which it returns.
+// close prevents further acquisitions. It ends the held locks without use, and returns them.
 func (l *Locker) close() (idle []Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,10 +107,11 @@ func (l *Locker) close() (idle []Key) {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has locks.
 func (l *Locker) NeedLeaderElection() bool { return false }
 
-// giveBack gives back a lock of a host that stops. What is not given back is free when this replica is gone.
-func (l *Locker) giveBack(ctx context.Context, key Key) {
+// releaseAtStop releases a lock of a stopping host. After a failure the lock is free at the end of this replica.
+func (l *Locker) releaseAtStop(ctx context.Context, key Key) {
 	if err := l.Release(ctx, key, ""); err != nil {
-		l.options.Log.Warn("a lock was not given back", "error", err.Error())
-		l.options.Listener.Freed(key) // who looks at the item tries again
+		l.options.Log.Warn("cannot release a lock", "error", err.Error())
+		// The next reconcile of the item tries again.
+		l.options.Listener.Freed(key)
 	}
 }

@@ -22,53 +22,56 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// ErrReplaced means that the own Lease is gone, as it goes with the own pod, or that another process has it. The host
+// ErrReplaced reports that the own Lease is gone, together with the own pod, or that another process has it. The host
 // must end.
 var ErrReplaced = errors.New("this replica was replaced: its pod is gone, or another process runs under the pod's name")
 
 // ReplicaOptions are the settings of a replica. All are required but Group.
 type ReplicaOptions struct {
-	// Namespace and PodName are those of the own pod.
+	// Namespace and PodName name the own pod.
 	Namespace, PodName string
-	// Group are the replicas that share work with each other: any string.
+	// Group is any string. Replicas of one group share their work.
 	Group string
-	// LeaseDuration is how long a replica counts as alive for the others after they saw its last renewal, at least a
-	// second. It is renewed each third of it, and the replica counts its locks as lost after two thirds.
+	// LeaseDuration is the time from the last renewal seen to the death of a replica, at least a second. The Lease is
+	// renewed each third of it, and the replica counts its locks as lost after two thirds.
 	LeaseDuration time.Duration
 	Log           *slog.Logger
 }
 
-// Replicas is what a replica knows of itself and of the others, kept up to date from the cluster.
+// Replicas is the knowledge of a replica about itself and the others, kept up to date from the cluster.
 type Replicas struct {
-	client  client.Client // without a cache
-	cache   client.Reader // of the Leases of replicas, and of the Pods that have not finished
+	// client has no cache; cache has the Leases of replicas and the Pods without the finished ones.
+	client  client.Client
+	cache   client.Reader
 	options ReplicaOptions
-	// process is the holder identity of the own Lease, which no other process has.
+	// process is the holder identity of the own Lease, unique to this process.
 	process string
-	// stopCache ends what Join has started.
+	// stopCache stops the cache and waits for its end.
 	stopCache func() error
-	// renewNow and look take one signal each: that the Lease is to be renewed now, and that there may be something new
-	// in the cache.
+	// renewNow asks for a renewal of the Lease, look for a look at the cache. Each takes one signal.
 	renewNow, look chan struct{}
 
-	mu          sync.Mutex
-	holders     map[string]holder // by the name of the pod
+	mu sync.Mutex
+	// holders are the other pods by their names.
+	holders     map[string]holder
 	subscribers []func()
 	leaving     bool
 	plugins     []string
-	// validUntil is when this replica has to count its locks as lost. lapsed: it has, and is not valid before it has
-	// told so.
+	// validUntil is the end of the validity of this replica. lapsed: the subscribers have heard of that end, and not yet
+	// of a new beginning.
 	validUntil time.Time
 	lapsed     bool
-	ended      bool // Run is ending
+	// ended: Run is ending.
+	ended bool
 }
 
-// Join makes this process a replica: it takes the Lease of its pod over, whoever had it, and watches pods and Leases.
-// It blocks until it knows of all that are there; if it is not allowed to list them, until ctx ends. A Replicas must
-// be Run, with an ended context if need be: Run stops what Join has started.
+// Join makes this process a replica: it takes over the Lease of its pod, and watches Pods and Leases. It blocks until
+// all of them are known; without the right to list them, until ctx ends. Run must follow, with an ended context if need
+// be: it stops the watches.
 func Join(ctx context.Context, config *rest.Config, o ReplicaOptions) (*Replicas, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // a renewal must not wait
+	// A renewal must not wait for other requests.
+	config.QPS = -1
 	pods, err := cluster.New(config, func(c *cluster.Options) {
 		c.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}, &coordinationv1.Lease{}}}
 		c.Cache = cacheOptions(o.Namespace)
@@ -81,7 +84,7 @@ func Join(ctx context.Context, config *rest.Config, o ReplicaOptions) (*Replicas
 		return nil, err
 	}
 	if err := r.startCache(ctx, pods); err != nil {
-		return nil, errors.Join(fmt.Errorf("watch pods and Leases: %w", err), r.giveLeaseBack(ctx), r.stopCache())
+		return nil, errors.Join(fmt.Errorf("watch pods and Leases: %w", err), r.releaseLease(ctx), r.stopCache())
 	}
 	r.refresh(ctx)
 	return r, nil
@@ -111,7 +114,7 @@ func podMetadata() *metav1.PartialObjectMetadata {
 	return pod
 }
 
-// startCache starts to watch pods and Leases, and blocks until it knows those that are there.
+// startCache starts the watches of Pods and Leases, and blocks until the existing ones are known.
 func (r *Replicas) startCache(ctx context.Context, pods cluster.Cluster) error {
 	cacheCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -140,10 +143,10 @@ func (r *Replicas) startCache(ctx context.Context, pods cluster.Cluster) error {
 	return nil
 }
 
-// Run renews the Lease and keeps up to date until ctx ends. Then Valid becomes false, which the subscribers hear, and
-// the Lease is given back, so that the others need not wait for its expiry; if that fails they do. It returns nil
-// then, and ErrReplaced when the own Lease is gone, or another process has it: the host must end then. Run is called
-// once; what Join has started has ended when it returns.
+// Run renews the Lease and follows the other replicas until ctx ends. Then Valid becomes false, the subscribers hear of
+// it, and the Lease is released; if the release fails, the other replicas wait for the expiry. It returns nil then, and
+// ErrReplaced when the own Lease is gone or another process has it: the host must end then. Run is called once, and
+// stops the watches of Join.
 func (r *Replicas) Run(ctx context.Context) error {
 	following, cancel := context.WithCancel(ctx)
 	var follow sync.WaitGroup
@@ -156,8 +159,9 @@ func (r *Replicas) Run(ctx context.Context) error {
 	r.mu.Unlock()
 	r.checkValidity()
 	if err == nil {
-		if err := r.giveLeaseBack(ctx); err != nil {
-			r.options.Log.Warn("The other replicas have to wait for the expiry of this one's Lease", "error", err)
+		if err := r.releaseLease(ctx); err != nil {
+			r.options.Log.Warn("cannot release the Lease of this replica; the others wait for its expiry",
+				"error", err.Error())
 		}
 	}
 	return errors.Join(err, r.stopCache())
@@ -166,20 +170,20 @@ func (r *Replicas) Run(ctx context.Context) error {
 // PodName is the name of the own pod.
 func (r *Replicas) PodName() string { return r.options.PodName }
 
-// Process names this process, and no other, not even a later one of the same pod.
+// Process is a unique name of this process; a later process of the same pod has another one.
 func (r *Replicas) Process() string { return r.process }
 
 // Valid reports whether this replica may count itself as alive: it began its last successful renewal less than two
-// thirds of its Lease's duration ago, and Run has not ended. No other replica takes this one for dead as long as it
-// has not been false.
+// thirds of its Lease's duration ago, and Run has not ended. Until the first false, no other replica takes this one for
+// dead.
 func (r *Replicas) Valid() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.valid()
 }
 
-// Alone reports whether no other replica of the group was known when this one heard of the others last, and Run has not
-// ended: there is none that could take its locks over, be this one valid or not.
+// Alone reports whether there is no other replica of the group to take over the locks of this one, valid or not, as far
+// as is known. It is false after the end of Run.
 func (r *Replicas) Alone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +192,8 @@ func (r *Replicas) Alone() bool {
 	}
 	group := groupLabel(r.options.Group)
 	for _, h := range r.holders {
-		if h.pod && h.lease && h.group == group { // one that seems dead may only be cut off, as this one is
+		// A replica that seems dead may only be cut off, as this one is.
+		if h.pod && h.lease && h.group == group {
 			return false
 		}
 	}
@@ -197,15 +202,15 @@ func (r *Replicas) Alone() bool {
 
 func (r *Replicas) valid() bool { return !r.lapsed && time.Now().Before(r.validUntil) }
 
-// validFor is how long this replica is valid without another renewal.
+// validFor is the time until the end of the validity without another renewal.
 func (r *Replicas) validFor() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Until(r.validUntil)
 }
 
-// Subscribe has a function called when other replicas, or holders of locks, have died or come, when the plugins of a
-// replica have changed, and when Valid has. It must not block.
+// Subscribe registers a function to be called after the death or arrival of a replica or holder of locks, after a
+// change of a replica's plugins, and when Valid has changed. It must not block.
 func (r *Replicas) Subscribe(changed func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,8 +227,8 @@ func (r *Replicas) tell() {
 	}
 }
 
-// Leave says that this replica takes no new work: it ranks last from now on, here and for the others, and they do not
-// wait for it. It is called when the host begins to stop, while Run goes on so that what is under way can end.
+// Leave announces that this replica takes no new work: it ranks last from now on, here and for the others, and they do
+// not wait for it. It is called when the host begins to stop; Run goes on until the calls under way have ended.
 func (r *Replicas) Leave() {
 	r.mu.Lock()
 	r.leaving = true
@@ -232,8 +237,7 @@ func (r *Replicas) Leave() {
 	signal(r.renewNow)
 }
 
-// Serve says which plugins' calls this replica takes from now on; none before the first call. A name must not have a
-// comma.
+// Serve announces the plugins of this replica; before the first call it has none. A name must not have a comma.
 func (r *Replicas) Serve(plugins []string) {
 	plugins = slices.Compact(slices.Sorted(slices.Values(plugins)))
 	r.mu.Lock()
@@ -246,7 +250,7 @@ func (r *Replicas) Serve(plugins []string) {
 	}
 }
 
-// signal leaves a signal that there is something to do; one is enough.
+// signal leaves a signal in a channel unless there is one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -254,7 +258,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// key is that of the Pod with a name, and of its Lease.
+// key is the key of a Pod and of its Lease.
 func (r *Replicas) key(podName string) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.options.Namespace, Name: podName}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
-// collector makes metrics whenever it is asked for them. It describes none before: which there are depends on what
-// there is.
+// collector sends metrics at each collection. It describes none before, because their labels are not known yet.
 type collector func(metrics chan<- prometheus.Metric)
 
 var _ prometheus.Collector = collector(nil)
@@ -27,7 +26,7 @@ func gauge(metrics chan<- prometheus.Metric, desc *prometheus.Desc, value float6
 	metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 }
 
-// register registers collectors in the order in which they are given.
+// register registers collectors in this order.
 func register(registry prometheus.Registerer, collectors ...prometheus.Collector) (err error) {
 	for _, c := range collectors {
 		err = errors.Join(err, registry.Register(c))
@@ -35,7 +34,7 @@ func register(registry prometheus.Registerer, collectors ...prometheus.Collector
 	return err
 }
 
-// label is a text as the value of a label, which must be UTF-8; the name of a file may be anything.
+// label returns a text as the value of a label. A value must be UTF-8; the name of a file may be anything.
 func label(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -43,8 +42,8 @@ func label(text string) string {
 	return strconv.Quote(text)
 }
 
-// NewPluginCollector returns a collector of the metrics whose names begin with pergola_plugin_. Their label is the
-// file in the plugin directory, so that there are no more series than files.
+// NewPluginCollector returns a collector of the metrics pergola_plugin_*. Their label is the file in the plugin
+// directory, which bounds the number of series.
 func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("pergola_plugin_"+name, help, append([]string{"file"}, labels...), nil)
@@ -53,15 +52,15 @@ func NewPluginCollector(status func() []plugin.Status) prometheus.Collector {
 	ready := desc("ready", "Whether the plugin takes calls, or will again in a moment (1), "+
 		"or has failed several times in a row, never run or is refused (0).")
 	restarts := desc("restarts_total",
-		"How often the plugin's process was started after the first time, by the reason why the one before had ended.",
+		"How often the plugin's process was started after the first time, by the reason for the end of the process before.",
 		"reason")
 	start := desc("start_seconds",
-		"How long the last start took until the plugin took calls. Absent for a plugin that has never run.")
+		"How long the last start took until the plugin took calls. Absent for a plugin without a start.")
 	calls := desc("calls", "How many calls of the plugin are under way.")
 	dropped := desc("log_dropped_lines_total",
 		"How many lines of the plugin's log were dropped because there were too many.")
 	info := desc("info",
-		"Always 1; the labels say what the plugin says about itself. Absent for a plugin that has never run.",
+		"Always 1; the labels are reported by the plugin. Absent for a plugin without a start.",
 		"name", "version", "sdk")
 	return collector(func(metrics chan<- prometheus.Metric) {
 		for _, s := range status() {
@@ -94,33 +93,33 @@ func truth(is bool) float64 {
 // busyPercent is how many percent of a plugin's workers may be in use without a record in the log.
 const busyPercent = 70
 
-// LogWorkers logs how many workers of a plugin are in use, out of how many there are, if these are more than 70
-// percent. It is called at the beginning of a reconciliation, with the one that begins.
+// LogWorkers logs the number of workers of a plugin in use, if it is more than 70 percent of all. It is called at the
+// beginning of a reconcile, with this one included.
 func LogWorkers(log *slog.Logger, plugin string, used, limit int) {
 	if used*100 > limit*busyPercent {
 		log.Info("worker threads of controller "+plugin, "reconciledResourceKind", "DeployItem", "usedWorkerThreads", used)
 	}
 }
 
-// Workers are those of one plugin.
+// Workers are the workers of one plugin.
 type Workers struct {
-	// Plugin is the name that the plugin gives itself.
+	// Plugin is the reported name of the plugin.
 	Plugin string `json:"plugin"`
-	// Used is how many are working now, and Max how many there are.
+	// Used is the number of busy workers, and Max the number of all.
 	Used int `json:"used"`
 	Max  int `json:"max"`
-	// Queued is how many deploy items are in line for one.
+	// Queued is the number of deploy items in the queue for one.
 	Queued int `json:"queued"`
 }
 
 // NewWorkerCollector returns a collector of the metrics pergola_worker_threads_used, pergola_worker_threads_max and
-// pergola_queue_depth. workers returns each plugin once; it may be called at any time, by several at once.
+// pergola_queue_depth. workers returns each plugin once; it may be called concurrently at any time.
 func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"plugin"}, nil)
 	}
 	used := desc("pergola_worker_threads_used",
-		"How many calls of the plugin are under way. An item that waits for something counts for none.")
+		"How many calls of the plugin are under way. A waiting item has none.")
 	limit := desc("pergola_worker_threads_max", "How many calls of the plugin may be under way at the same time.")
 	queued := desc("pergola_queue_depth",
 		"How many DeployItems of the plugin are in line for a call of it. With several replicas one can be in line at each.")
@@ -133,30 +132,29 @@ func NewWorkerCollector(workers func() []Workers) prometheus.Collector {
 	})
 }
 
-// NewUnservedGauge returns the metric pergola_unserved_deploy_items. count may be called at any time, by several at
-// once.
+// NewUnservedGauge returns the metric pergola_unserved_deploy_items. count may be called concurrently at any time.
 func NewUnservedGauge(count func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "pergola_unserved_deploy_items",
-		Help: "How many DeployItems there are of types that no plugin serves. The log names the types.",
+		Help: "How many DeployItems have a type without a plugin. The log names the types.",
 	}, func() float64 { return float64(count()) })
 }
 
-// MemorySizes are how much a host keeps in its memory that grows with its work.
+// MemorySizes are the sizes of the growing contents of a host's memory.
 type MemorySizes struct {
-	// Cached is how many objects of each resource are in the cache. Those that are not cached have no entry.
+	// Cached is the number of objects in the cache by resource.
 	Cached map[string]int
-	// Items is how many deploy items are remembered.
+	// Items is the number of remembered deploy items.
 	Items int
 }
 
 // NewMemoryCollector returns a collector of the metrics pergola_cached_objects and pergola_remembered_items. sizes
-// may be called at any time, by several at once.
+// may be called concurrently at any time.
 func NewMemoryCollector(sizes func() MemorySizes) prometheus.Collector {
 	cached := prometheus.NewDesc("pergola_cached_objects",
 		"How many objects of a resource this replica has in its cache.", []string{"resource"}, nil)
 	items := prometheus.NewDesc("pergola_remembered_items",
-		"Of how many deploy items this replica remembers what it has done last, so that it need not read them again.",
+		"How many deploy items this replica remembers with its last work, so that it need not read them again.",
 		nil, nil)
 	return collector(func(metrics chan<- prometheus.Metric) {
 		sizes := sizes()
@@ -165,48 +163,4 @@ func NewMemoryCollector(sizes func() MemorySizes) prometheus.Collector {
 		}
 		gauge(metrics, items, float64(sizes.Items))
 	})
-}
-
-// LockMetrics are the metrics of the locks of one replica, by plugin. They may be used concurrently.
-type LockMetrics struct {
-	// Held is how many locks this replica holds.
-	Held *prometheus.GaugeVec
-	// Acquired counts the locks that this replica got, TakenOver those of them whose holder was dead.
-	Acquired, TakenOver *prometheus.CounterVec
-	// Conflicts counts how often this replica did not get a lock because another one was faster.
-	Conflicts *prometheus.CounterVec
-	// Lost counts the locks that this replica held and did not let go itself.
-	Lost *prometheus.CounterVec
-}
-
-// NewLockMetrics returns LockMetrics without any series.
-func NewLockMetrics() *LockMetrics {
-	plugin := []string{"plugin"}
-	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, plugin)
-	}
-	return &LockMetrics{
-		Held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "pergola_locks_held", Help: "How many locks of the plugin's items this replica holds.",
-		}, plugin),
-		Acquired:  counter("pergola_lock_acquisitions_total", "How many locks this replica got, taken over or not."),
-		TakenOver: counter("pergola_lock_takeovers_total", "How many locks this replica got whose holder was dead."),
-		Conflicts: counter("pergola_lock_conflicts_total",
-			"How often this replica did not get a lock because of another one."),
-		Lost: counter("pergola_locks_lost_total", "How many locks this replica lost before it gave them back: "+
-			"it could not show that it was alive, or the lock was taken or deleted."),
-	}
-}
-
-// Add has the metrics of a plugin shown, with 0 at first.
-func (m *LockMetrics) Add(plugin string) {
-	m.Held.WithLabelValues(plugin)
-	for _, c := range []*prometheus.CounterVec{m.Acquired, m.TakenOver, m.Conflicts, m.Lost} {
-		c.WithLabelValues(plugin)
-	}
-}
-
-// Register has all of them shown.
-func (m *LockMetrics) Register(registry prometheus.Registerer) error {
-	return register(registry, m.Held, m.Acquired, m.TakenOver, m.Conflicts, m.Lost)
 }

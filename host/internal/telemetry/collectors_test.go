@@ -103,10 +103,7 @@ func TestPluginCollector(t *testing.T) {
 
 func TestCollectors(t *testing.T) {
 	t.Parallel()
-	locks := NewLockMetrics()
-	locks.Add("helm")
-	locks.Acquired.WithLabelValues("helm").Inc()
-	got := samples(t, locks.Held, locks.Acquired, locks.TakenOver, locks.Conflicts, locks.Lost,
+	got := samples(t,
 		NewWorkerCollector(func() []Workers {
 			return []Workers{{Plugin: "helm", Used: 3, Max: 20, Queued: 7}, {Plugin: "mock", Max: 5}}
 		}),
@@ -117,11 +114,6 @@ func TestCollectors(t *testing.T) {
 	want := []string{
 		`pergola_cached_objects{resource="deployitems"} 3`,
 		`pergola_cached_objects{resource="targets"} 1`,
-		`pergola_lock_acquisitions_total{plugin="helm"} 1`,
-		`pergola_lock_conflicts_total{plugin="helm"} 0`,
-		`pergola_lock_takeovers_total{plugin="helm"} 0`,
-		`pergola_locks_held{plugin="helm"} 0`,
-		`pergola_locks_lost_total{plugin="helm"} 0`,
 		`pergola_queue_depth{plugin="helm"} 7`,
 		`pergola_queue_depth{plugin="mock"} 0`,
 		`pergola_remembered_items 2`,

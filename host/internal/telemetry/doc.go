@@ -1,23 +1,22 @@
-// Package telemetry is what an operator's tools see of a host from outside: metrics, traces, whether it is alive and
-// ready, and the records in the log that the tools of a Landscaper read: how busy its workers are, and what its
-// autoscalers say. It opens the addresses at which a host answers over HTTP, and knows under which names.
+// Package telemetry shows a host to the tools of its operator: metrics, traces, health, and the records in the log for
+// the tools of a Landscaper (workers in use, and the figures of the autoscalers). It opens the addresses of a host for
+// HTTP, and restricts their host names.
 //
 // # Events
 //
-// What happens to the jobs of deploy items is reported as events, in few places of the controller, which does not
-// know what becomes of them: a Stream passes them on to Observers, such as JobMetrics, and to the Tracer. The Stream
-// goes with the context of a reconcile: Report and Begin say what happens in it, and SetJob which job it is for, once
-// that is known. With another context they do nothing, so that nobody has to ask. An event says nothing that the
-// status or the events of its item do not say as well: neither what is deployed, nor exports, nor credentials.
+// The controller reports events of jobs in few places, without knowledge of their use: a Stream passes them on to
+// Observers, such as JobMetrics, and to the Tracer. The Stream goes with the context of a reconcile: Report and Begin
+// send events, and SetJob sets their job as soon as it is known. With another context they do nothing, so callers need
+// no check. An event has only content of the status or the events of its item: no deployed content, exports or
+// credentials.
 //
 // # Traces
 //
-// A job has one trace, whoever works on it, and however often. So the ids of the trace and of its root, the job
-// itself, are made of the item's UID and the job's ID: who continues a job, such as after a restart or in another
-// replica, continues its trace without having heard of it. The root is sent by the replica that ends the job, and is
-// above all that others have sent before. Whether a job is traced depends on the id of its trace alone.
+// A job has one trace, across replicas and attempts. So the ids of the trace and of its root, the job itself, are made
+// of the item's UID and the job's ID: after a restart, or in another replica, the job continues its trace. The replica
+// that ends the job sends the root, above all spans of the others. Sampling depends on the id of the trace alone.
 //
-// Below the root are locks, hooks, calls of plugins and requests to the API server, each with what it has led to
-// below it. Plugins and HTTP hooks get the trace context of W3C with each call. Jobs do not wait for the collector:
-// what it does not take in time is dropped.
+// Below the root are locks, hooks, calls of plugins and requests to the API server, each with its consequences below
+// it. Plugins and HTTP hooks get the trace context of W3C with each call. Jobs do not wait for the collector: spans not
+// accepted in time are dropped.
 package telemetry

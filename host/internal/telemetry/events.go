@@ -11,17 +11,17 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Job is what an event belongs to.
+// Job is the job of an event.
 type Job struct {
-	// Plugin is the name that the plugin gives itself.
+	// Plugin is the reported name of the plugin.
 	Plugin string
 	// Item is the deploy item.
 	Item types.NamespacedName
-	// UID of the item. It may be empty for an event of a reconcile that has come to no job.
+	// UID of the item. It may be empty for an event of a reconcile without a job.
 	UID types.UID
-	// ID is the item's jobID. It is empty for an event that is of no job, as the operation is.
+	// ID is the item's jobID. It is empty for an event without a job, like Operation.
 	ID string
-	// Operation is what the plugin is called for: Reconcile, ForceReconcile, Delete or Abort.
+	// Operation of the calls: Reconcile, ForceReconcile, Delete or Abort.
 	Operation string
 }
 
@@ -30,68 +30,68 @@ type Kind string
 
 // The kinds of work.
 const (
-	// KindLock is the item's lock, to be taken. Its name is empty.
+	// KindLock is the acquisition of the item's lock. Its name is empty.
 	KindLock Kind = "Lock"
-	// KindCall is a call of the plugin; its name is that of the operation, or Render.
+	// KindCall is a call of the plugin; its name is the operation, or Render.
 	KindCall Kind = "Call"
-	// KindHook is a call of a plugin's hook functions; its name is that of their type.
+	// KindHook is a call of a plugin's hook functions; its name is their type.
 	KindHook Kind = "Hook"
-	// KindHTTPHook is a call of an HTTP hook; its name is that of the phase.
+	// KindHTTPHook is a call of an HTTP hook; its name is the phase.
 	KindHTTPHook Kind = "HTTPHook"
 	// KindRequest is a request to the API server; its name is method and resource, such as "PATCH deployitems/status".
 	KindRequest Kind = "Request"
 )
 
-// Event is something that has happened to a job: a PickedUp, Dequeued, TakenOver, Progress, Waits, Retries, Ended, Left
+// Event is an event of a job: a PickedUp, Dequeued, TakenOver, Progress, Waits, Retries, Ended, Left
 // or Done.
 type Event any
 
-// PickedUp says that the job was picked up here.
+// PickedUp reports the pick-up of the job by this replica.
 type PickedUp struct {
-	// Triggered is when it was set, in whole seconds; zero if nobody has said.
+	// Triggered is the time of the request for the job, in whole seconds; zero if unknown.
 	Triggered time.Time
-	// Queued: it was picked up to wait for a worker.
+	// Queued: the job waits for a worker.
 	Queued bool
 }
 
-// Dequeued says that a job that was picked up to wait for a worker has one.
+// Dequeued reports a worker for a queued job.
 type Dequeued struct {
-	// Waited is how long it has.
+	// Waited is the time in the queue.
 	Waited time.Duration
 }
 
-// TakenOver says that the job is one under way that another replica, or another host, has worked on.
+// TakenOver reports the takeover of a running job from another replica, or another host.
 type TakenOver struct{}
 
-// Progress is what the plugin says that it does, in the middle of a call.
+// Progress is a message of the plugin during a call.
 type Progress struct {
 	// Step is a short name, and Text a sentence.
 	Step, Text string
 }
 
-// Waits says that the job waits for something.
+// Waits reports the wait of a job.
 type Waits struct {
-	// For is what it waits for.
+	// For is the cause of the wait.
 	For string
 }
 
-// Retries says that the job has met an error, and is tried again.
+// Retries reports an error of a job that is tried again.
 type Retries struct {
 	Error Error
 }
 
-// Ended says that the job has ended.
+// Ended reports the end of a job.
 type Ended struct {
-	// Phase that it has ended in.
+	// Phase of the end.
 	Phase v1alpha1.DeployItemPhase
-	// Error that it has failed with; nil if it has succeeded.
+	// Error of a failed job; nil after success.
 	Error *Error
-	// Triggered is when it was set, and PickedUp when it was picked up or a worker was free; both are in whole
-	// seconds, and zero if nobody has said.
+	// Triggered is the time of the request for the job, and PickedUp that of its pick-up, or of its worker; both are in
+	// whole seconds, and zero if unknown.
 	Triggered, PickedUp time.Time
 }
 
-// Left says that whatever job the item has goes on elsewhere, if it goes on. The job of the event has no ID.
+// Left reports that this replica is not responsible for the item any more. The job of the event has no ID.
 type Left struct{}
 
 // Error is an error as in the item's status.
@@ -102,40 +102,39 @@ type Error struct {
 	Reason, Text string
 }
 
-// Work is something that takes its time.
+// Work is a measured activity.
 type Work struct {
-	// Of is the kind of the work.
+	// Of is the kind.
 	Of Kind
-	// Name says more, as the kind says.
+	// Name is described at each Kind.
 	Name string
-	// By is whose work it is: the plugin's of a Call or a Hook, the DeployerRegistration's of an HTTPHook; otherwise
-	// empty.
+	// By is the plugin of a Call or a Hook, and the DeployerRegistration of an HTTPHook; otherwise empty.
 	By string
 }
 
-// The results of work. That of a Request is the HTTP status, or ResultError without an answer.
+// The results of work. The result of a Request is the HTTP status, or ResultError without an answer.
 const (
-	// ResultDone: it came to its end.
+	// ResultDone: the work is done.
 	ResultDone = "done"
-	// ResultInProgress: a call has come to an end, and the job has not.
+	// ResultInProgress: a call has ended, but not the job.
 	ResultInProgress = "inProgress"
 	// ResultAbort: the hook ends the reconcile.
 	ResultAbort = "abort"
-	// ResultFailed: the plugin or the hook says that it has failed.
+	// ResultFailed: the plugin or the hook reports a failure.
 	ResultFailed = "failed"
-	// ResultConflict: the lock is somebody else's.
+	// ResultConflict: another replica has the lock.
 	ResultConflict = "conflict"
-	// ResultCanceled: the host has ended it, because nobody wants its result any more.
+	// ResultCanceled: the host has cancelled it, because its result is no longer needed.
 	ResultCanceled = "canceled"
-	// ResultTimeout: its time was up.
+	// ResultTimeout: it reached its timeout.
 	ResultTimeout = "timeout"
-	// ResultCrashed: the plugin's process has ended in the middle of it.
+	// ResultCrashed: the plugin's process ended meanwhile.
 	ResultCrashed = "crashed"
-	// ResultError: it could not be done, or its answer was none.
+	// ResultError: it was impossible, or without a valid answer.
 	ResultError = "error"
 )
 
-// ResultOf is the result of a call of a plugin that has ended with an error. ctx is that of the call.
+// ResultOf is the result of a plugin call with an error. ctx is the context of the call.
 func ResultOf(ctx context.Context, err error) string {
 	switch {
 	case errors.Is(err, plugin.ErrCrashed):
@@ -149,11 +148,11 @@ func ResultOf(ctx context.Context, err error) string {
 	}
 }
 
-// Done says that work has come to its end, whichever.
+// Done reports that work ended, with its result.
 type Done struct {
 	Work
 	// Result is one of the constants above.
 	Result string
-	// Took is how long it took.
+	// Took is the duration.
 	Took time.Duration
 }

@@ -8,25 +8,23 @@ import (
 	"strings"
 )
 
-// HostNames are those under which a server may be asked besides IP addresses and localhost. The zero value is for one
-// on loopback.
+// HostNames are the valid host names of a server besides IP addresses and localhost. The zero value is for a server on
+// loopback.
 //
-// A page of somebody else's in the browser of a person who may read it can make a name of its own lead to the server's
-// port, and so read what is served there without a login (DNS rebinding). It cannot do so under an address, or under a
-// name that somebody else resolves.
+// A foreign page in the browser of a reader can make its own name lead to the server's port, and so read its content
+// without a login (DNS rebinding). It cannot do so under an address, or under a name resolved by others.
 type HostNames struct {
-	// Pod is the name of the host's own pod; empty if it has none. Other names without dots are refused: a machine's
-	// search domains, and so whoever answers for those, decide where they lead.
+	// Pod is the name of the host's own pod; empty if it has none. Other names without dots are refused: the owner of a
+	// search domain decides where they lead.
 	Pod string
-	// ClusterDomain is the domain in which Services have names, such as "cluster.local": they may be named
-	// <name>.<namespace>.svc, with it or without. Empty if there is no Service that leads to the server.
+	// ClusterDomain is the domain of Services, such as "cluster.local": <name>.<namespace>.svc is valid with and without
+	// it. Empty without a Service for the server.
 	ClusterDomain string
-	// More are full names that the operator has added.
+	// More are further full names from the operator.
 	More []string
 }
 
-// Guard lets requests under these names through to next, and refuses others with 421 and a text that ends with the
-// advice.
+// Guard passes requests under these names to next, and refuses others with 421 and a text with the advice at its end.
 func (n HostNames) Guard(advice string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.allow(r.Host) {
@@ -57,7 +55,7 @@ func (n HostNames) allow(host string) bool {
 	}
 }
 
-// isService reports whether a name without the cluster's domain is that of a Service.
+// isService reports whether a name without the cluster's domain is the name of a Service.
 func isService(name string) bool {
 	labels := strings.Split(name, ".")
 	return len(labels) == 3 && labels[0] != "" && labels[1] != "" && labels[2] == "svc"

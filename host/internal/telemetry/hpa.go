@@ -16,39 +16,39 @@ import (
 )
 
 const (
-	// hpaInterval is the time between two listings, that of Landscaper, and the longest until a replica lists that
-	// becomes elected.
+	// hpaInterval is the time between two listings, as in Landscaper, and the longest delay after the election of a
+	// replica.
 	hpaInterval = time.Minute
 	// hpaTimeout bounds a listing.
 	hpaTimeout = 30 * time.Second
-	// hpaLogger is the name under which Landscaper logs the statistics. Tools find them by it.
+	// hpaLogger is Landscaper's name of the logger. Tools find the statistics by it.
 	hpaLogger = "controllers.landscaper-monitoring"
 )
 
-// hpaResources are the resources that the statistics are of, in the order of the record in the log.
+// hpaResources are the resources of the statistics, in the order of the record in the log.
 var hpaResources = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU}
 
 // HPAOptions are the settings of HPAStatistics.
 type HPAOptions struct {
-	// Reader of the cluster that the host's pods run in. One without a cache will do. Required.
+	// Reader of the cluster with the host's pods. It needs no cache. Required.
 	Reader client.Reader
-	// Namespace of the HorizontalPodAutoscalers: that of the host's pods. Required.
+	// Namespace of the HorizontalPodAutoscalers and the host's pods. Required.
 	Namespace string
-	// Elected reports whether this replica is the one that lists. It must not block and may be called at any time.
+	// Elected reports whether this replica lists. It must not block and may be called at any time.
 	// Required.
 	Elected func() bool
 	// Log is required.
 	Log *slog.Logger
 }
 
-// HPAStatistics lists the HorizontalPodAutoscalers of a namespace again and again, on one elected replica, and logs
-// what their status says of replicas, memory and cpu. Start does so; to see the figures of the last listing as
-// metrics, register its Collector.
+// HPAStatistics lists the HorizontalPodAutoscalers of a namespace periodically, on one elected replica, and logs
+// replicas, memory and cpu from their status. Start does so; Collector has the figures of the last listing as metrics.
 //
-// What a status does not say is left out, of the record and of the metrics: a zero would be taken for idle pods.
+// Figures missing in a status are left out of the record and of the metrics: a zero would mean idle pods.
 type HPAStatistics struct {
 	options HPAOptions
-	problem string // why the last listing failed; empty if it did not
+	// problem is the error of the last listing; empty after success.
+	problem string
 
 	current, desired, utilization, value *prometheus.Desc
 
@@ -58,7 +58,7 @@ type HPAStatistics struct {
 
 var _ manager.Runnable = (*HPAStatistics)(nil)
 
-// NewHPAStatistics returns HPAStatistics that Start lets work.
+// NewHPAStatistics returns HPAStatistics for Start.
 func NewHPAStatistics(o HPAOptions) *HPAStatistics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append([]string{"hpa"}, labels...), nil)
@@ -68,28 +68,29 @@ func NewHPAStatistics(o HPAOptions) *HPAStatistics {
 		current: desc("pergola_hpa_current_replicas", "How many replicas the autoscaler has seen."),
 		desired: desc("pergola_hpa_desired_replicas", "How many replicas the autoscaler wants."),
 		utilization: desc("pergola_hpa_average_utilization_percent",
-			"What the pods use on average, in percent of what they request. Absent while the autoscaler does not know.",
+			"Average use of the pods, in percent of their requests. Absent while the autoscaler does not know.",
 			"resource"),
 		value: desc("pergola_hpa_average_value",
-			"What the pods use on average, in cores or bytes. Absent while the autoscaler does not know.", "resource"),
+			"Average use of the pods, in cores or bytes. Absent while the autoscaler does not know.", "resource"),
 	}
 }
 
 // Start lists at once and then in each interval until ctx ends, as long as this replica is elected. It blocks. A
-// listing that fails is logged, and is no error.
+// failed listing is logged, and is no error.
 func (s *HPAStatistics) Start(ctx context.Context) error {
 	wait.UntilWithContext(ctx, s.update, hpaInterval)
 	return nil
 }
 
-// update lists and logs once, if it is on this replica to do so.
+// update lists and logs once, if this replica is elected.
 func (s *HPAStatistics) update(ctx context.Context) {
 	if !s.options.Elected() {
 		s.keep(nil)
 		return
 	}
 	autoscalers, err := s.list(ctx)
-	s.keep(autoscalers) // none if the listing failed: what is old would be taken for new
+	// After a failure there are none: old figures would look like new ones.
+	s.keep(autoscalers)
 	if ctx.Err() != nil {
 		return
 	}
@@ -115,7 +116,7 @@ func (s *HPAStatistics) keep(autoscalers []autoscalingv2.HorizontalPodAutoscaler
 	s.last = autoscalers
 }
 
-// report logs an error that the last listing did not have: an operator need not grant the right to list.
+// report logs an error once, until it changes: an operator need not grant the right to list.
 func (s *HPAStatistics) report(err error) {
 	problem := ""
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *HPAStatistics) log(ctx context.Context, autoscaler *autoscalingv2.Horiz
 	s.options.Log.LogAttrs(ctx, slog.LevelInfo, "HPA Statistics", attrs...)
 }
 
-// usage is what a status says of a resource of the pods; empty if it says nothing.
+// usage is the usage of a resource of the pods in a status; empty if it is missing.
 func usage(
 	status *autoscalingv2.HorizontalPodAutoscalerStatus, resource corev1.ResourceName,
 ) autoscalingv2.MetricValueStatus {

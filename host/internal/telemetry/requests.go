@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Transport reports each request to an API server whose context is that of a reconcile, and leaves it to next.
+// Transport reports each request to an API server with the context of a reconcile, and passes it to next.
 func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next: next} }
 
 type transport struct {

@@ -15,27 +15,26 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
-// RequestTimeout is how long a server may read a request, whoever sends it, and answer one that takes no time of its
-// own.
+// RequestTimeout bounds the time to read a request, and to answer one without a duration of its own.
 const RequestTimeout = 10 * time.Second
 
-// shutdownTimeout is how long requests under way may take when the host stops.
+// shutdownTimeout bounds running requests when the host stops.
 const shutdownTimeout = 2 * time.Second
 
-// Serve opens an address, such as ":8080", for a server, whose Addr it sets to what was opened. What it returns answers
-// as soon as a manager that it is added to starts, before there is anything in the manager's caches, and until all else
-// has stopped. what names it in errors and logs.
-func Serve(ctx context.Context, what, address string, server *http.Server) (*manager.Server, error) {
+// Serve opens an address, such as ":8080", and sets the Addr of the server to it. Added to a manager, the result
+// answers from the start, before the caches are filled, and until all else has stopped. purpose names it in errors and
+// logs.
+func Serve(ctx context.Context, purpose, address string, server *http.Server) (*manager.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen for %s: %w", what, err)
+		return nil, fmt.Errorf("listen for %s: %w", purpose, err)
 	}
 	server.Addr = listener.Addr().String()
-	return &manager.Server{Name: what, Server: server, Listener: listener, ShutdownTimeout: new(shutdownTimeout)}, nil
+	return &manager.Server{Name: purpose, Server: server, Listener: listener, ShutdownTimeout: new(shutdownTimeout)}, nil
 }
 
 // Listen opens the address, such as ":8080", and returns a server of /healthz, /readyz and /metrics for the manager.
-// ready returns why the host cannot work, nil if it can. It is asked before the manager has started anything else.
+// ready returns an error if the host cannot work. It is called before the manager has started anything else.
 //
 //   - /healthz answers 200 as long as the process answers at all.
 //   - /readyz answers 200 once the host can work, else 503 with a line for each reason. /readyz?verbose adds a line for
@@ -81,12 +80,12 @@ func verbose(p plugin.Status) string {
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, text) // who asked may be gone
+	// The client may be gone.
+	_, _ = fmt.Fprintln(w, text)
 }
 
-// ListenForProfiles opens an address and returns a server of what is below /debug/pprof/, as package net/http/pprof
-// does, for the manager. Whoever reaches the address sees what is in the memory of the host: it is for this machine
-// alone, and so are the names under which it may be asked.
+// ListenForProfiles opens an address and returns a server of /debug/pprof/, as package net/http/pprof has it, for the
+// manager. A profile shows the memory of the host, so only localhost is a valid host name.
 func ListenForProfiles(ctx context.Context, address string) (*manager.Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -95,7 +94,7 @@ func ListenForProfiles(ctx context.Context, address string) (*manager.Server, er
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	// A profile takes as long as who asks for it wants.
+	// There is no write timeout: the client chooses the duration of a profile.
 	handler := HostNames{}.Guard("profiles are for localhost alone", mux)
 	return Serve(ctx, "profiles", address, &http.Server{Handler: handler, ReadTimeout: RequestTimeout})
 }

@@ -8,26 +8,26 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Observer makes something of events.
+// Observer receives events.
 type Observer interface {
-	// Observe receives an event, which must not be changed. It must not block, and may be called concurrently. The
-	// events of one job come one after the other, as far as they happen so.
+	// Observe receives an event, and must not change it. It must not block, and may be called concurrently. The events of
+	// one job come in their order.
 	Observe(job Job, at time.Time, event Event)
 }
 
-// Stream passes on what happens to Observers. A nil Stream has none.
+// Stream passes events on to Observers. A nil Stream has none.
 type Stream struct {
 	clock     clock.PassiveClock
 	tracer    *Tracer
 	observers []Observer
 }
 
-// NewStream returns a Stream to a Tracer, nil for none, and to some observers, which get each event in this order.
+// NewStream returns a Stream to a Tracer, nil for none, and to observers. They get each event in this order.
 func NewStream(now clock.PassiveClock, tracer *Tracer, observers ...Observer) *Stream {
 	return &Stream{clock: now, tracer: tracer, observers: observers}
 }
 
-func (s *Stream) send(job Job, o observed) {
+func (s *Stream) send(job Job, o timed) {
 	for _, observer := range s.observers {
 		observer.Observe(job, o.at, o.event)
 	}
@@ -36,15 +36,15 @@ func (s *Stream) send(job Job, o observed) {
 	}
 }
 
-// Report passes on an event of now that is no part of a reconcile.
+// Report sends an event outside of a reconcile, with the current time.
 func (s *Stream) Report(job Job, event Event) {
 	if s != nil {
-		s.send(job, observed{at: s.clock.Now(), event: event})
+		s.send(job, timed{at: s.clock.Now(), event: event})
 	}
 }
 
-// observed is an event and its time.
-type observed struct {
+// timed is an event with its time.
+type timed struct {
 	at    time.Time
 	event Event
 }
@@ -53,11 +53,12 @@ type observed struct {
 type reconcile struct {
 	stream *Stream
 
-	mu  sync.Mutex // also keeps the events of a job in order
+	// mu also keeps the events of a job in order.
+	mu  sync.Mutex
 	job Job
-	// known: the events are passed on at once. Those before that wait until it is known which job they belong to.
-	known bool
-	early []observed
+	// jobKnown: events are sent at once. Earlier events wait for their job.
+	jobKnown bool
+	early    []timed
 }
 
 type reconcileKey struct{}
@@ -67,8 +68,8 @@ func reconcileOf(ctx context.Context) *reconcile {
 	return r
 }
 
-// StartReconcile begins a reconcile of an item, of which job says what is known, and returns its context. end must be
-// called when it is over: what waits for a job then belongs to none.
+// StartReconcile returns the context of a reconcile of an item; job has its known fields. Call end after the reconcile:
+// it sends the events that still wait for a job.
 func (s *Stream) StartReconcile(ctx context.Context, job Job) (_ context.Context, end func()) {
 	if s == nil {
 		return ctx, func() {}
@@ -77,34 +78,33 @@ func (s *Stream) StartReconcile(ctx context.Context, job Job) (_ context.Context
 	return context.WithValue(ctx, reconcileKey{}, r), func() { r.setJob(r.current()) }
 }
 
-// SetJob says which job a reconcile is for. It may be called again for another one.
+// SetJob sets the job of a reconcile. It may be called again for another one.
 func SetJob(ctx context.Context, job Job) {
 	if r := reconcileOf(ctx); r != nil {
 		r.setJob(job)
 	}
 }
 
-// Report passes on an event of now.
+// Report sends an event of a reconcile, with the current time.
 func Report(ctx context.Context, event Event) {
 	if r := reconcileOf(ctx); r != nil {
-		r.report(observed{at: r.stream.clock.Now(), event: event})
+		r.report(timed{at: r.stream.clock.Now(), event: event})
 	}
 }
 
-// Begin reports that work begins, which is to be done with the context that it returns. end must be called at its
-// end, once, with the result.
+// Begin starts the measurement of work, and returns the context of the work. Call end once, with the result.
 func Begin(ctx context.Context, work Work) (_ context.Context, end func(result string)) {
 	r := reconcileOf(ctx)
 	if r == nil {
 		return ctx, func(string) {}
 	}
 	began := r.stream.clock.Now()
-	ctx, endSpan := r.stream.tracer.begin(ctx, r.current(), began, work)
+	ctx, endSpan := r.stream.tracer.startSpan(ctx, r.current(), began, work)
 	return ctx, func(result string) {
 		now := r.stream.clock.Now()
 		done := Done{Work: work, Result: result, Took: now.Sub(began)}
 		endSpan(now, done)
-		r.report(observed{at: now, event: done})
+		r.report(timed{at: now, event: done})
 	}
 }
 
@@ -117,17 +117,17 @@ func (r *reconcile) current() Job {
 func (r *reconcile) setJob(job Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job, r.known = job, true
+	r.job, r.jobKnown = job, true
 	for _, o := range r.early {
 		r.stream.send(job, o)
 	}
 	r.early = nil
 }
 
-func (r *reconcile) report(o observed) {
+func (r *reconcile) report(o timed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.known {
+	if r.jobKnown {
 		r.stream.send(r.job, o)
 	} else {
 		r.early = append(r.early, o)

@@ -20,13 +20,12 @@ import (
 )
 
 const (
-	// batchPause is how long spans wait for others to be sent with.
+	// batchPause is the time that spans wait for others to form a batch.
 	batchPause = time.Second
-	// exportTimeout bounds a try to send them, and endTimeout the last one when the host stops.
+	// exportTimeout bounds an attempt to send them, and endTimeout the last one when the host stops.
 	exportTimeout = 10 * time.Second
 	endTimeout    = 3 * time.Second
-	// exportErrorPause is how long no more errors are logged of a collector that does not take spans: they are the
-	// same again and again.
+	// exportErrorPause is the minimum time between two logged errors of the collector, because they repeat.
 	exportErrorPause = time.Minute
 )
 
@@ -34,11 +33,10 @@ const (
 type TracerOptions struct {
 	// Endpoint of the collector, "<host>:<port>". Required.
 	Endpoint string
-	// Insecure sends spans without TLS. Otherwise the collector needs a certificate that the system trusts, or the
-	// environment names another one: what OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_EXPORTER_OTLP_HEADERS and their like
-	// say holds, too.
+	// Insecure sends spans without TLS. Otherwise the collector needs a certificate trusted by the system or by
+	// OTEL_EXPORTER_OTLP_CERTIFICATE. OTEL_EXPORTER_OTLP_HEADERS and the like apply, too.
 	Insecure bool
-	// SampleRatio is the part of the jobs that is traced, above 0 and up to 1. Required.
+	// SampleRatio is the fraction of traced jobs, above 0 and up to 1. Required.
 	SampleRatio float64
 	// Version of the host, and Instance the name of this replica.
 	Version, Instance string
@@ -46,14 +44,14 @@ type TracerOptions struct {
 	Log *slog.Logger
 }
 
-// Tracer makes spans of what happens to jobs, and sends them to a collector. A nil Tracer makes none.
+// Tracer sends spans of jobs to a collector. A nil Tracer sends none.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	sampler  sdktrace.Sampler
 }
 
-// NewTracer returns a Tracer, which must be closed. It does not wait for the collector.
+// NewTracer returns a Tracer that must be closed. It does not wait for the collector.
 func NewTracer(ctx context.Context, o TracerOptions) (*Tracer, error) {
 	scheme := "https"
 	if o.Insecure {
@@ -67,7 +65,7 @@ func NewTracer(ctx context.Context, o TracerOptions) (*Tracer, error) {
 	sometimes := rate.Sometimes{Interval: exportErrorPause}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		sometimes.Do(func() {
-			o.Log.Warn("traces could not be sent; what the collector does not take is lost",
+			o.Log.Warn("cannot send traces; they are lost",
 				"endpoint", o.Endpoint, "error", err.Error())
 		})
 	}))
@@ -84,7 +82,7 @@ func NewTracer(ctx context.Context, o TracerOptions) (*Tracer, error) {
 	return &Tracer{provider: provider, tracer: provider.Tracer("pergola"), sampler: sampler}, nil
 }
 
-// Close sends what is left, which takes a few seconds at most. What the collector does not take is lost.
+// Close sends the remaining spans within a few seconds. Spans not accepted by the collector are lost.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
@@ -106,8 +104,8 @@ func (t *Tracer) sampled(job Job) (trace.SpanContextConfig, bool) {
 	return root, result.Decision == sdktrace.RecordAndSample
 }
 
-// begin starts the span of some work, in the context that it returns. Work of no known job has no part in a trace.
-func (t *Tracer) begin(
+// startSpan returns a context with the span of some work. Work without a known job has no span.
+func (t *Tracer) startSpan(
 	ctx context.Context, job Job, at time.Time, work Work,
 ) (_ context.Context, end func(time.Time, Done)) {
 	root, sampled := t.sampled(job)
@@ -135,7 +133,7 @@ func (t *Tracer) begin(
 	}
 }
 
-// failed reports whether work has come to nothing.
+// failed reports whether work failed.
 func failed(done Done) bool {
 	switch done.Of {
 	case KindRequest:
@@ -160,7 +158,7 @@ func (t *Tracer) ended(job Job, at time.Time, ended Ended) {
 	if began.IsZero() || began.After(at) {
 		began = at
 	}
-	// The root has no parent, and is no part of whatever this replica does.
+	// The root has no parent, so it must not get the span of the context.
 	_, span := t.tracer.Start(context.WithValue(context.Background(), rootKey{}, root), "Job "+job.Operation,
 		trace.WithNewRoot(), trace.WithTimestamp(began), trace.WithAttributes(attributesOf(job)...))
 	span.SetAttributes(attribute.String("pergola.phase", string(ended.Phase)))
@@ -179,7 +177,7 @@ func (t *Tracer) ended(job Job, at time.Time, ended Ended) {
 	span.End(trace.WithTimestamp(at))
 }
 
-// attributesOf are those of each span of a job.
+// attributesOf are the attributes of each span of a job.
 func attributesOf(job Job) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("k8s.namespace.name", job.Item.Namespace),
@@ -199,10 +197,10 @@ func rootOf(job Job) trace.SpanContextConfig {
 	return root
 }
 
-// rootKey is for the span context of a root that is about to begin.
+// rootKey is the key for the span context of a root to be started.
 type rootKey struct{}
 
-// ids are those of a root if the context has one, and else random ones.
+// ids generates the ids of the root in the context, and without a root random ones.
 type ids struct{}
 
 var _ sdktrace.IDGenerator = ids{}

@@ -129,7 +129,7 @@ func TestSampling(t *testing.T) {
 		tracer := newTracer(t, collector.Address, 0.25)
 		for i := range jobs {
 			job := jobWith(string(rune('a'+i%26)) + strings.Repeat("x", i/26))
-			_, end := tracer.begin(t.Context(), job, traceStart, Work{Of: KindLock})
+			_, end := tracer.startSpan(t.Context(), job, traceStart, Work{Of: KindLock})
 			end(traceStart, Done{Work: Work{Of: KindLock}, Result: ResultDone})
 			tracer.ended(job, traceStart, Ended{Phase: v1alpha1.DeployItemPhaseSucceeded})
 		}
@@ -164,11 +164,11 @@ func TestNoCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20_000 { // more than it has room for
-		_, end := tracer.begin(t.Context(), jobWith("job"), traceStart, Work{Of: KindLock})
+		_, end := tracer.startSpan(t.Context(), jobWith("job"), traceStart, Work{Of: KindLock})
 		end(traceStart, Done{})
 	}
 	tracer.Close(t.Context())
-	if n := strings.Count(log.String(), "traces could not be sent"); n != 1 {
+	if n := strings.Count(log.String(), "cannot send traces"); n != 1 {
 		t.Errorf("expected one complaint, but found %d: %s", n, log.String())
 	}
 }

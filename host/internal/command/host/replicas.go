@@ -153,7 +153,7 @@ func (r *replicas) lock(mgr manager.Manager, listener lock.Listener, prefix stri
 	if r.alone() {
 		return nil
 	}
-	lockMetrics := telemetry.NewLockMetrics()
+	lockMetrics := lock.NewMetrics()
 	r.locker = lock.New(lock.Options{
 		API: uncached{mgr.GetClient(), mgr.GetAPIReader()}, Prefix: prefix, Replicas: r.Replicas,
 		Listener: listener, Metrics: lockMetrics, Log: r.log,

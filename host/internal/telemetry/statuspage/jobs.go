@@ -15,38 +15,38 @@ import (
 )
 
 const (
-	// maxRunning is how many running jobs are remembered, and maxErrors how many that have failed.
+	// maxRunning is the number of remembered running jobs, and maxErrors that of failed ones.
 	maxRunning = 20000
 	maxErrors  = 20
-	// maxText is how many bytes of a text are remembered.
+	// maxText is the number of remembered bytes of a text.
 	maxText = 1 << 10
 )
 
-// Job is what a replica remembers of a job. It has only what happened in this replica.
+// Job is the memory of a replica about a job. It has only events of this replica.
 type Job struct {
-	// Plugin is the name that the plugin gives itself.
+	// Plugin is the reported name of the plugin.
 	Plugin string `json:"plugin"`
 	// Namespace, Name, UID and JobID of the DeployItem.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	JobID     string `json:"jobID"`
-	// Operation is what the plugin is called for: Reconcile, ForceReconcile, Delete or Abort.
+	// Operation of the calls: Reconcile, ForceReconcile, Delete or Abort.
 	Operation string `json:"operation"`
-	// Began is when this replica first had to do with the job, and Ended when it ended; left out while it runs.
+	// Began is the time of the first event of the job in this replica, and Ended that of its end; left out while it runs.
 	Began time.Time  `json:"began"`
 	Ended *time.Time `json:"ended,omitempty"`
-	// WaitingFor is what it waits for; left out if it waits for nothing.
+	// WaitingFor is the cause of the wait; left out without a wait.
 	WaitingFor string `json:"waitingFor,omitempty"`
-	// LastError is the error that it has met last; left out if it has met none.
+	// LastError is the last error; left out without one.
 	LastError *JobError `json:"lastError,omitempty"`
-	// Calls is how often the plugin was called.
+	// Calls is the number of calls of the plugin.
 	Calls int `json:"calls"`
-	// SucceededSince tells of a job that has failed whether a later one of the DeployItem has succeeded.
+	// SucceededSince reports for a failed job whether a later job of the DeployItem has succeeded.
 	SucceededSince bool `json:"succeededSince,omitempty"`
 }
 
-// JobError is an error that a job has met.
+// JobError is an error of a job.
 type JobError struct {
 	// Codes classify it, such as ERR_TIMEOUT.
 	Codes []v1alpha1.ErrorCode `json:"codes,omitempty"`
@@ -56,17 +56,18 @@ type JobError struct {
 	Message string `json:"message"`
 }
 
-// Jobs remembers the running jobs of a replica and those that have failed last, in memory. It is safe for concurrent
-// use.
+// Jobs remembers the running and the last failed jobs of a replica, in memory. It is safe for concurrent use.
 type Jobs struct {
-	mu      sync.Mutex
-	running map[types.UID]Job // no more than one of each DeployItem
-	failed  []Job             // newest first
+	mu sync.Mutex
+	// running has at most one job of each DeployItem.
+	running map[types.UID]Job
+	// failed begins with the newest.
+	failed []Job
 }
 
 var _ telemetry.Observer = (*Jobs)(nil)
 
-// NewJobs returns Jobs that remember nothing.
+// NewJobs returns empty Jobs.
 func NewJobs() *Jobs { return &Jobs{running: map[types.UID]Job{}} }
 
 // Observe implements telemetry.Observer.
@@ -87,7 +88,8 @@ func (j *Jobs) Observe(job telemetry.Job, at time.Time, event telemetry.Event) {
 			Began: at.UTC(),
 		}
 	}
-	running.Operation = job.Operation // a job is aborted in the middle
+	// An abort changes the operation of a running job.
+	running.Operation = job.Operation
 	switch e := event.(type) {
 	case telemetry.PickedUp, telemetry.TakenOver, telemetry.Dequeued:
 		running.WaitingFor = ""
@@ -102,7 +104,8 @@ func (j *Jobs) Observe(job telemetry.Job, at time.Time, event telemetry.Event) {
 		j.end(running, at.UTC(), e)
 		return
 	case telemetry.Done:
-		if e.Of != telemetry.KindCall { // there are others after the end
+		// Other work may follow the end of the job.
+		if e.Of != telemetry.KindCall {
 			return
 		}
 		running.Calls++
@@ -125,14 +128,14 @@ func (j *Jobs) end(job Job, at time.Time, e telemetry.Ended) {
 	}
 }
 
-// Running are the running jobs, those first that began first.
+// Running are the running jobs, the oldest first.
 func (j *Jobs) Running() []Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.SortedFunc(maps.Values(j.running), byBegin)
 }
 
-// Failed are the last jobs that have failed, newest first.
+// Failed are the last failed jobs, the newest first.
 func (j *Jobs) Failed() []Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()

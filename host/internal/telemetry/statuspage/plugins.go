@@ -7,16 +7,15 @@ import (
 
 // PluginList are the plugins of a host.
 type PluginList struct {
-	// Plugins in order of their files; those that are attached come last.
+	// Plugins in order of their files; attached ones come last.
 	Plugins []Plugin `json:"plugins"`
 }
 
 // Plugin is a plugin of a host.
 type Plugin struct {
-	// File in the plugin directory, or the address of a plugin that is attached.
+	// File in the plugin directory, or the address of an attached plugin.
 	File string `json:"file"`
-	// Name, Version, SDKVersion, Types and all up to HookedTypes are what the plugin says about itself; empty if it
-	// has never run.
+	// Name, Version, SDKVersion, Types and all up to HookedTypes are reported by the plugin; empty before its first start.
 	Name       string   `json:"name,omitempty"`
 	Version    string   `json:"version,omitempty"`
 	SDKVersion string   `json:"sdkVersion,omitempty"`
@@ -24,34 +23,34 @@ type Plugin struct {
 	// Capabilities beyond reconciling and deleting: abort, forceReconcile, render, validate, configure, watch, diff,
 	// contextCredentials, contextOCMConfig, hostCluster, collect, hooks.
 	Capabilities []string `json:"capabilities,omitempty"`
-	// HookTypes for which the plugin has functions.
+	// HookTypes of the plugin's functions.
 	HookTypes []string `json:"hookTypes,omitempty"`
-	// HookedTypes of deploy items that these run for, whoever serves them.
+	// HookedTypes are the types of deploy items with these hooks, of any deployer.
 	HookedTypes []string `json:"hookedTypes,omitempty"`
-	// SHA256 of the program that was loaded, in hexadecimal digits; empty if none was.
+	// SHA256 of the loaded program, in hexadecimal digits; empty if there is none.
 	SHA256 string `json:"sha256,omitempty"`
 	// State: Starting, Running, Backoff, CrashLoop, Refused, Missing or Stopped.
 	State string `json:"state"`
-	// Problem says what is wrong; empty if nothing is.
+	// Problem is the reason why it does not work; empty if it works.
 	Problem string `json:"problem,omitempty"`
-	// Restarts is how often the process was started after the first time, by the reason why the one before had ended:
-	// start, exit, wedged or memory. Reasons without a restart are left out.
+	// Restarts is the number of starts after the first one, by the reason for the end of the process before: start, exit,
+	// wedged or memory. Reasons without a restart are left out.
 	Restarts map[string]int `json:"restarts,omitempty"`
-	// StartSeconds is how long the last start took until the plugin took calls.
+	// StartSeconds is the time from the last start to the first possible call.
 	StartSeconds float64 `json:"startSeconds,omitempty"`
-	// PID is the process id; zero if there is no process of the host's own.
+	// PID is the process id; zero without a process of the host's own.
 	PID int `json:"pid,omitempty"`
-	// Calls is how many calls are under way.
+	// Calls is the number of calls under way.
 	Calls int `json:"calls"`
-	// MemoryBytes is what the process and its children have in memory.
+	// MemoryBytes is the memory of the process and its children.
 	MemoryBytes uint64 `json:"memoryBytes,omitempty"`
-	// Confinement says what keeps the process from what is not its own.
+	// Confinement describes the confinement of the process.
 	Confinement string `json:"confinement,omitempty"`
-	// DroppedLogLines is how many lines of its log were dropped because there were too many.
+	// DroppedLogLines is the number of lines dropped from its log because there were too many.
 	DroppedLogLines uint64 `json:"droppedLogLines,omitempty"`
 }
 
-// Restarted is how often the process was started after the first time.
+// Restarted is the number of starts after the first one.
 func (p Plugin) Restarted() int {
 	total := 0
 	for _, n := range p.Restarts {

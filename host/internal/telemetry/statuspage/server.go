@@ -20,10 +20,10 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// refreshSeconds is how often a browser loads the page again, until somebody stops it.
+// refreshSeconds is the interval between two loads of the page in a browser, unless stopped by its reader.
 const refreshSeconds = 5
 
-// site is what the status page is made of.
+// site serves the status page.
 type site struct {
 	sources Sources
 	page    *template.Template
@@ -31,7 +31,7 @@ type site struct {
 }
 
 // Listen opens the address, such as "127.0.0.1:9080", and returns a server of the status page for the manager. names
-// are those under which it may be asked.
+// are its valid host names.
 func Listen(
 	ctx context.Context, address string, names telemetry.HostNames, sources Sources, log *slog.Logger,
 ) (*manager.Server, error) {
@@ -56,7 +56,7 @@ func Listen(
 	})
 }
 
-// secureHeaders has browsers run and load nothing that is not the page's own.
+// secureHeaders makes browsers run no script, and load only resources of the page.
 func secureHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -72,13 +72,15 @@ func secureHeaders(next http.Handler) http.Handler {
 
 func (s *site) overview(w http.ResponseWriter, r *http.Request) {
 	data := struct {
-		Status  *Status
-		Refresh int // after how many seconds the browser loads the page again; 0 for never
+		Status *Status
+		// Refresh is the number of seconds before the browser loads the page again; 0 for never.
+		Refresh int
 	}{s.sources.status(), refreshSeconds}
 	if r.URL.Query().Has("still") {
 		data.Refresh = 0
 	}
-	var body bytes.Buffer // as a whole, so that an error does not end in half a page
+	// The page is complete before it is sent, so that an error does not end in half of it.
+	var body bytes.Buffer
 	err := s.page.Execute(&body, data)
 	s.answer(w, "text/html; charset=utf-8", body.Bytes(), err)
 }
@@ -90,10 +92,11 @@ func (s *site) json(w http.ResponseWriter, _ *http.Request) {
 
 func (s *site) answer(w http.ResponseWriter, contentType string, body []byte, err error) {
 	if err != nil {
-		s.log.Error("the status page could not be made", "error", err.Error())
+		s.log.Error("cannot make the status page", "error", err.Error())
 		http.Error(w, "the page could not be made; see the log of the host", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(body) // who asked may be gone
+	// The client may be gone.
+	_, _ = w.Write(body)
 }

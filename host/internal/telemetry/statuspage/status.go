@@ -7,15 +7,15 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 )
 
-// maxInProgress is how many of the running jobs are shown.
+// maxInProgress is the number of running jobs on the page.
 const maxInProgress = 500
 
-// Sources are where the page has its content from. All functions may be called at any time, by several at once, and
-// do not block for long.
+// Sources have the content of the page. All functions may be called concurrently at any time, and do not block for
+// long.
 type Sources struct {
-	// Host is what does not change: all fields of a Host but NotReady. Required.
+	// Host has the constant fields: all but NotReady. Required.
 	Host Host
-	// Ready is why the host cannot work; nil if it can. Required.
+	// Ready returns an error if the host cannot work. Required.
 	Ready func() error
 	// Plugins of the host. Required.
 	Plugins func() *PluginList
@@ -23,45 +23,45 @@ type Sources struct {
 	Workers func() []telemetry.Workers
 	// Jobs of the replica. Required.
 	Jobs *Jobs
-	// Locks that the replica holds, the oldest first; nil if the host works without.
+	// Locks of the replica, the oldest first; nil if the host works without.
 	Locks func() []lock.Held
 	// Replicas of the host; nil if it is the only one.
 	Replicas func() []lock.Member
 }
 
-// Status is what a replica shows of itself.
+// Status is the content of the page.
 type Status struct {
-	// Time at which it was so.
+	// Time of the status.
 	Time time.Time `json:"time"`
 	Host Host      `json:"host"`
-	// Replicas of the host that are alive, in order of their names; left out if it works without locks.
+	// Replicas are the live replicas of the host, in order of their names; left out if it works without locks.
 	Replicas []lock.Member `json:"replicas,omitempty"`
 	// Plugins of this replica.
 	Plugins *PluginList `json:"plugins"`
 	// Workers of each plugin.
 	Workers []telemetry.Workers `json:"workers"`
-	// Locks that this replica holds, the oldest first; left out if it works without.
+	// Locks of this replica, the oldest first; left out if it works without.
 	Locks []lock.Held `json:"locks,omitempty"`
-	// InProgress are the running jobs of this replica, those first that began first, and MoreInProgress is how many
-	// there are besides. Errors are the last jobs that have failed, newest first.
+	// InProgress are the running jobs of this replica, the oldest first, and MoreInProgress is the number of those left
+	// out. Errors are the last failed jobs, the newest first.
 	InProgress     []Job `json:"inProgress"`
 	MoreInProgress int   `json:"moreInProgress,omitempty"`
 	Errors         []Job `json:"errors"`
 }
 
-// Host says which replica it is.
+// Host identifies the replica.
 type Host struct {
 	// Identity of the installation, and Version of the program.
 	Identity string `json:"identity"`
 	Version  string `json:"version"`
-	// Pod that it runs in, with its namespace; empty outside of pods.
+	// Pod of the replica, with its namespace; empty outside of pods.
 	Pod       string `json:"pod,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	// Standalone reports whether it sets jobs itself.
 	Standalone bool `json:"standalone"`
-	// Started is when the process was.
+	// Started is the start time of the process.
 	Started time.Time `json:"started"`
-	// NotReady says why it cannot work; empty if it can.
+	// NotReady is the reason why it cannot work; empty if it can.
 	NotReady string `json:"notReady,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func (s Sources) status() *Status {
 	return status
 }
 
-// locks adds the locks, and returns the UIDs of their items: what ran here and is locked no more goes on elsewhere.
+// locks adds the locks, and returns the UIDs of their items: a job without its lock goes on elsewhere.
 func (s Sources) locks(status *Status) map[string]bool {
 	if s.Locks == nil {
 		return nil
