@@ -2,10 +2,8 @@ package sdk
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -142,62 +140,4 @@ func (t *Target) Kubeconfig() ([]byte, error) {
 		return nil, ConfigurationError(ReasonTargetInvalid, "Target %q of type %q holds no kubeconfig", t.Name, t.Type)
 	}
 	return []byte(content.Kubeconfig), nil
-}
-
-// targetFromWire reads a ResolvedTarget; empty bytes are an item without a target. The error holds nothing of the
-// document, which has credentials in it.
-func targetFromWire(document []byte) (*Target, error) {
-	if len(document) == 0 {
-		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
-	}
-	var resolved v1alpha1.ResolvedTarget
-	if json.Unmarshal(document, &resolved) != nil {
-		return nil, errors.New("decode target: it is not the JSON of a resolved Target")
-	}
-	if resolved.Target == nil {
-		return nil, errors.New("decode target: the field target is missing")
-	}
-	return &Target{
-		Name:        resolved.Target.Name,
-		Type:        resolved.Target.Spec.Type,
-		Labels:      resolved.Target.Labels,
-		Annotations: resolved.Target.Annotations,
-		Content:     []byte(resolved.Content),
-	}, nil
-}
-
-// credentialsFromWire keeps apart that the host knows no credentials (nil) and that the Context names none (empty).
-func credentialsFromWire(in *deployerv1.Credentials) *Credentials {
-	if in == nil {
-		return nil
-	}
-	return &Credentials{
-		Registries: convert(in.GetRegistries(), registryFromWire),
-		ChartRepositories: convert(in.GetChartRepositories(),
-			func(r *deployerv1.ChartRepositoryCredentials) ChartRepositoryCredentials {
-				return ChartRepositoryCredentials{
-					URL: r.GetUrl(), CAData: r.GetCaData(), AuthHeader: r.GetAuthHeader(), Problem: r.GetError(),
-				}
-			}),
-	}
-}
-
-func registryFromWire(in *deployerv1.RegistryCredentials) RegistryCredentials {
-	return RegistryCredentials{Secret: in.GetSecret(), DockerConfig: in.GetDockerConfig(), Problem: in.GetError()}
-}
-
-func ocmConfigFromWire(in *deployerv1.OCMConfig) *OCMConfig {
-	if in == nil {
-		return nil
-	}
-	return &OCMConfig{ConfigMap: in.GetConfigMap(), Content: in.GetContent(), Problem: in.GetError()}
-}
-
-func hostClusterFromWire(in *deployerv1.HostCluster) *HostCluster {
-	if in == nil {
-		return nil
-	}
-	return &HostCluster{
-		Kubeconfig: in.GetKubeconfig(), Namespace: in.GetNamespace(), Installation: in.GetInstallation(),
-	}
 }

@@ -1,19 +1,15 @@
 package sdk
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
 
 // DecodeProviderStatus reads the provider status that was saved last. found is false, and into untouched, if there is
@@ -29,8 +25,8 @@ func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older 
 	if r.DeployItem.Status.ProviderStatus == nil || len(r.DeployItem.Status.ProviderStatus.Raw) == 0 {
 		return false, nil
 	}
-	document := r.DeployItem.Status.ProviderStatus.Raw
-	foundVersion, foundKind := groupVersionKind(document)
+	saved := r.DeployItem.Status.ProviderStatus.Raw
+	foundVersion, foundKind := document.GroupVersionKind(saved)
 	known := append([]string{apiVersion}, older...)
 	if foundKind != kind || !slices.Contains(known, foundVersion) {
 		return false, &Error{
@@ -41,14 +37,14 @@ func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older 
 				kind, strings.Join(known, " or "), foundKind, foundVersion),
 		}
 	}
-	if err := json.Unmarshal(document, into); err != nil {
+	if err := json.Unmarshal(saved, into); err != nil {
 		return false, fmt.Errorf("decode status.providerStatus: %w", err)
 	}
-	raw, err := decodeNumbers(document)
+	raw, err := document.Numbers(saved)
 	if err != nil {
 		return false, fmt.Errorf("decode status.providerStatus: %w", err)
 	}
-	r.unknown, r.savedVersion = unknownFields(raw, reflect.TypeOf(into)), foundVersion
+	r.unknown, r.savedVersion = document.UnknownFields(raw, reflect.TypeOf(into)), foundVersion
 	return true, nil
 }
 
@@ -63,7 +59,7 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	if err != nil || r.call == nil {
 		return err
 	}
-	return r.save(ctx, document)
+	return r.call.Save(ctx, document)
 }
 
 // maxItemBytes is how large a deploy item may be: what etcd takes in one request by default, and the room that the host
@@ -95,157 +91,28 @@ func (r *Request) CheckProviderStatus(status any, growth int) error {
 	return nil
 }
 
-// save has the host save a document; none only has the job picked up.
-func (r *Request) save(ctx context.Context, document []byte) error {
-	answer, err := r.call.ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
-		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
-			ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
-		}}
-	})
-	if text := answer.GetAcknowledgement().GetError(); err == nil && text != "" {
-		err = errors.New(text)
-	}
-	if err != nil {
-		return fmt.Errorf("save provider status: %w", err)
-	}
-	r.call.pending.Store(false)
-	return nil
-}
-
 // marshalProviderStatus marshals what a deployer wants to keep. The API server refuses a provider status without
 // apiVersion and kind with a message that would not lead the author here.
 func (r *Request) marshalProviderStatus(status any) ([]byte, error) {
-	document, err := json.Marshal(status)
+	saved, err := json.Marshal(status)
 	if err != nil {
 		return nil, fmt.Errorf("marshal provider status: %w", err)
 	}
-	apiVersion, kind := groupVersionKind(document)
+	apiVersion, kind := document.GroupVersionKind(saved)
 	if apiVersion == "" || kind == "" {
 		return nil, fmt.Errorf("marshal provider status: %T has no apiVersion or no kind; "+
 			"a provider status needs both", status)
 	}
 	if r.unknown == nil || r.savedVersion != apiVersion {
-		return document, nil
+		return saved, nil
 	}
-	value, err := decodeNumbers(document)
+	value, err := document.Numbers(saved)
 	if err != nil {
 		return nil, fmt.Errorf("marshal provider status: %w", err)
 	}
-	r.unknown.restore(value)
-	if document, err = json.Marshal(value); err != nil {
+	r.unknown.Restore(value)
+	if saved, err = json.Marshal(value); err != nil {
 		return nil, fmt.Errorf("marshal provider status: %w", err)
 	}
-	return document, nil
-}
-
-// decodeNumbers reads a document without a loss of digits.
-func decodeNumbers(document []byte) (value any, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	err = decoder.Decode(&value)
-	return value, err
-}
-
-// unknown has the fields of a document that a type does not have.
-type unknown struct {
-	fields  map[string]any      // of an object itself
-	below   map[string]*unknown // of the values of its other fields
-	entries map[string]*unknown // of the entries of a list, by their identity
-}
-
-// unknownFields returns the fields of a value that a type does not have; nil for none. A type that reads itself has all.
-func unknownFields(value any, t reflect.Type) *unknown {
-	for t.Kind() == reflect.Pointer && !readsItself(t) {
-		t = t.Elem()
-	}
-	out := &unknown{map[string]any{}, map[string]*unknown{}, map[string]*unknown{}}
-	object, _ := value.(map[string]any)
-	list, _ := value.([]any)
-	switch {
-	case readsItself(t):
-	case t.Kind() == reflect.Struct:
-		known := map[string]reflect.Type{}
-		addFields(known, t)
-		for name, below := range object {
-			if field, ok := known[strings.ToLower(name)]; ok {
-				out.below[name] = unknownFields(below, field)
-			} else {
-				out.fields[name] = below
-			}
-		}
-	case t.Kind() == reflect.Map:
-		for name, below := range object {
-			out.below[name] = unknownFields(below, t.Elem())
-		}
-	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
-		for _, entry := range list {
-			if id := identity(entry); id != "" {
-				out.entries[id] = unknownFields(entry, t.Elem())
-			}
-		}
-	}
-	isNil := func(_ string, u *unknown) bool { return u == nil }
-	maps.DeleteFunc(out.below, isNil)
-	maps.DeleteFunc(out.entries, isNil)
-	if len(out.fields)+len(out.below)+len(out.entries) == 0 {
-		return nil
-	}
-	return out
-}
-
-func readsItself(t reflect.Type) bool {
-	unmarshaler := reflect.TypeFor[json.Unmarshaler]()
-	return t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
-}
-
-// addFields adds the fields of a struct by their names in JSON, of which the case does not matter.
-func addFields(known map[string]reflect.Type, t reflect.Type) {
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		embedded := field.Type
-		if embedded.Kind() == reflect.Pointer {
-			embedded = embedded.Elem()
-		}
-		switch {
-		case field.Anonymous && name == "" && embedded.Kind() == reflect.Struct:
-			addFields(known, embedded)
-		case field.IsExported():
-			known[strings.ToLower(cmp.Or(name, field.Name))] = field.Type
-		}
-	}
-}
-
-// identity tells the entries of a list apart by the object that they name; empty for one that names none.
-func identity(entry any) string {
-	object := asObject(entry)
-	if resource := asObject(object["resource"]); resource != nil {
-		object = resource
-	}
-	name, _ := object["name"].(string)
-	if name == "" {
-		return ""
-	}
-	return fmt.Sprintf("%q %q %q %q", object["apiVersion"], object["kind"], object["namespace"], name)
-}
-
-// restore puts the fields into a value of the type that does not have them.
-func (u *unknown) restore(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		for name, field := range u.fields {
-			if _, found := value[name]; !found {
-				value[name] = field
-			}
-		}
-		for name, below := range u.below {
-			below.restore(value[name])
-		}
-	case []any:
-		for _, entry := range value {
-			if below := u.entries[identity(entry)]; below != nil {
-				below.restore(entry)
-			}
-		}
-	}
+	return saved, nil
 }

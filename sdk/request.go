@@ -2,15 +2,14 @@ package sdk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/internal/document"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // Request is one call of a deployer for one deploy item. It is valid until the call returns.
@@ -50,57 +49,10 @@ type Request struct {
 
 	// unknown has what the deployer does not know of the provider status that it has decoded; nil for nothing. It belongs
 	// to that apiVersion.
-	unknown      *unknown
+	unknown      *document.Unknown
 	savedVersion string
 
-	call *call // nil in Render and Diff, and in a request that a test has made
-}
-
-// newRequest reads a start message.
-func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := json.Unmarshal(start.GetDeployItem(), item); err != nil {
-		return nil, fmt.Errorf("decode deploy item: %w", err)
-	}
-	if config := start.GetProviderConfiguration(); len(config) > 0 {
-		item.Spec.Config = &runtime.RawExtension{Raw: config}
-	}
-	if status := start.GetProviderStatus(); len(status) > 0 {
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: status}
-	}
-	target, err := targetFromWire(start.GetTarget())
-	if err != nil {
-		return nil, err
-	}
-	lsContext := &v1alpha1.Context{}
-	if len(start.GetContext()) > 0 {
-		if err := json.Unmarshal(start.GetContext(), lsContext); err != nil {
-			return nil, fmt.Errorf("decode context: %w", err)
-		}
-	}
-	log := s.log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", start.GetJobId(), "operation", operation)
-	return &Request{
-		DeployItem:   item,
-		Target:       target,
-		Context:      lsContext,
-		Installation: start.GetInstallation(),
-		JobID:        start.GetJobId(),
-		Children:     childrenFromWire(start.GetChildren()),
-		Credentials:  credentialsFromWire(start.GetCredentials()),
-		OCMConfig:    ocmConfigFromWire(start.GetOcmConfig()),
-		HostCluster:  hostClusterFromWire(start.GetHostCluster()),
-		Log:          log,
-	}, nil
-}
-
-// childrenFromWire keeps apart that nobody changed the children (nil) and that somebody removed them all (empty).
-func childrenFromWire(in *deployerv1.Children) []Child {
-	if in == nil {
-		return nil
-	}
-	return append([]Child{}, convert(in.GetChildren(), func(c *deployerv1.Child) Child {
-		return Child{Name: c.GetName(), Object: c.GetObject()}
-	})...)
+	call *serving.Call // nil in Render and Diff, and in a request that a test has made
 }
 
 // PickUp returns once the job is picked up. A deployer with LatePickUp calls it before it changes something, unless it
@@ -110,15 +62,10 @@ func childrenFromWire(in *deployerv1.Children) []Child {
 //
 // In Render and Diff, and in a request that a test has made, it does nothing.
 func (r *Request) PickUp(ctx context.Context) error {
-	if r.call == nil || !r.call.pending.Load() {
+	if r.call == nil {
 		return nil
 	}
-	r.call.pickingUp.Lock()
-	defer r.call.pickingUp.Unlock()
-	if !r.call.pending.Load() {
-		return nil
-	}
-	return r.save(ctx, nil)
+	return r.call.PickUp(ctx)
 }
 
 // ResolveTarget returns another Target of the deploy item's namespace with its content, for a provider configuration
@@ -159,14 +106,14 @@ func (r *Request) resolve(
 	if r.call == nil {
 		return nil, fmt.Errorf("resolve %s: only Reconcile, Delete, Abort and ForceReconcile can ask the host", what)
 	}
-	if !r.call.resolves[operation] {
+	if !r.call.Answers(operation) {
 		// The host would never answer, and the next time, it would not either.
 		return nil, &Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: operation, Reason: ReasonHostTooOld,
 			Err: fmt.Errorf("resolve %s: this version of the Pergola host does not know %s; update the host", what, operation),
 		}
 	}
-	answer, err := r.call.ask(ctx, question)
+	answer, err := r.call.Ask(ctx, question)
 	if err != nil {
 		return nil, fmt.Errorf("resolve %s: %w", what, err)
 	}
@@ -209,7 +156,7 @@ func (r *Request) ResolveRegistryCredentials(
 // a job waits for between calls is reported by InProgress.
 func (r *Request) Progress(step, message string) {
 	if r.call != nil {
-		r.call.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
+		r.call.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
 			Progress: &deployerv1.Progress{Step: step, Message: message},
 		}})
 	}
@@ -224,7 +171,7 @@ func (r *Request) Warning(reason, message string) { r.event(true, reason, messag
 
 func (r *Request) event(warning bool, reason, message string) {
 	if r.call != nil {
-		r.call.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
+		r.call.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
 			Event: &deployerv1.Event{Warning: warning, Reason: reason, Message: message},
 		}})
 	}
@@ -237,5 +184,5 @@ func (r *Request) Stopping() <-chan struct{} {
 	if r.call == nil {
 		return nil
 	}
-	return r.call.stop
+	return r.call.Stopping()
 }
