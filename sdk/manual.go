@@ -12,13 +12,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
-// What a plugin does that is started by hand. These are plain words, so that a main function that parses flags before
-// it calls Serve does not stumble over them. All other arguments are the plugin's.
 const (
-	attachableArgument = "attachable" // when it is the only argument
+	// attachableArgument, alone, lets hosts attach. It is no flag, because the main function may parse flags.
+	attachableArgument = "attachable"
 )
 
-// serveByHand is for a process that no host has started.
+// serveByHand is for a process without a host.
 func serveByHand(p *plugin) {
 	switch args := os.Args[1:]; {
 	case slices.Equal(args, []string{attachableArgument}):
@@ -37,10 +36,10 @@ func serveByHand(p *plugin) {
 	}
 }
 
-// serveAttachable serves to hosts that attach, until somebody ends it.
+// serveAttachable lets hosts attach, until a signal.
 func serveAttachable(p *plugin) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second signal ends a process that does not come to an end
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: serving.LogLevel(slog.LevelDebug)}))
 	slog.SetDefault(log)
 	address, done, err := newServer(p, log).socket(ctx)

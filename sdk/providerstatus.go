@@ -12,15 +12,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
 
-// DecodeProviderStatus reads the provider status that was saved last. found is false, and into untouched, if there is
-// none. kind and apiVersion are those that the deployer saves, and older are other versions of its kind that it reads.
-// Any other provider status, such as that of a newer version of the deployer, is an *Error with
-// ReasonProviderStatusUnknown, which ends the job: a deployer that would overwrite it would forget what it names.
+// DecodeProviderStatus reads the last saved provider status. Without one, found is false and into untouched. The
+// deployer saves kind and apiVersion, and also reads the older versions of its kind. Any other provider status, such as
+// from a newer version of the deployer, is an *Error with ReasonProviderStatusUnknown and ends the job, because
+// overwriting it would lose its contents.
 //
-// Fields that into does not have, which a newer version with the same apiVersion has written, are ignored, and are kept
-// in each provider status with that apiVersion that is saved in this call: in the objects that are still there, and in
-// entries of lists that name the same object by apiVersion, kind, namespace and name, be it in the entry itself or in
-// its field resource. They go with what they are part of.
+// Fields without a place in into, from a newer version with the same apiVersion, are ignored. They are kept in each
+// provider status with that apiVersion that is saved in this call: in the remaining objects, and in entries of lists
+// for the same object by apiVersion, kind, namespace and name, either in the entry itself or in its field resource.
+// They go with their object or entry.
 func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older ...string) (found bool, err error) {
 	if r.DeployItem.Status.ProviderStatus == nil || len(r.DeployItem.Status.ProviderStatus.Raw) == 0 {
 		return false, nil
@@ -49,11 +49,11 @@ func (r *Request) DecodeProviderStatus(into any, kind, apiVersion string, older 
 }
 
 // SaveProviderStatus writes the provider status to the deploy item and returns once it is there. A deployer calls it
-// before it does something that must not be forgotten, such as creating an object that it will have to delete. status
-// is marshalled as JSON and must have apiVersion and kind. On an error the deployer must not do what depended on it;
-// the error is retryable and can be returned as it is.
+// before a step that needs a record, such as the creation of an object to delete later. status is marshalled as JSON
+// and must have apiVersion and kind. On an error the deployer must not take the step; the error is retryable and can be
+// returned as it is.
 //
-// In Render and Diff, and in a request that a test has made, it saves nothing.
+// In Render and Diff, and in a request of a test, it saves nothing.
 func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	document, err := r.marshalProviderStatus(status)
 	if err != nil || r.call == nil {
@@ -62,13 +62,13 @@ func (r *Request) SaveProviderStatus(ctx context.Context, status any) error {
 	return r.call.Save(ctx, document)
 }
 
-// maxItemBytes is how large a deploy item may be: what etcd takes in one request by default, and the room that the host
-// needs for conditions and errors.
+// maxItemBytes bounds a deploy item: etcd's default for one request, less the room for the host's conditions and
+// errors.
 const maxItemBytes = 1536<<10 - 32<<10
 
-// CheckProviderStatus returns an *Error with ReasonItemTooLarge, which ends the job, if the deploy item would be too
-// large to be saved with a provider status that grows by so many bytes. A deployer calls it before it creates what it
-// could not note, such as the UIDs of objects. It asks nobody.
+// CheckProviderStatus returns an *Error with ReasonItemTooLarge if the deploy item would be too large to be saved with
+// a provider status and a growth of so many bytes; the error ends the job. A deployer calls it before it creates
+// objects without room for a record. It makes no request.
 func (r *Request) CheckProviderStatus(status any, growth int) error {
 	document, err := r.marshalProviderStatus(status)
 	if err != nil {
@@ -91,14 +91,13 @@ func (r *Request) CheckProviderStatus(status any, growth int) error {
 	return nil
 }
 
-// marshalProviderStatus marshals what a deployer wants to keep. The API server refuses a provider status without
-// apiVersion and kind with a message that would not lead the author here.
 func (r *Request) marshalProviderStatus(status any) ([]byte, error) {
 	saved, err := json.Marshal(status)
 	if err != nil {
 		return nil, fmt.Errorf("marshal provider status: %w", err)
 	}
 	apiVersion, kind := document.GroupVersionKind(saved)
+	// The message of the API server would not lead the author here.
 	if apiVersion == "" || kind == "" {
 		return nil, fmt.Errorf("marshal provider status: %T has no apiVersion or no kind; "+
 			"a provider status needs both", status)

@@ -20,29 +20,28 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
-// Serve is the main function of a plugin: it serves the deployer to the host that started this process and returns
-// when the host has ended it. With wrong options it prints which, and exits with 2. When the host dies the process
-// exits at once with 3, because nobody could save what the deployer goes on to do.
+// Serve is the main function of a plugin: it serves the deployer to the host of this process and returns when the host
+// has ended it. With wrong options it prints them, and exits with 2. When the host dies the process exits at once with
+// 3, because the deployer could save nothing more.
 //
-// While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the
-// whole process group, and the host, which gets them too, ends its plugins in order.
+// While it serves its host, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole process
+// group, and the host gets them too and ends its plugins in order.
 //
-// Started by hand it prints what the program is, and exits with 1, but for two command lines:
+// Started by hand it prints a description of the program, and exits with 1, but for two command lines:
 //
-//   - With the one argument "attachable", such as in a debugger, it serves to any host that attaches to the address
-//     that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
-//   - With "install --to DIR" it copies itself into a plugin directory, called as the plugin, or as "--as NAME" says.
-//     With that, an image that holds nothing but the plugin brings it into the directory of a host: there is nothing
-//     else in it that could copy.
+//   - With the one argument "attachable", such as in a debugger, it prints an address and lets any host attach, until
+//     SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
+//   - With "install --to DIR" it copies itself into a plugin directory, under the name of the plugin, or NAME with
+//     "--as NAME". So an image of nothing but the plugin can bring it into the directory of a host.
 func Serve(deployer Deployer, opts ...Option) { serve(deployerPlugin(deployer, opts)) }
 
-// ServeHooks is the main function of a plugin that has nothing but hooks, for the deploy items that HookedTypes
-// names. All else is as with Serve.
+// ServeHooks is the main function of a plugin of nothing but hooks, for the deploy items of HookedTypes. All else is as
+// with Serve.
 func ServeHooks(hooks hook.Hooks, opts ...Option) { serve(hooksPlugin(hooks, opts)) }
 
 func serve(p *plugin, err error) {
 	if err != nil {
-		// In one line: of a program that has ended the host shows the last one.
+		// In one line, because the host shows the last line of a program.
 		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
 		os.Exit(serving.ExitMisconfigured)
 	}
@@ -54,10 +53,10 @@ func serve(p *plugin, err error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
 	serving.EndWithHost()
 
-	// go-plugin puts a pipe in the place of os.Stderr when it begins to serve, and what is still in there when the
-	// process ends is lost: the last words of a process, of all. The host reads the real one.
+	// go-plugin replaces os.Stderr by a pipe when it begins to serve, and the content of the pipe is lost at the end of
+	// the process: its last words. The host reads the real standard error.
 	stderr := os.Stderr
-	// A line of JSON for each record, which the host reads back into records.
+	// The host reads each line of JSON back into a record.
 	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: serving.LogLevel(slog.LevelInfo)}))
 	slog.SetDefault(log)
 	s := newServer(p, log)
