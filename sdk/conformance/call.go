@@ -158,12 +158,7 @@ func (c *Call) converse(
 	call := exchange.Call{
 		Messages: messages, Silent: c.opening != nil, Stop: c.Stop, PickUpPending: c.pickUpPending, Silence: silence,
 		Objects: *c.objects(),
-		Save: func(document []byte) error {
-			if c.OnSave == nil {
-				return nil
-			}
-			return c.OnSave(document)
-		},
+		Save:    c.OnSave,
 		Heard: func(m *deployerv1.PluginMessage) {
 			if message, known := messageOf(m, c.pickUpPending); known {
 				result.Messages = append(result.Messages, message)
