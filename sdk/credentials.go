@@ -2,19 +2,17 @@ package sdk
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Target is where a deploy item goes to. The host has resolved it and enforced its policy: the content holds nothing
-// that runs commands, reads files or impersonates somebody.
+// Target is the destination of a deploy item. The host has resolved it and enforced its policy: the content runs no
+// commands, reads no files and impersonates no user.
 type Target struct {
-	// Name of the Target object, which lives in the namespace of the deploy item.
+	// Name of the Target object, in the namespace of the deploy item.
 	Name string
-	// Type tells what the content looks like.
+	// Type is the form of the content.
 	Type v1alpha1.TargetType
 	// Labels and Annotations of the Target object.
 	Labels, Annotations map[string]string
@@ -23,15 +21,15 @@ type Target struct {
 	Content []byte `json:"-"`
 }
 
-// Credentials are those that the Context of a deploy item has for registries and chart repositories, resolved by the
-// host. They are for the call that they come with, and for the servers that they are meant for; they must not be
-// logged or kept. Printing a request with package fmt or log/slog, or as JSON, shows none of them.
+// Credentials of the Context of a deploy item for registries and chart repositories, resolved by the host. They are for
+// one call and for their own servers; they must not be logged or kept. Printing a request with package fmt or log/slog,
+// or as JSON, shows none of them.
 type Credentials struct {
-	// Registries has one entry for each of the Context's registryPullSecrets, in their order. A host bounds how many
-	// it reads: an entry with a Problem and without a Secret stands for the rest.
+	// Registries has one entry for each of the Context's registryPullSecrets, in their order. A host bounds their
+	// number: an entry with a Problem and without a Secret stands for the rest.
 	Registries []RegistryCredentials
 	// ChartRepositories has one entry for each of auths in the Context's configuration helmChartRepoCredentials, in
-	// their order and with the same bound. A configuration that cannot be read at all is one entry with a Problem.
+	// their order and with the same bound. An unreadable configuration is one entry with a Problem.
 	ChartRepositories []ChartRepositoryCredentials
 }
 
@@ -41,8 +39,8 @@ type RegistryCredentials struct {
 	Secret string
 	// DockerConfig is Docker's configuration, JSON {"auths": …}, without helpers; empty if Problem is set.
 	DockerConfig []byte `json:"-"`
-	// Problem says why the credentials cannot be used, for a user; empty if they can. A deployer that does not need
-	// them ignores it.
+	// Problem is the reason for the user why the credentials cannot be used; empty if they can. A deployer without a
+	// need for them ignores it.
 	Problem string
 }
 
@@ -50,40 +48,38 @@ type RegistryCredentials struct {
 type ChartRepositoryCredentials struct {
 	// URL of the repository, as the Context has it; empty if it cannot be read.
 	URL string
-	// CAData are certificates of authorities in PEM that the certificate of the repository may be from; empty for
-	// those of the system.
+	// CAData are the certificates of the repository's authorities in PEM; empty for those of the system.
 	CAData []byte
 	// AuthHeader is the value of the header Authorization; empty for none.
 	AuthHeader string `json:"-"`
-	// Problem says why the credentials cannot be used, for a user; empty if they can. CAData and AuthHeader are empty
-	// then.
+	// Problem is the reason for the user why the credentials cannot be used, without CAData and AuthHeader; empty if
+	// they can.
 	Problem string
 }
 
-// OCMConfig is the configuration for the component model that the Context of a deploy item names.
+// OCMConfig is the configuration for the component model in the Context of a deploy item.
 type OCMConfig struct {
 	// ConfigMap is its name, for messages.
 	ConfigMap string
-	// Content is what the key ".ocmconfig" of the ConfigMap has, as it is. It may hold credentials, although they do not
-	// belong there: printing a request with package fmt or log/slog, or as JSON, does not show it.
+	// Content of the key ".ocmconfig" of the ConfigMap, as it is. It may hold credentials, although they do not belong
+	// there: printing a request with package fmt or log/slog, or as JSON, does not show it.
 	Content []byte `json:"-"`
-	// Problem says why the ConfigMap cannot be used, for a user; empty if it can. Content is empty then. A deployer that
-	// does not need it ignores it.
+	// Problem is the reason for the user why the ConfigMap cannot be used, without a Content; empty if it can. A
+	// deployer without a need for it ignores it.
 	Problem string
 }
 
-// HostCluster is the access to the cluster that the host runs in, for a deployer that runs something there, such as
-// Pods. It is that of a ServiceAccount which the operator has granted to the plugin in the HostConfiguration; the
-// rights of the host itself are never handed over.
+// HostCluster is the access to the host's cluster, for a deployer of Pods or other objects there. It belongs to a
+// ServiceAccount from the HostConfiguration, granted by the operator; the rights of the host itself are never handed
+// over.
 type HostCluster struct {
-	// Kubeconfig holds a token, which the host replaces long before it ends: a deployer takes the kubeconfig of each
-	// request anew. It is text that is equal as long as the token is the same. It belongs into no log and no error.
+	// Kubeconfig holds a token. The host replaces it long before it ends: a deployer takes the kubeconfig of each
+	// request anew. The text is equal as long as the token is the same. It belongs into no log and no error.
 	Kubeconfig []byte `json:"-"`
 	// Namespace of the ServiceAccount.
 	Namespace string
-	// Installation tells the deploy items of this host's cluster from those of others that use the same host cluster:
-	// the UID of the namespace kube-system of the cluster that the deploy items are in. It belongs on what a
-	// Collector creates.
+	// Installation tells the deploy items of this host's cluster from those of others with the same host cluster: the
+	// UID of the namespace kube-system of the deploy items' cluster. It belongs on the objects of a Collector.
 	Installation string
 }
 
@@ -96,40 +92,40 @@ var (
 	_ fmt.Formatter = HostCluster{}
 )
 
-// Format prints what is no secret, whatever the verb.
+// Format hides secrets, with any verb.
 func (t Target) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Name:%q Type:%q Labels:%q Content:(%d bytes)}", t.Name, t.Type, t.Labels, len(t.Content))
 }
 
-// Format prints what is no secret, whatever the verb.
+// Format hides secrets, with any verb.
 func (c Credentials) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Registries:%v ChartRepositories:%v}", c.Registries, c.ChartRepositories)
 }
 
-// Format prints what is no secret, whatever the verb.
+// Format hides secrets, with any verb.
 func (c RegistryCredentials) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Secret:%q DockerConfig:(%d bytes) Problem:%q}", c.Secret, len(c.DockerConfig), c.Problem)
 }
 
-// Format prints what is no secret, whatever the verb.
+// Format hides secrets, with any verb.
 func (c ChartRepositoryCredentials) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{URL:%q CAData:(%d bytes) AuthHeader:(%d bytes) Problem:%q}",
 		c.URL, len(c.CAData), len(c.AuthHeader), c.Problem)
 }
 
-// Format prints what is no secret, whatever the verb.
+// Format hides secrets, with any verb.
 func (c OCMConfig) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{ConfigMap:%q Content:(%d bytes) Problem:%q}", c.ConfigMap, len(c.Content), c.Problem)
 }
 
-// Format prints what is no secret, whatever the verb.
+// Format hides secrets, with any verb.
 func (h HostCluster) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "{Kubeconfig:(%d bytes) Namespace:%q Installation:%q}",
 		len(h.Kubeconfig), h.Namespace, h.Installation)
 }
 
-// Kubeconfig returns the kubeconfig of a target that is a Kubernetes cluster. The error is an *Error with
-// ReasonTargetMissing, of a nil Target, or ReasonTargetInvalid; it can be returned as it is.
+// Kubeconfig returns the kubeconfig of a Kubernetes cluster. The error is an *Error with ReasonTargetMissing, of a nil
+// Target, or ReasonTargetInvalid; it can be returned as it is.
 func (t *Target) Kubeconfig() ([]byte, error) {
 	if t == nil {
 		return nil, ConfigurationError(ReasonTargetMissing,
@@ -142,62 +138,4 @@ func (t *Target) Kubeconfig() ([]byte, error) {
 		return nil, ConfigurationError(ReasonTargetInvalid, "Target %q of type %q holds no kubeconfig", t.Name, t.Type)
 	}
 	return []byte(content.Kubeconfig), nil
-}
-
-// targetFromWire reads a ResolvedTarget; empty bytes are an item without a target. The error holds nothing of the
-// document, which has credentials in it.
-func targetFromWire(document []byte) (*Target, error) {
-	if len(document) == 0 {
-		return nil, nil //nolint:nilnil // no target is an ordinary case and no error
-	}
-	var resolved v1alpha1.ResolvedTarget
-	if json.Unmarshal(document, &resolved) != nil {
-		return nil, errors.New("decode target: it is not the JSON of a resolved Target")
-	}
-	if resolved.Target == nil {
-		return nil, errors.New("decode target: the field target is missing")
-	}
-	return &Target{
-		Name:        resolved.Target.Name,
-		Type:        resolved.Target.Spec.Type,
-		Labels:      resolved.Target.Labels,
-		Annotations: resolved.Target.Annotations,
-		Content:     []byte(resolved.Content),
-	}, nil
-}
-
-// credentialsFromWire keeps apart that the host knows no credentials (nil) and that the Context names none (empty).
-func credentialsFromWire(in *deployerv1.Credentials) *Credentials {
-	if in == nil {
-		return nil
-	}
-	return &Credentials{
-		Registries: convert(in.GetRegistries(), registryFromWire),
-		ChartRepositories: convert(in.GetChartRepositories(),
-			func(r *deployerv1.ChartRepositoryCredentials) ChartRepositoryCredentials {
-				return ChartRepositoryCredentials{
-					URL: r.GetUrl(), CAData: r.GetCaData(), AuthHeader: r.GetAuthHeader(), Problem: r.GetError(),
-				}
-			}),
-	}
-}
-
-func registryFromWire(in *deployerv1.RegistryCredentials) RegistryCredentials {
-	return RegistryCredentials{Secret: in.GetSecret(), DockerConfig: in.GetDockerConfig(), Problem: in.GetError()}
-}
-
-func ocmConfigFromWire(in *deployerv1.OCMConfig) *OCMConfig {
-	if in == nil {
-		return nil
-	}
-	return &OCMConfig{ConfigMap: in.GetConfigMap(), Content: in.GetContent(), Problem: in.GetError()}
-}
-
-func hostClusterFromWire(in *deployerv1.HostCluster) *HostCluster {
-	if in == nil {
-		return nil
-	}
-	return &HostCluster{
-		Kubeconfig: in.GetKubeconfig(), Namespace: in.GetNamespace(), Installation: in.GetInstallation(),
-	}
 }

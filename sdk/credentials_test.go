@@ -125,11 +125,12 @@ func TestCredentialsComeWithEachCall(t *testing.T) {
 func TestHoldings(t *testing.T) {
 	t.Parallel()
 	k := &keeper{kept: []sdk.Holding{
-		{Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db", UID: "2"}, {Name: "\xff"},
+		{Namespace: "shop", Name: "web", UID: "1", JobID: "job"}, {Namespace: "shop", Name: "db", UID: "2"},
+		{Namespace: "shop", Name: "a", UID: "3", JobID: "\xff"},
 	}}
 	p := sdktest.New(t, k, options()...)
 	got, err := p.Holdings(t.Context(), hostCluster())
-	want := []sdk.Holding{k.kept[0], k.kept[1], {Name: "\uFFFD"}}
+	want := []sdk.Holding{k.kept[0], k.kept[1], {Namespace: "shop", Name: "a", UID: "3", JobID: "\uFFFD"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("holdings: %v (-want +got):\n%s", err, diff)
 	}

@@ -1,22 +1,14 @@
 package sdk
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	"github.com/pergola-deploy/pergola/proto/handshake"
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Reasons that the sdk itself gives to errors.
+// Reasons of the sdk's own errors.
 const (
 	// ReasonConfigMissing: a deploy item has no provider configuration.
 	ReasonConfigMissing = "ProviderConfigurationMissing"
@@ -40,28 +32,27 @@ const (
 	ReasonHostTooOld = "HostTooOld"
 )
 
-// Error is an error of a deployer with what Landscaper wants to know of it. A deployer may return it wrapped in
-// others or joined with others; the codes of the whole tree count.
+// Error is an error of a deployer with Landscaper's classification. A deployer may return it wrapped in others or
+// joined with others; the codes of the whole tree count.
 //
-// Without an unrecoverable code (see v1alpha1.ErrorCode) or ERR_NO_RETRY the call is retried with a growing pause
-// until the job's time is up. With one the job has failed.
+// Without an unrecoverable code (see v1alpha1.ErrorCode) or ERR_NO_RETRY the call is retried with a growing pause until
+// the job's time is up. With one the job has failed.
 //
 // Its text appears in the status of the deploy item and must hold no secrets.
 type Error struct {
 	// Codes classify the error; may be empty.
 	Codes []v1alpha1.ErrorCode
-	// Operation says what was being done, in one word such as "Apply"; empty for the operation of the host, or the
-	// type of the hook.
+	// Operation in one word, such as "Apply"; empty for the operation of the host, or the type of the hook.
 	Operation string
 	// Reason is a CamelCase word for machines; empty for ReasonError, or ReasonHookFailed from a hook.
 	Reason string
-	// Err says what is wrong: object, field, what was found, what to do. Without it the text of the error is Reason.
+	// Err names object, field, the found value and a remedy. Without it the text of the error is Reason.
 	Err error
-	// TargetSilent: the target of the deploy item did not answer, or wants to be left alone. The host makes one call at
-	// a time for the deploy items of that target until one succeeds or is in progress, so that it does not hold up the
-	// items of others.
+	// TargetSilent: the target of the deploy item did not answer, or asked for a pause. The host makes one call at a
+	// time for the deploy items of that target until one succeeds or is in progress, so that it does not hold up the
+	// items of other targets.
 	TargetSilent bool
-	// RetryAfter is the least pause before the next try, such as the target asks for. The host bounds it by a minute.
+	// RetryAfter is the least pause before the next try, such as from the target. The host bounds it by a minute.
 	// Zero leaves the pause to the host.
 	RetryAfter time.Duration
 }
@@ -87,7 +78,7 @@ func ConfigurationError(reason, format string, args ...any) *Error {
 	}
 }
 
-// internalProblem is the error of what a plugin or a host has done wrong itself; nil for nil.
+// internalProblem wraps an error about a fault of a plugin or a host; nil for nil.
 func internalProblem(err error) error {
 	if err == nil {
 		return nil
@@ -123,47 +114,4 @@ func walk(err error, visit func(*Error)) {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // see above
 		visit(e)
 	}
-}
-
-// errorFromWire reads why the host has not given what was asked for; operation and message stand for what it does not
-// say.
-func errorFromWire(operation, message string, in *deployerv1.Error) *Error {
-	return &Error{
-		Codes:     convert(in.GetCodes(), func(code string) v1alpha1.ErrorCode { return v1alpha1.ErrorCode(code) }),
-		Operation: cmp.Or(in.GetOperation(), operation),
-		Reason:    in.GetReason(),
-		Err:       errors.New(cmp.Or(in.GetMessage(), message)),
-	}
-}
-
-func failedToWire(operation string, err error) *deployerv1.Failed {
-	return &deployerv1.Failed{Errors: []*deployerv1.Error{errorToWire(operation, ReasonError, err)}}
-}
-
-// confinementHint tells the user of a confined plugin what permission may be missing: the system's own words do not.
-const confinementHint = " (the plugin is confined: it can only write below $TMPDIR, " +
-	"and read what every program needs; " +
-	"an operator can give it more with plugins.<name>.confinement of the HostConfiguration)"
-
-// errorToWire describes an error. Operation and reason are those of the outermost Error in its chain, or else the
-// given ones.
-func errorToWire(operation, reason string, err error) *deployerv1.Error {
-	outermost := &Error{}
-	errors.As(err, &outermost)
-	out := &deployerv1.Error{
-		Codes:     convert(Codes(err), func(code v1alpha1.ErrorCode) string { return string(code) }),
-		Operation: cmp.Or(outermost.Operation, operation),
-		Reason:    cmp.Or(outermost.Reason, reason),
-		Message:   err.Error(),
-	}
-	walk(err, func(e *Error) {
-		out.TargetSilent = out.GetTargetSilent() || e.TargetSilent
-		if e.RetryAfter > out.GetRetryAfter().AsDuration() {
-			out.RetryAfter = durationpb.New(e.RetryAfter)
-		}
-	})
-	if os.Getenv(handshake.ConfinedEnv) != "" && errors.Is(err, fs.ErrPermission) {
-		out.Message += confinementHint
-	}
-	return out
 }

@@ -14,12 +14,12 @@ import (
 // Release is the version of the sdk. The host shows it beside the plugin's own.
 const Release = "0.1.0"
 
-// Option sets up what Serve and ServeHooks serve.
+// Option configures Serve and ServeHooks.
 type Option func(*plugin)
 
-// plugin is what a program serves.
+// plugin is a deployer or hooks, with their options.
 type plugin struct {
-	deployer Deployer // nil for a plugin that has nothing but hooks
+	deployer Deployer // nil for a plugin of nothing but hooks
 	hooks    hook.Hooks
 
 	name               string
@@ -46,16 +46,14 @@ func Version(version string) Option {
 	return func(p *plugin) { p.version = version }
 }
 
-// Types sets the types of deploy items that the deployer serves. Required for Serve; those of several Types are added
-// up.
+// Types sets the types of the deployer's deploy items. Required for Serve; those of several Types are added up.
 func Types(types ...v1alpha1.DeployItemType) Option {
 	return func(p *plugin) { p.types = append(p.types, types...) }
 }
 
-// HookedTypes sets the types of deploy items that the plugin's hooks run for, whichever deployer serves them.
-// Required for ServeHooks; those of several HookedTypes are added up. Without it a deployer's hooks run for the types
-// that it serves; with it only for those that are named here, so that its own are to be named as well, if they are
-// wanted.
+// HookedTypes sets the types of deploy items for the plugin's hooks, of any deployer. Required for ServeHooks; those of
+// several HookedTypes are added up. Without it a deployer's hooks run for its own types; with it only for these, so
+// that its own types must be named as well, if they are wanted.
 func HookedTypes(types ...v1alpha1.DeployItemType) Option {
 	return func(p *plugin) { p.hookedTypes = append(p.hookedTypes, types...) }
 }
@@ -88,20 +86,20 @@ func HostClusterAccess() Option {
 }
 
 // LatePickUp promises that Reconcile and ForceReconcile change nothing, neither in a target nor anywhere else, before
-// they have saved a provider status or called Request.PickUp. The host then picks up a job by the write that saves the
-// provider status, which is one write less for each job. By default, a job is picked up before the deployer is called.
+// they have saved a provider status or called Request.PickUp. The host then saves the provider status and picks up the
+// job in one write. By default, a job is picked up before the deployer is called.
 func LatePickUp() Option {
 	return func(p *plugin) { p.latePickUp = true }
 }
 
-// ScheduleInConfig promises that the hooks of type hook.ShouldReconcile have an opinion only about deploy items whose
-// provider configuration has the field continuousReconcile, see package continuousreconcile. The host then asks them
-// about no other item. By default, they are asked about each item once its job is done, and when a host starts.
+// ScheduleInConfig promises that the hooks of type hook.ShouldReconcile have an opinion only about deploy items with
+// the field continuousReconcile in their provider configuration, see package continuousreconcile. The host then asks
+// them about no other item. By default, they are asked about each item once its job is done, and when a host starts.
 func ScheduleInConfig() Option {
 	return func(p *plugin) { p.scheduleInConfig = true }
 }
 
-// deployerPlugin is a plugin with a deployer. The error is everything that is wrong with the options.
+// deployerPlugin returns a plugin with a deployer. The error lists all problems of the options.
 func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
 	p := newPlugin(opts)
 	p.deployer = deployer
@@ -123,7 +121,7 @@ func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
 	return p, errors.Join(errs...)
 }
 
-// hooksPlugin is a plugin that has nothing but hooks. The error is everything that is wrong with the options.
+// hooksPlugin returns a plugin of nothing but hooks. The error lists all problems of the options.
 func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	p := newPlugin(opts)
 	p.hooks = hooks
@@ -163,7 +161,7 @@ func newPlugin(opts []Option) *plugin {
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// check returns what is wrong with a plugin of either kind.
+// check returns the problems of a plugin of either kind.
 func (p *plugin) check() []error {
 	var errs []error
 	if !namePattern.MatchString(p.name) {
@@ -201,7 +199,7 @@ func (p *plugin) hasHooks() bool {
 	return false
 }
 
-// hookTypes are those for which there is at least one function.
+// hookTypes returns the types with at least one function.
 func (p *plugin) hookTypes() []string {
 	var types []string
 	for _, t := range hook.Types() {

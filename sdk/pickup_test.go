@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // TestPickUp: the host is asked once to pick the job up, if it is pending and nothing was saved, however many ask;
@@ -15,7 +16,7 @@ func TestPickUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f := newFakeStream(ctx)
-	req := &Request{call: openCall(f, &deployerv1.Start{PickUpPending: true})}
+	req := &Request{call: serving.OpenCall(f, &deployerv1.Start{PickUpPending: true})}
 	answered := make(chan error)
 	go func() { answered <- req.PickUp(ctx) }()
 	f.toPlug <- acknowledgement((<-f.toHost).GetProviderStatus().GetSequence(), "somebody has changed the item")
@@ -53,7 +54,7 @@ func TestNothingToPickUp(t *testing.T) {
 		}
 	}
 	saved := newFakeStream(t.Context())
-	req := &Request{call: openCall(saved, &deployerv1.Start{PickUpPending: true})}
+	req := &Request{call: serving.OpenCall(saved, &deployerv1.Start{PickUpPending: true})}
 	done := make(chan error)
 	go func() { done <- save(t.Context(), req, 1) }()
 	saved.toPlug <- acknowledgement((<-saved.toHost).GetProviderStatus().GetSequence(), "")

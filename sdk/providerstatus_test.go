@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/internal/document"
 )
 
 func requestWithStatus(status string) *Request {
@@ -153,9 +154,9 @@ func TestUnknownFieldsOfAProviderStatusSurvive(t *testing.T) {
 }
 
 // jsonOf reads a document without a loss of digits.
-func jsonOf(t *testing.T, document []byte) any {
+func jsonOf(t *testing.T, text []byte) any {
 	t.Helper()
-	value, err := decodeNumbers(document)
+	value, err := document.Numbers(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,105 +2,55 @@ package sdk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/internal/document"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // Request is one call of a deployer for one deploy item. It is valid until the call returns.
 //
 // Its context ends when the job's time is up, when the job is aborted, interrupted or superseded, when this replica
-// of the host loses the item, and when the host stops. If the host traces the job it has the trace context, as
-// OpenTelemetry's packages expect it, so that spans which a deployer makes with it are part of the job's trace.
+// of the host loses the item, and when the host stops. If the host traces the job, the context has the trace context of
+// OpenTelemetry, so that a deployer's spans are part of the job's trace.
 //
-// A test may make one itself, with the fields that the deployer reads.
+// A test may make one itself, with the necessary fields.
 type Request struct {
-	// DeployItem as it was read before the call, with the provider status that was saved last. Changes to it have no
-	// effect.
+	// DeployItem as it was read before the call, with the last saved provider status. Changes to it have no effect.
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item with its content; nil for an item without one.
 	Target *Target
 	// Context of the item. It is never nil but may be empty.
 	Context *v1alpha1.Context
-	// Credentials that the Context names; nil unless the plugin has asked for them with ContextCredentials, or if the
-	// host is too old to hand them over.
+	// Credentials of the Context; nil unless the plugin has asked for them with ContextCredentials, or if the host is
+	// too old to hand them over.
 	Credentials *Credentials
-	// OCMConfig is the ConfigMap that the Context's ocmConfig names; nil if it names none, unless the plugin has asked for
-	// it with ContextOCMConfig, or if the host is too old to hand it over.
+	// OCMConfig is the ConfigMap in ocmConfig of the Context; nil for a Context without it, unless the plugin has asked
+	// for it with ContextOCMConfig, or if the host is too old to hand it over.
 	OCMConfig *OCMConfig
-	// HostCluster is the access to the cluster that the host runs in; nil unless the plugin has asked for it with
-	// HostClusterAccess and the operator has granted it.
+	// HostCluster is the access to the host's cluster; nil unless the plugin has asked for it with HostClusterAccess
+	// and the operator has granted it.
 	HostCluster *HostCluster
 	// Installation tells the deploy items of this control plane from those of others with the same target: the UID of
-	// the namespace kube-system of the cluster that the deploy items are in. Empty if the host does not know it.
+	// the namespace kube-system of the deploy items' cluster. Empty if the host does not know it.
 	Installation string
-	// JobID is the job that the call belongs to.
+	// JobID is the job of the call.
 	JobID string
-	// Children replace the desired objects that the deployer would render, if it is a Renderer; nil if nobody changed
-	// them.
+	// Children replace the desired objects of a Renderer; nil if they are unchanged.
 	Children []Child
 	// Log arrives in the host with its level and fields, and with the plugin, the deploy item and the job added.
 	Log *slog.Logger
 
-	// unknown has what the deployer does not know of the provider status that it has decoded; nil for nothing. It belongs
-	// to that apiVersion.
-	unknown      *unknown
+	// unknown has the fields of the decoded provider status without a place in the deployer's type; nil for none. It
+	// belongs to savedVersion.
+	unknown      *document.Unknown
 	savedVersion string
 
-	call *call // nil in Render and Diff, and in a request that a test has made
-}
-
-// newRequest reads a start message.
-func (s *server) newRequest(operation string, start *deployerv1.Start) (*Request, error) {
-	item := &v1alpha1.DeployItem{}
-	if err := json.Unmarshal(start.GetDeployItem(), item); err != nil {
-		return nil, fmt.Errorf("decode deploy item: %w", err)
-	}
-	if config := start.GetProviderConfiguration(); len(config) > 0 {
-		item.Spec.Config = &runtime.RawExtension{Raw: config}
-	}
-	if status := start.GetProviderStatus(); len(status) > 0 {
-		item.Status.ProviderStatus = &runtime.RawExtension{Raw: status}
-	}
-	target, err := targetFromWire(start.GetTarget())
-	if err != nil {
-		return nil, err
-	}
-	lsContext := &v1alpha1.Context{}
-	if len(start.GetContext()) > 0 {
-		if err := json.Unmarshal(start.GetContext(), lsContext); err != nil {
-			return nil, fmt.Errorf("decode context: %w", err)
-		}
-	}
-	log := s.log.With("deployitem", item.Namespace+"/"+item.Name, "jobID", start.GetJobId(), "operation", operation)
-	return &Request{
-		DeployItem:   item,
-		Target:       target,
-		Context:      lsContext,
-		Installation: start.GetInstallation(),
-		JobID:        start.GetJobId(),
-		Children:     childrenFromWire(start.GetChildren()),
-		Credentials:  credentialsFromWire(start.GetCredentials()),
-		OCMConfig:    ocmConfigFromWire(start.GetOcmConfig()),
-		HostCluster:  hostClusterFromWire(start.GetHostCluster()),
-		Log:          log,
-	}, nil
-}
-
-// childrenFromWire keeps apart that nobody changed the children (nil) and that somebody removed them all (empty).
-func childrenFromWire(in *deployerv1.Children) []Child {
-	if in == nil {
-		return nil
-	}
-	return append([]Child{}, convert(in.GetChildren(), func(c *deployerv1.Child) Child {
-		return Child{Name: c.GetName(), Object: c.GetObject()}
-	})...)
+	call *serving.Call // nil in Render, Diff and tests
 }
 
 // PickUp returns once the job is picked up. A deployer with LatePickUp calls it before it changes something, unless it
@@ -108,26 +58,21 @@ func childrenFromWire(in *deployerv1.Children) []Child {
 // deployer must change nothing; the error is retryable and can be returned as it is. It may be called from several
 // goroutines.
 //
-// In Render and Diff, and in a request that a test has made, it does nothing.
+// In Render and Diff, and in a request of a test, it does nothing.
 func (r *Request) PickUp(ctx context.Context) error {
-	if r.call == nil || !r.call.pending.Load() {
+	if r.call == nil {
 		return nil
 	}
-	r.call.pickingUp.Lock()
-	defer r.call.pickingUp.Unlock()
-	if !r.call.pending.Load() {
-		return nil
-	}
-	return r.save(ctx, nil)
+	return r.call.PickUp(ctx)
 }
 
-// ResolveTarget returns another Target of the deploy item's namespace with its content, for a provider configuration
-// that names one. It is resolved and checked as Request.Target is. ResolveTarget blocks until the host has answered
-// or ctx ends, and may be called from several goroutines.
+// ResolveTarget returns another Target of the deploy item's namespace with its content, by its name in a provider
+// configuration. It is resolved and checked as Request.Target is. ResolveTarget blocks until the host has answered or
+// ctx ends, and may be called from several goroutines.
 //
-// The error can be returned as it is. What the host finds wrong with the Target is an *Error that names the Target
-// and has the codes that belong to it. A host that is too old to be asked is an *Error with ReasonHostTooOld, at
-// once. In Render and Diff, and in a request that a test has made, it is always an error.
+// The error can be returned as it is. A problem of the Target is an *Error with its name and the codes for it. With a
+// host that is too old it is an *Error with ReasonHostTooOld, at once. In Render and Diff, and in a request of a test,
+// it is always an error.
 func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, error) {
 	const operation = "ResolveTarget" // the host calls it so, too
 	what := fmt.Sprintf("Target %q", name)
@@ -152,31 +97,31 @@ func (r *Request) ResolveTarget(ctx context.Context, name string) (*Target, erro
 	return target, nil
 }
 
-// resolve asks the host for something that it reads for the plugin.
+// resolve asks the host to read something for the plugin.
 func (r *Request) resolve(
 	ctx context.Context, operation, what string, question func(sequence uint64) *deployerv1.PluginMessage,
 ) (*deployerv1.HostMessage, error) {
 	if r.call == nil {
 		return nil, fmt.Errorf("resolve %s: only Reconcile, Delete, Abort and ForceReconcile can ask the host", what)
 	}
-	if !r.call.resolves[operation] {
+	if !r.call.Answers(operation) {
 		// The host would never answer, and the next time, it would not either.
 		return nil, &Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: operation, Reason: ReasonHostTooOld,
 			Err: fmt.Errorf("resolve %s: this version of the Pergola host does not know %s; update the host", what, operation),
 		}
 	}
-	answer, err := r.call.ask(ctx, question)
+	answer, err := r.call.Ask(ctx, question)
 	if err != nil {
 		return nil, fmt.Errorf("resolve %s: %w", what, err)
 	}
 	return answer, nil
 }
 
-// ResolveRegistryCredentials returns the credentials for registries in a Secret that a provider configuration names.
-// An empty namespace stands for that of the deploy item; another one, or a Secret of a type without Docker's
-// configuration, is told by RegistryCredentials.Problem, which does not say what names the Secret. It blocks and
-// fails as ResolveTarget does.
+// ResolveRegistryCredentials returns the credentials for registries in a Secret, by its name in a provider
+// configuration. An empty namespace stands for the namespace of the deploy item. Another namespace, or a Secret of a
+// type without Docker's configuration, is a RegistryCredentials.Problem, without the field of the configuration. It
+// blocks and fails as ResolveTarget does.
 func (r *Request) ResolveRegistryCredentials(
 	ctx context.Context, namespace, name string,
 ) (*RegistryCredentials, error) {
@@ -203,13 +148,12 @@ func (r *Request) ResolveRegistryCredentials(
 	return new(registryFromWire(resolved.GetCredentials())), nil
 }
 
-// Progress reports what the deployer is doing within a call: step is a short CamelCase name, such as ReadChart,
-// message a sentence, such as "reading the chart". A user sees both in the item's condition Reconciling if the call
-// goes on for a second or more, and the message in the error of a job whose time is up. It waits for no answer. What
-// a job waits for between calls is reported by InProgress.
+// Progress reports a step within a call: step is a short CamelCase name, such as ReadChart, message a sentence, such as
+// "reading the chart". A user sees both in the item's condition Reconciling if the call goes on for a second or more,
+// and the message in the error of a job that timed out. It waits for no answer. Between calls InProgress is the report.
 func (r *Request) Progress(step, message string) {
 	if r.call != nil {
-		r.call.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
+		r.call.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Progress{
 			Progress: &deployerv1.Progress{Step: step, Message: message},
 		}})
 	}
@@ -224,18 +168,18 @@ func (r *Request) Warning(reason, message string) { r.event(true, reason, messag
 
 func (r *Request) event(warning bool, reason, message string) {
 	if r.call != nil {
-		r.call.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
+		r.call.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
 			Event: &deployerv1.Event{Warning: warning, Reason: reason, Message: message},
 		}})
 	}
 }
 
-// Stopping is closed when the host wants the call to end soon: a deployer that can stop between two steps then
-// returns InProgress. The context is cancelled some time later. It is nil, and so never closed, in Render and Diff,
-// and in a request that a test has made.
+// Stopping is closed when the host wants the call to end soon: a deployer between two steps then returns InProgress.
+// The context is cancelled some time later. It is nil, and so never closed, in Render and Diff, and in a request of a
+// test.
 func (r *Request) Stopping() <-chan struct{} {
 	if r.call == nil {
 		return nil
 	}
-	return r.call.stop
+	return r.call.Stopping()
 }

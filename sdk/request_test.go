@@ -88,7 +88,7 @@ func TestLogOfARequest(t *testing.T) {
 	var out bytes.Buffer
 	s := newServer(&plugin{}, slog.New(slog.NewJSONHandler(&out, nil)))
 	item := []byte(`{"metadata":{"namespace":"default","name":"item"}}`)
-	req, err := s.newRequest("Reconcile", &deployerv1.Start{DeployItem: item, JobId: "job"})
+	req, err := s.request("Reconcile", &deployerv1.Start{DeployItem: item, JobId: "job"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,15 +2,11 @@ package sdk
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,46 +14,36 @@ import (
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/pergola-deploy/pergola/proto/handshake"
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
-// Exit codes of a plugin that does not serve.
-const (
-	exitFailed        = 1
-	exitMisconfigured = 2
-	exitHostGone      = 3
-)
-
-// Serve is the main function of a plugin: it serves the deployer to the host that started this process and returns
-// when the host has ended it. With wrong options it prints which, and exits with 2. When the host dies the process
-// exits at once with 3, because nobody could save what the deployer goes on to do.
+// Serve is the main function of a plugin: it serves the deployer to the host of this process and returns when the host
+// has ended it. With wrong options it prints them, and exits with 2. When the host dies the process exits at once with
+// 3, because the deployer could save nothing more.
 //
-// While it serves a host that started it, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the
-// whole process group, and the host, which gets them too, ends its plugins in order.
+// While it serves its host, SIGTERM and SIGINT are ignored: in a terminal or a pod they often reach the whole process
+// group, and the host gets them too and ends its plugins in order.
 //
-// Started by hand it prints what the program is, and exits with 1, but for two command lines:
+// Started by hand it prints a description of the program, and exits with 1, but for two command lines:
 //
-//   - With the one argument "attachable", such as in a debugger, it serves to any host that attaches to the address
-//     that it prints, until SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
-//   - With "install --to DIR" it copies itself into a plugin directory, called as the plugin, or as "--as NAME" says.
-//     With that, an image that holds nothing but the plugin brings it into the directory of a host: there is nothing
-//     else in it that could copy.
+//   - With the one argument "attachable", such as in a debugger, it prints an address and lets any host attach, until
+//     SIGINT or SIGTERM; a second one ends it at once. Logs are then text on standard error.
+//   - With "install --to DIR" it copies itself into a plugin directory, under the name of the plugin, or NAME with
+//     "--as NAME". So an image of nothing but the plugin can bring it into the directory of a host.
 func Serve(deployer Deployer, opts ...Option) { serve(deployerPlugin(deployer, opts)) }
 
-// ServeHooks is the main function of a plugin that has nothing but hooks, for the deploy items that HookedTypes
-// names. All else is as with Serve.
+// ServeHooks is the main function of a plugin of nothing but hooks, for the deploy items of HookedTypes. All else is as
+// with Serve.
 func ServeHooks(hooks hook.Hooks, opts ...Option) { serve(hooksPlugin(hooks, opts)) }
 
 func serve(p *plugin, err error) {
 	if err != nil {
-		// In one line: of a program that has ended the host shows the last one.
+		// In one line, because the host shows the last line of a program.
 		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
-		os.Exit(exitMisconfigured)
+		os.Exit(serving.ExitMisconfigured)
 	}
 	config := handshake.Config()
 	if os.Getenv(config.MagicCookieKey) != config.MagicCookieValue {
@@ -65,50 +51,26 @@ func serve(p *plugin, err error) {
 		return
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, os.Interrupt)
-	endWithHost()
+	serving.EndWithHost()
 
-	// go-plugin puts a pipe in the place of os.Stderr when it begins to serve, and what is still in there when the
-	// process ends is lost: the last words of a process, of all. The host reads the real one.
+	// go-plugin replaces os.Stderr by a pipe when it begins to serve, and the content of the pipe is lost at the end of
+	// the process: its last words. The host reads the real standard error.
 	stderr := os.Stderr
-	// A line of JSON for each record, which the host reads back into records.
-	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: logLevel(slog.LevelInfo)}))
+	// The host reads each line of JSON back into a record.
+	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: serving.LogLevel(slog.LevelInfo)}))
 	slog.SetDefault(log)
 	s := newServer(p, log)
 	s.serving = sync.OnceFunc(func() { os.Stderr = stderr })
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: config,
 		VersionedPlugins: map[int]goplugin.PluginSet{
-			handshake.ProtocolVersion: {handshake.PluginName: &grpcPlugin{server: s}},
+			handshake.ProtocolVersion: {handshake.PluginName: &serving.Plugin{Service: s}},
 		},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, serverOptions(s)...)...)
+			return grpc.NewServer(append(opts, serving.Options(s.running)...)...)
 		},
 		Logger: hclog.NewNullLogger(),
 	})
-}
-
-// logLevel is the one that the host wants, one of slog's names in any case; anything else means the default.
-func logLevel(byDefault slog.Level) slog.Level {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(os.Getenv(handshake.LogLevelEnv))); err != nil {
-		return byDefault
-	}
-	return level
-}
-
-// endWithHost ends the process when the host is gone. The host holds the other end of a pipe, which the kernel closes
-// however the host ends, and so sooner and more surely than any check of the parent's process id could tell.
-func endWithHost() {
-	fd, err := strconv.Atoi(os.Getenv(handshake.LifelineEnv))
-	if err != nil {
-		return
-	}
-	syscall.CloseOnExec(fd)
-	lifeline := os.NewFile(uintptr(fd), "lifeline")
-	go func() {
-		_, _ = io.Copy(io.Discard, lifeline)
-		os.Exit(exitHostGone)
-	}()
 }
 
 // ServeInProcess serves the deployer within this process, over a real socket, until ctx ends; done is closed when the
@@ -120,7 +82,7 @@ func ServeInProcess(
 	if err != nil {
 		return nil, nil, err
 	}
-	return serveSocket(ctx, newServer(p, log), grpc.WaitForHandlers(true))
+	return newServer(p, log).socket(ctx, grpc.WaitForHandlers(true))
 }
 
 // ServeHooksInProcess is to ServeHooks what ServeInProcess is to Serve.
@@ -131,39 +93,11 @@ func ServeHooksInProcess(
 	if err != nil {
 		return nil, nil, err
 	}
-	return serveSocket(ctx, newServer(p, log), grpc.WaitForHandlers(true))
+	return newServer(p, log).socket(ctx, grpc.WaitForHandlers(true))
 }
 
-// serveSocket serves the plugin without TLS, on a socket in a directory that only this user can enter, until ctx
-// ends. Hosts may come and go, several at a time; none of them can end it. done is closed when the server is down.
-func serveSocket(
-	ctx context.Context, s *server, opts ...grpc.ServerOption,
+func (s *server) socket(
+	ctx context.Context, opts ...grpc.ServerOption,
 ) (address net.Addr, done <-chan struct{}, err error) {
-	dir, err := os.MkdirTemp("", s.plugin.name+"-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("create directory for the socket: %w", err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", filepath.Join(dir, "plugin.sock"))
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("listen: %w", err), os.RemoveAll(dir))
-	}
-	server := grpc.NewServer(append(serverOptions(s), opts...)...)
-	deployerv1.RegisterDeployerServiceServer(server, s)
-	healthServer := health.NewServer()
-	healthServer.SetServingStatus(goplugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(server, healthServer)
-	context.AfterFunc(ctx, server.Stop)
-
-	down := make(chan struct{})
-	go func() {
-		defer close(down)
-		err := server.Serve(listener)
-		if errors.Is(err, grpc.ErrServerStopped) { // ctx has ended before
-			err = nil
-		}
-		if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
-			s.log.Error("serving the plugin failed", "error", err.Error())
-		}
-	}()
-	return listener.Addr(), down, nil
+	return serving.Socket(ctx, s.plugin.name, s.log, s, append(serving.Options(s.running), opts...))
 }

@@ -12,8 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/proto/wire"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
 // server is the plugin's side of the protocol. It turns messages into calls of the deployer and back.
@@ -21,7 +23,7 @@ type server struct {
 	deployerv1.UnimplementedDeployerServiceServer
 
 	plugin  *plugin
-	running *runningCalls
+	running *serving.RunningCalls
 	log     *slog.Logger
 	serving func() // called with each GetInfo, the first call of a host
 }
@@ -29,7 +31,7 @@ type server struct {
 var _ deployerv1.DeployerServiceServer = (*server)(nil)
 
 func newServer(p *plugin, log *slog.Logger) *server {
-	return &server{plugin: p, running: newRunningCalls(), log: log, serving: func() {}}
+	return &server{plugin: p, running: serving.NewRunningCalls(), log: log, serving: func() {}}
 }
 
 // unimplemented is the answer to a call that the plugin has no method for.
@@ -48,11 +50,11 @@ func (s *server) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployer
 		Name:                         p.name,
 		Version:                      p.version,
 		SdkVersion:                   Release,
-		DeployItemTypes:              convert(p.types, typeToWire),
+		DeployItemTypes:              wire.Each(p.types, typeToWire),
 		Capabilities:                 p.capabilities(),
 		ConfigurationSchema:          p.configSchema,
 		ProviderConfigurationSchemas: maps.Clone(p.providerSchemas), // to send a message may change it
-		HookedDeployItemTypes:        convert(p.hookedTypes, typeToWire),
+		HookedDeployItemTypes:        wire.Each(p.hookedTypes, typeToWire),
 	}, nil
 }
 
@@ -94,7 +96,7 @@ func (s *server) Configure(
 		res = &ConfigureResponse{}
 	}
 	return &deployerv1.ConfigureResponse{
-		Problems: convert(res.Problems, problemToWire), MaxCalls: uint32(min(max(res.MaxCalls, 0), math.MaxInt32)),
+		Problems: wire.Each(res.Problems, problemToWire), MaxCalls: uint32(min(max(res.MaxCalls, 0), math.MaxInt32)),
 	}, nil
 }
 
@@ -118,29 +120,33 @@ func (s *server) Validate(
 	if res == nil {
 		res = &ValidateResponse{}
 	}
-	return &deployerv1.ValidateResponse{Problems: convert(res.Problems, problemToWire)}, nil
+	return &deployerv1.ValidateResponse{Problems: wire.Each(res.Problems, problemToWire)}, nil
 }
 
 // Reconcile implements DeployerServiceServer.
-func (s *server) Reconcile(stream stream) error {
+func (s *server) Reconcile(stream serving.Stream) error {
 	return operate(s, "Reconcile", stream, Deployer.Reconcile)
 }
 
 // Delete implements DeployerServiceServer.
-func (s *server) Delete(stream stream) error { return operate(s, "Delete", stream, Deployer.Delete) }
+func (s *server) Delete(stream serving.Stream) error {
+	return operate(s, "Delete", stream, Deployer.Delete)
+}
 
 // Abort implements DeployerServiceServer.
-func (s *server) Abort(stream stream) error { return operate(s, "Abort", stream, Aborter.Abort) }
+func (s *server) Abort(stream serving.Stream) error {
+	return operate(s, "Abort", stream, Aborter.Abort)
+}
 
 // ForceReconcile implements DeployerServiceServer.
-func (s *server) ForceReconcile(stream stream) error {
+func (s *server) ForceReconcile(stream serving.Stream) error {
 	return operate(s, "ForceReconcile", stream, ForceReconciler.ForceReconcile)
 }
 
 // operate carries out one call of a method of D, if the deployer is one: the start message comes first, then host and
 // plugin exchange messages while the deployer works, and its result goes last.
 func operate[D any](
-	s *server, name string, stream stream, method func(D, context.Context, *Request) (*Response, error),
+	s *server, name string, stream serving.Stream, method func(D, context.Context, *Request) (*Response, error),
 ) error {
 	deployer, ok := s.plugin.deployer.(D)
 	if !ok {
@@ -153,22 +159,33 @@ func operate[D any](
 	if first.GetStart() == nil {
 		return status.Errorf(codes.InvalidArgument, "the first message of %s must be start", name)
 	}
-	req, err := s.newRequest(name, first.GetStart())
+	req, err := s.request(name, first.GetStart())
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
 	// Opened before the wait, for a call that waits for another one is alive, too.
-	req.call = openCall(stream, first.GetStart())
+	req.call = serving.OpenCall(stream, first.GetStart())
 	ctx := stream.Context()
 	description := fmt.Sprintf("%s of the deploy item %s/%s", name, req.DeployItem.Namespace, req.DeployItem.Name)
-	end, err := s.running.begin(ctx, req.DeployItem.UID, description)
+	end, err := s.running.Begin(ctx, req.DeployItem.UID, description)
 	if err != nil {
 		return status.FromContextError(err).Err()
 	}
 	defer end()
-	return req.call.finish(described(s, req.Log, "deployer", name,
+	return req.call.Finish(bounded(described(s, req.Log, "deployer", name,
 		func() (*Response, error) { return method(deployer, ctx, req) },
-		func(res *Response, err error) *deployerv1.Result { return resultToWire(name, req, res, err) }))
+		func(res *Response, err error) *deployerv1.Result { return resultToWire(name, req, res, err) })))
+}
+
+// request reads the start of a call.
+func (s *server) request(operation string, start *deployerv1.Start) (*Request, error) {
+	req, err := newRequest(start)
+	if err != nil {
+		return nil, err
+	}
+	item := req.DeployItem.Namespace + "/" + req.DeployItem.Name
+	req.Log = s.log.With("deployitem", item, "jobID", req.JobID, "operation", operation)
+	return req, nil
 }
 
 // Render implements DeployerServiceServer.
@@ -190,7 +207,7 @@ func answer[D, R, M any](
 	if !ok {
 		return nil, s.unimplemented(name)
 	}
-	req, err := s.newRequest(name, start)
+	req, err := s.request(name, start)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
@@ -218,7 +235,7 @@ func (s *server) Collect(ctx context.Context, in *deployerv1.CollectRequest) (*d
 		return nil, s.unimplemented("Collect")
 	}
 	req := &CollectRequest{
-		Holdings:    convert(in.GetHoldings(), holdingFromWire),
+		Holdings:    wire.Each(in.GetHoldings(), holdingFromWire),
 		HostCluster: hostClusterFromWire(in.GetHostCluster()),
 		Log:         s.log.With("operation", "Collect"),
 	}

@@ -1,39 +1,36 @@
-// Package handshake holds what host and plugin must agree on before the first call: the magic cookie, the versions of
-// the protocol, the name under which the service is dispensed and the size of messages. It is part of the protocol,
-// like the messages themselves, and changes only together with a new protocol version.
+// Package handshake is the agreement of host and plugin before the first call: the magic cookie, the versions of the
+// protocol, the name of the service and the size of messages. It changes only together with the protocol's version.
 package handshake
 
 import goplugin "github.com/hashicorp/go-plugin"
 
-// ProtocolVersion is the version of the protocol in pergola.deployer.v1. Host and plugin settle on the highest version
-// that both have.
+// ProtocolVersion is the version of the protocol in pergola.deployer.v1. Host and plugin settle on the highest common
+// version.
 const ProtocolVersion = 1
 
-// PluginName is the name under which the deployer service is dispensed.
+// PluginName is the name of the deployer service in go-plugin.
 const PluginName = "deployer"
 
-// MaxMessageBytes is the largest message that either side accepts. gRPC's own default of 4 MiB for received messages is
-// too small for deploy items that carry charts, values or many manifests.
+// MaxMessageBytes is the largest message of either side. gRPC's default of 4 MiB for received messages is too small for
+// deploy items with charts, values or many manifests.
 const MaxMessageBytes = 64 << 20
 
-// WindowBytes is how much of one message either side takes before it has acknowledged any, on a socket that has no
-// distance to cover. With gRPC's own 64 KiB a message of a megabyte waits sixteen times for the other side.
+// WindowBytes is the part of a message that is sent without an acknowledgement. With gRPC's own 64 KiB a message of a
+// megabyte waits sixteen times for the other side.
 const WindowBytes = 4 << 20
 
-// LifelineEnv names the environment variable with the number of a file descriptor that the plugin inherits. It reads
-// end-of-file when the host is gone, however it went; the plugin then ends.
+// LifelineEnv names the environment variable with the number of an inherited file descriptor. It reads end-of-file when
+// the host is gone, for any reason; the plugin then ends.
 const LifelineEnv = "PERGOLA_LIFELINE_FD"
 
-// LogLevelEnv names the environment variable with the lowest level that the plugin is to log: debug, info, warn or
-// error.
+// LogLevelEnv names the environment variable with the lowest level of the plugin's log: debug, info, warn or error.
 const LogLevelEnv = "PERGOLA_LOG_LEVEL"
 
-// ConfinedEnv names the environment variable that is there, with any value, if the plugin is confined to the files that
-// it needs.
+// ConfinedEnv names an environment variable of confined plugins. Its value has no meaning.
 const ConfinedEnv = "PERGOLA_CONFINED"
 
-// Config is the handshake of every Pergola plugin. The cookie is no secret: it only keeps people from running a plugin
-// by hand and wondering why nothing happens.
+// Config is the handshake of every Pergola plugin. The cookie is no secret: it keeps people from running a plugin by hand
+// without an explanation.
 func Config() goplugin.HandshakeConfig {
 	return goplugin.HandshakeConfig{
 		ProtocolVersion:  ProtocolVersion,

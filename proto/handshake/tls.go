@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// certificateLife is longer than any process lives, and certificateSlack is how far back a clock may be set meanwhile.
+// certificateLife is longer than the life of a process; certificateSlack is for a clock that is set back meanwhile.
 const (
 	certificateLife  = 30 * 365 * 24 * time.Hour
 	certificateSlack = 24 * time.Hour
 )
 
-// ClientTLS returns the host's side of mutual TLS for one process of a plugin, and the host's certificate in PEM, by
-// which the plugin knows the host. The plugin's own certificate comes with the handshake; go-plugin adds it.
+// ClientTLS returns the host's side of mutual TLS for one process of a plugin, and the host's certificate in PEM for the
+// plugin. The plugin's own certificate comes with the handshake; go-plugin adds it.
 //
-// go-plugin's AutoMTLS does the same with a key on the curve P-521. Nothing but Go verifies that: BoringSSL, and so
-// gRPC for most other languages, does not know the curve.
+// go-plugin's AutoMTLS does the same with a key on the curve P-521. BoringSSL, and so gRPC for most other languages,
+// does not know that curve.
 func ClientTLS() (config *tls.Config, certificate []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -43,7 +43,7 @@ func ClientTLS() (config *tls.Config, certificate []byte, err error) {
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
-		IsCA:                  true, // the plugin trusts what it signs, and it signs itself only
+		IsCA:                  true, // it signs only itself
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -51,7 +51,7 @@ func ClientTLS() (config *tls.Config, certificate []byte, err error) {
 	}
 	config = &tls.Config{
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		// Without the plugin's own certificate nobody is trusted, rather than whomever the machine trusts.
+		// Only the plugin's own certificate is trusted, and none of the machine's authorities.
 		RootCAs:    x509.NewCertPool(),
 		ServerName: "localhost",
 		MinVersion: tls.VersionTLS12,

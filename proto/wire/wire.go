@@ -1,4 +1,4 @@
-// Package wire writes and reads the messages of the protocol. Host and plugin use it on both sides of each connection.
+// Package wire writes and reads the messages of the protocol, on both sides of each connection.
 package wire
 
 import (
@@ -18,9 +18,8 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// Codec returns gRPC's codec for protobuf, which fails for a text that is not UTF-8, with two additions: Marshal
-// replaces what is not UTF-8 in the texts and JSON objects of a message of the protocol, and changes the message so;
-// the error of Unmarshal names the field.
+// Codec returns gRPC's codec for protobuf with two additions: Marshal replaces invalid UTF-8 in the texts and JSON
+// objects of a message of the protocol, in place; the error of Unmarshal names the field.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }
@@ -51,7 +50,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return err
 }
 
-// clean replaces what is not UTF-8 in all fields of a message.
+// clean replaces invalid UTF-8 in all fields of a message.
 func clean(m protoreflect.Message) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
@@ -91,7 +90,7 @@ func cleanMap(field protoreflect.FieldDescriptor, entries protoreflect.Map) {
 	}
 }
 
-// cleanValue returns what is to stand in the place of a value, and reports whether that is another one.
+// cleanValue returns the replacement for a value, and reports whether it differs.
 func cleanValue(field protoreflect.FieldDescriptor, value protoreflect.Value) (protoreflect.Value, bool) {
 	switch field.Kind() { //nolint:exhaustive // the others are no texts
 	case protoreflect.StringKind:

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
-// Call is what a deployer is called with, and how the host behaves meanwhile. Only DeployItem is required.
+// Call is the input of a call, and the behaviour of the host meanwhile. Only DeployItem is required.
 //
 // A call is cancelled by its context, as everywhere. To do that, or to close Stop, in the middle of a call, use
 // OnMessage.
@@ -26,45 +26,45 @@ type Call struct {
 	DeployItem *v1alpha1.DeployItem
 	// Target of the item with its content; nil for none.
 	Target *sdk.Target
-	// Targets are the other Targets of the item's namespace, by name, which the deployer may ask for. One that is not
-	// there is an error with the reason NoTargetFound, as the host gives it. Target can be asked for, too.
+	// Targets are the other Targets of the item's namespace, by name, for the deployer's questions. A missing Target is
+	// an error with the reason NoTargetFound, as from the host. Target can be asked for, too.
 	Targets map[string]*sdk.Target
-	// Context of the item; nil for an empty one. Neither the credentials nor the ConfigMap that it names are looked for.
+	// Context of the item; nil for an empty one. Neither its credentials nor its ConfigMap are looked for.
 	Context *v1alpha1.Context
-	// Credentials of the Context, for a plugin with sdk.ContextCredentials; nil for none, as from a host that does not
-	// know them. What the plugin says in the call must not hold them.
+	// Credentials of the Context, for a plugin with sdk.ContextCredentials; nil for none, as from an older host. No
+	// message of the plugin may hold them.
 	Credentials *sdk.Credentials
-	// OCMConfig is the ConfigMap that the Context's ocmConfig names, for a plugin with sdk.ContextOCMConfig; nil for a
-	// Context that names none.
+	// OCMConfig is the ConfigMap in ocmConfig of the Context, for a plugin with sdk.ContextOCMConfig; nil for a Context
+	// without it.
 	OCMConfig *sdk.OCMConfig
-	// HostCluster is the access to the cluster that the host runs in, for a plugin with sdk.HostClusterAccess; nil for
-	// one that was not granted any. What the plugin says in the call must not hold its token.
+	// HostCluster is the access to the host's cluster, for a plugin with sdk.HostClusterAccess; nil for none. No
+	// message of the plugin may hold its token.
 	HostCluster *sdk.HostCluster
-	// Secrets are those of the item's namespace, by name, whose credentials for registries the deployer may ask for.
-	// One that is not there is a problem of the credentials, as the host tells it, and so is one of another namespace.
+	// Secrets of the item's namespace, by name, with credentials for registries, for the deployer's questions. A
+	// missing Secret, or another namespace, is a problem of the credentials, as from the host.
 	Secrets map[string]*sdk.RegistryCredentials
-	// Installation of the control plane that the item is in; empty for one that the host does not know.
+	// Installation of the item's control plane; empty if the host does not know it.
 	Installation string
 	// JobID defaults to the one in the item's status.
 	JobID string
-	// Children replace the desired objects that the deployer would render; nil leaves them.
+	// Children replace the desired objects of the deployer; nil leaves them.
 	Children []sdk.Child
 
-	// OnSave answers a provider status that is to be saved: an error means that it could not be. nil saves all. A
-	// deployer must not go on to do what depended on a provider status that was not saved. For a plugin with
-	// sdk.LatePickUp a job is not picked up before Reconcile and ForceReconcile: an empty document picks it up, and an
-	// error means that it could not be.
+	// OnSave answers a provider status: an error means that it was not saved. nil saves all. A deployer must not take
+	// the steps that depend on a provider status without saving it. For a plugin with sdk.LatePickUp a job is not
+	// picked up before Reconcile and ForceReconcile: an empty document picks it up, and an error means that it could
+	// not be.
 	OnSave func(document json.RawMessage) error
-	// OnMessage sees each message as it comes, and before it is answered; nil for nobody.
+	// OnMessage gets each message before its answer; may be nil.
 	OnMessage func(Message)
 	// Stop asks the deployer to end the call soon and in order, when it is closed; nil for never.
 	Stop <-chan struct{}
 
 	// separate sends provider configuration and provider status beside the deploy item.
 	separate bool
-	// pickUpPending says that the job is not picked up yet.
+	// pickUpPending: the job is not picked up yet.
 	pickUpPending bool
-	// opening is all that is said instead of the start message, if it is not nil.
+	// opening, if not nil, replaces the start message, and nothing follows it.
 	opening []*deployerv1.HostMessage
 }
 
@@ -158,12 +158,7 @@ func (c *Call) converse(
 	call := exchange.Call{
 		Messages: messages, Silent: c.opening != nil, Stop: c.Stop, PickUpPending: c.pickUpPending, Silence: silence,
 		Objects: *c.objects(),
-		Save: func(document []byte) error {
-			if c.OnSave == nil {
-				return nil
-			}
-			return c.OnSave(document)
-		},
+		Save:    c.OnSave,
 		Heard: func(m *deployerv1.PluginMessage) {
 			if message, known := messageOf(m, c.pickUpPending); known {
 				result.Messages = append(result.Messages, message)

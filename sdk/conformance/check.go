@@ -10,19 +10,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/conformance/internal/exchange"
 )
 
-// Binary starts a program as the host does, checks all rules and ends it. A program that cannot be started as a plugin
-// breaks a rule; the error is for what says nothing about the plugin: a file that cannot be executed, cases that are
-// incomplete, the end of ctx.
+// Binary starts a program as the host does, checks all rules and ends it. A program that does not start as a plugin
+// breaks a rule. The error is not about the plugin: the file is not executable, a case is incomplete, or ctx ended.
 //
-// The checks call everything that the plugin claims to be capable of, with deploy items that cannot be deployed. Only
-// the Cases of the options have an effect on the world.
+// The checks call all capabilities of the plugin, with deploy items without a provider configuration. Only the Cases of
+// the options have an effect on the world.
 func Binary(ctx context.Context, path string, o Options) (*Report, error) {
 	plugin, err := Start(ctx, path, o)
 	return check(ctx, plugin, err, o)
 }
 
-// Attached checks a plugin that is served at an address such as "unix:///tmp/hello/plugin.sock". The rules of its
-// process are not applicable. The error is as with Binary.
+// Attached checks a plugin at an address such as "unix:///tmp/hello/plugin.sock". The rules of its process are not
+// applicable. The error is as with Binary.
 func Attached(ctx context.Context, address string, o Options) (*Report, error) {
 	plugin, err := Attach(ctx, address, o)
 	return check(ctx, plugin, err, o)
@@ -44,8 +43,8 @@ func check(ctx context.Context, plugin *Plugin, err error, o Options) (*Report, 
 	return plugin.Check(ctx, o)
 }
 
-// Check checks all rules. The plugin lives on, unless it breaks them: how a program ends is seen of processes of its
-// own, if it was started here. The error is as with Binary.
+// Check checks all rules. The plugin lives on, unless it breaks them: the end of a program is checked with other
+// processes, if Start has started it. The error is as with Binary.
 func (p *Plugin) Check(ctx context.Context, o Options) (*Report, error) {
 	cases, err := o.prepared()
 	if err != nil {
@@ -70,11 +69,11 @@ type examination struct {
 	cases    []Case
 
 	probes int
-	// lost says why no more can be asked of the plugin; empty as long as it answers.
+	// lost is the reason to stop asking the plugin; empty as long as it answers.
 	lost string
 }
 
-// need is what some checks cannot do without.
+// need is a requirement of some checks.
 type need struct {
 	met func(*examination) bool
 	why string // the rule is not applicable
@@ -101,7 +100,7 @@ func capability(name string, has func(*deployerv1.Capabilities) bool) need {
 	return need{func(e *examination) bool { return has(e.can()) }, "the plugin has no capability " + name}
 }
 
-// step is a check of some rules. The first one is broken by a plugin that does not survive it.
+// step is a check of some rules. A plugin that dies in it breaks the first one.
 type step struct {
 	check func(*examination, context.Context)
 	rules []Rule
@@ -136,7 +135,7 @@ var steps = []step{
 	{(*examination).checkEndsWithHost, []Rule{RuleEndsWithHost}, []need{aProcess}},
 }
 
-// take takes one step, and sees to it that a plugin that did not survive it is not asked for more.
+// take takes one step. After the death of the plugin it takes no more.
 func (e *examination) take(ctx context.Context, s step) {
 	if ctx.Err() != nil {
 		return
@@ -172,8 +171,7 @@ func (e *examination) breaks(rule Rule, format string, args ...any) {
 	e.findings.breaks(rule, format, args...)
 }
 
-// call carries out one call as the host makes it to this plugin, and notes the rules that it breaks. where says which
-// call it is.
+// call makes one call as the host does, and notes the broken rules. where describes the call.
 func (e *examination) call(
 	ctx context.Context, where string, open exchange.Opener, call Call, further ...*deployerv1.HostMessage,
 ) *Result {

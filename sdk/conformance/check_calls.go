@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// straySequence is a sequence number that no provider status has.
+	// straySequence is a sequence number without a question.
 	straySequence = 1 << 40
-	// futureField is the number of a field that this version of the protocol does not have.
+	// futureField is the number of an unknown field.
 	futureField protowire.Number = 1 << 20
 )
 
-// newProbe returns a call for an item of its own that cannot be deployed, because it has no provider configuration. The
-// name of the item tells in the plugin's log what is checked with it.
+// newProbe returns a call for an item of its own without a provider configuration. The name of the item shows the
+// purpose in the plugin's log.
 func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string) Call {
 	e.probes++
 	item := DeployItem(itemType, nil)
@@ -37,7 +37,7 @@ func (e *examination) newProbe(itemType v1alpha1.DeployItemType, purpose string)
 	return Call{DeployItem: item}
 }
 
-// probe makes a call for an item that cannot be deployed.
+// probe makes a call for a probe.
 func (e *examination) probe(
 	ctx context.Context, where string, open exchange.Opener, call Call, further ...*deployerv1.HostMessage,
 ) *Result {
@@ -46,7 +46,7 @@ func (e *examination) probe(
 	return e.call(ctx, where, open, call, further...)
 }
 
-// reconcile makes a call of Reconcile for an item of its own that cannot be deployed, which has to end with a result.
+// reconcile makes a call of Reconcile for a probe, and reports whether it ends with a result.
 func (e *examination) reconcile(
 	ctx context.Context, rule Rule, where string, call Call, further ...*deployerv1.HostMessage,
 ) (ended bool) {
@@ -58,14 +58,13 @@ func (e *examination) reconcile(
 	return result.Err == nil
 }
 
-// say makes a call of Reconcile with messages that need not make sense, and nothing after them.
+// say makes a call of Reconcile with any messages, and nothing after them.
 func (e *examination) say(ctx context.Context, where string, opening ...*deployerv1.HostMessage) *Result {
 	call := Call{DeployItem: &v1alpha1.DeployItem{}, opening: append([]*deployerv1.HostMessage{}, opening...)}
 	return e.probe(ctx, where, e.plugin.service.Reconcile, call)
 }
 
-// idle opens a call in which nothing is said, until the returned function ends it. It returns when the plugin has
-// surely seen it.
+// idle opens a silent call, until the returned function ends it. It returns when the plugin has surely seen the call.
 func (e *examination) idle(ctx context.Context) (end func(), err error) {
 	open, cancel := context.WithCancel(ctx)
 	if _, err = e.plugin.service.Reconcile(open); err == nil {
@@ -97,7 +96,7 @@ func (e *examination) checkStartFirst(ctx context.Context) {
 	}
 }
 
-// checkTexts hands over documents that cannot be used and are not easily quoted. How a call fails is all the same.
+// checkTexts hands over documents that are not easily quoted. Any failure is right.
 func (e *examination) checkTexts(ctx context.Context) {
 	for where, document := range map[string]string{
 		"a byte that is not UTF-8": "{\"Gr\xfcn",
@@ -132,7 +131,7 @@ func (e *examination) checkConfigRequired(ctx context.Context) {
 	}
 }
 
-// refuses checks that a call has failed for a mistake in the item, and that its message names what is wrong.
+// refuses checks that a call has failed for a mistake in the item, with its name in the message.
 func (e *examination) refuses(where, names string, result *Result) {
 	if result.Failed == nil {
 		e.breaks(RuleConfigStrict, "%s: expected a failure, but it %s", where, result)
@@ -194,8 +193,7 @@ func (e *examination) checkConcurrentCalls(ctx context.Context) {
 	}
 }
 
-// checkCallEnds cancels calls that have not begun, more than a plugin might have threads for, and sees whether the next
-// one is answered.
+// checkCallEnds cancels more calls than a plugin might have threads, and checks whether the next one is answered.
 func (e *examination) checkCallEnds(ctx context.Context) {
 	for range 100 {
 		end, err := e.idle(ctx)
@@ -208,8 +206,7 @@ func (e *examination) checkCallEnds(ctx context.Context) {
 	e.reconcile(ctx, RuleCallEnds, "after 100 calls were cancelled", Call{})
 }
 
-// checkCredentials sees whether calls have a result, whichever credentials come with them. What is said in them, and in
-// all others, is looked through as it comes.
+// checkCredentials checks whether calls with any credentials have a result. Each call looks for bait in the messages.
 func (e *examination) checkCredentials(ctx context.Context) {
 	const problem = "the rules are being checked"
 	namesOCMConfig := &v1alpha1.Context{}

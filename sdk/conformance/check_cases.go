@@ -41,7 +41,7 @@ func (e *examination) render(ctx context.Context, c *Case) ([]sdk.Child, error) 
 	return e.plugin.Render(ctx, e.asHost(c.Call.with(nil)))
 }
 
-// checkDiff asks what a job of each case would change, before anything is deployed.
+// checkDiff asks for the changes of each case, before anything is deployed.
 func (e *examination) checkDiff(ctx context.Context) {
 	for _, c := range e.cases {
 		first, second := e.diff(ctx, &c, "Diff", nil), e.diff(ctx, &c, "Diff", nil)
@@ -52,7 +52,7 @@ func (e *examination) checkDiff(ctx context.Context) {
 	}
 }
 
-// diff asks what a job would change, and checks the answer.
+// diff asks for the changes of a job, and checks the answer.
 func (e *examination) diff(ctx context.Context, c *Case, name string, saved json.RawMessage) []sdk.Change {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -103,11 +103,10 @@ func (t *trial) refuseUnknownField(ctx context.Context) {
 	t.e.refuses(t.c.where(name), unknownField, t.call(ctx, name, t.e.plugin.service.Reconcile, call))
 }
 
-// errNotSaved is what a deployer hears that wants to save its provider status.
+// errNotSaved is the answer to a provider status.
 var errNotSaved = errors.New("the provider status could not be saved, because the rules are being checked")
 
-// refuseSaves calls Reconcile until the deployer has heard that its provider status could not be saved, or the job is
-// done.
+// refuseSaves calls Reconcile until a provider status was refused, or the job is done.
 func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()
@@ -131,8 +130,7 @@ func (t *trial) refuseSaves(ctx context.Context) json.RawMessage {
 	return untilDone(ctx, operation, t.before(nil)).ProviderStatus
 }
 
-// interrupt cancels a call once the deployer has said something, or after a moment. A call that does not end shows
-// where the next one hangs.
+// interrupt cancels a call after a message, or after a moment.
 func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawMessage {
 	ctx, cancel := context.WithTimeout(ctx, t.e.limits.pause)
 	defer cancel()
@@ -141,7 +139,7 @@ func (t *trial) interrupt(ctx context.Context, status json.RawMessage) json.RawM
 	return t.call(ctx, "Reconcile, cut short", t.e.plugin.service.Reconcile, call).ProviderStatus
 }
 
-// deploy carries out the job, and further ones for what is deployed then.
+// deploy carries out the job, and further ones for the deployed item.
 func (t *trial) deploy(ctx context.Context, status json.RawMessage) (last json.RawMessage, ok bool) {
 	service := t.e.plugin.service
 	result := t.job(ctx, RuleReconcile, "Reconcile", service.Reconcile, t.before(status))
@@ -154,7 +152,7 @@ func (t *trial) deploy(ctx context.Context, status json.RawMessage) (last json.R
 	result = t.job(ctx, RuleReconcile, "Reconcile after success", service.Reconcile, t.before(result.ProviderStatus))
 	if result.Succeeded != nil && t.e.can().GetRender() {
 		if children, err := t.e.render(ctx, &t.c); err == nil {
-			// So it is when an HTTP hook changes nothing.
+			// This is the call after an HTTP hook without changes.
 			call := t.before(result.ProviderStatus)
 			call.Children = children
 			result = t.job(ctx, RuleRender, "Reconcile with the desired objects of Render", service.Reconcile, call)
@@ -173,7 +171,7 @@ func (t *trial) delete(ctx context.Context, status json.RawMessage) {
 	}
 }
 
-// job repeats an operation until it is done, which is to be with success.
+// job repeats an operation until it is done, and checks that it succeeds.
 func (t *trial) job(ctx context.Context, rule Rule, name string, open exchange.Opener, call Call) *Result {
 	ctx, cancel := context.WithTimeout(ctx, t.c.Timeout)
 	defer cancel()

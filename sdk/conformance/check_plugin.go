@@ -38,7 +38,7 @@ func (e *examination) checkStrangers(ctx context.Context) {
 	}
 }
 
-// afresh starts the program anew for a check that a plugin does not survive, and sees whether it ends then.
+// afresh starts the program anew for a deadly check, and checks whether it ends.
 func (e *examination) afresh(ctx context.Context, rule Rule, told string, end func(p *Plugin)) {
 	p, err := Start(ctx, e.plugin.path, e.plugin.options)
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *examination) checkInfoSame(ctx context.Context) {
 	}
 }
 
-// checkConfigure configures the plugin, as it has to be before any operation.
+// checkConfigure configures the plugin, because each operation needs that.
 func (e *examination) checkConfigure(ctx context.Context) {
 	for range 2 {
 		problems, err := e.configure(ctx, e.options.Configuration)
@@ -127,7 +127,7 @@ func (e *examination) checkConfigure(ctx context.Context) {
 	if problems, err := e.configure(ctx, document); err == nil && len(problems) == 0 {
 		e.breaks(RuleConfigure, "the field %s was accepted", unknownField)
 	}
-	// Whatever it did with that document, it is to go on with the valid one.
+	// The plugin must go on with the valid one.
 	if _, err := e.configure(ctx, e.options.Configuration); err != nil {
 		e.breaks(RuleConfigure, "after a document was refused: %v", err)
 	}
@@ -191,8 +191,7 @@ func (e *examination) checkHooks(ctx context.Context) {
 	}
 }
 
-// checkHoldings asks what is kept, as a host does that has granted no access to its cluster: what is kept elsewhere
-// than there can be told.
+// checkHoldings asks for the holdings without access to the host's cluster. Holdings elsewhere can still be listed.
 func (e *examination) checkHoldings(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.probe)
 	defer cancel()
@@ -208,7 +207,7 @@ func (e *examination) checkHoldings(ctx context.Context) {
 	}
 }
 
-// bounded makes a call of one question and one answer that must return soon.
+// bounded asks a simple question.
 func bounded[In, Out any](
 	ctx context.Context, within time.Duration, method func(context.Context, *In, ...grpc.CallOption) (*Out, error), in *In,
 ) (*Out, error) {

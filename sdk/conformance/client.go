@@ -18,8 +18,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
-// Plugin is a plugin that is called as the host calls it. Start and Attach make one. Its methods may be called from
-// several goroutines.
+// Plugin calls a plugin as the host does. Start and Attach return one. Its methods may be called from several
+// goroutines.
 type Plugin struct {
 	conn    *grpc.ClientConn
 	service deployerv1.DeployerServiceClient
@@ -56,8 +56,8 @@ func Start(ctx context.Context, path string, o Options) (*Plugin, error) {
 	return nil, fmt.Errorf("start %s: %w", path, err)
 }
 
-// Attach connects to a plugin that serves without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds
-// the connection alone. Close ends the connection and leaves the plugin alone.
+// Attach connects to a plugin without TLS at an address such as "unix:///tmp/hello/plugin.sock". ctx bounds the
+// connection alone. Close ends the connection and leaves the plugin alone.
 func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 	conn, err := grpc.NewClient(
 		address, append(wire.DialOptions(), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()))...,
@@ -67,13 +67,13 @@ func Attach(ctx context.Context, address string, o Options) (*Plugin, error) {
 	}
 	p, err := newPlugin(ctx, conn, o)
 	if err != nil {
-		_ = conn.Close() // there is nobody to tell
+		_ = conn.Close() // a failure has no effect
 		return nil, fmt.Errorf("attach to plugin: %w", err)
 	}
 	return p, nil
 }
 
-// newPlugin asks a plugin who it is.
+// newPlugin asks a plugin for its description.
 func newPlugin(ctx context.Context, conn *grpc.ClientConn, o Options) (_ *Plugin, err error) {
 	p := &Plugin{conn: conn, service: deployerv1.NewDeployerServiceClient(conn), options: o, limits: o.bounds()}
 	if p.info, err = p.getInfo(ctx); err != nil {
@@ -82,7 +82,7 @@ func newPlugin(ctx context.Context, conn *grpc.ClientConn, o Options) (_ *Plugin
 	return p, nil
 }
 
-// unusableError says that a plugin cannot be called, and which rule it breaks.
+// unusableError reports a plugin that cannot be called, and the broken rule.
 type unusableError struct {
 	rule    Rule
 	message string
@@ -90,27 +90,26 @@ type unusableError struct {
 
 func (e *unusableError) Error() string { return e.message }
 
-// Close ends the connection, and a process that was started here together with whatever that has started: in order if
-// it listens, by force if it does not. It returns when nothing is left of them, some seconds later at most. Closing
-// again has no effect.
+// Close ends the connection, and a started process with its children: in order, or else by force. It returns when
+// nothing is left of them, some seconds later at most. Closing again has no effect.
 func (p *Plugin) Close() {
 	if p.program != nil {
 		p.program.Close()
 	}
-	_ = p.conn.Close() // there is nobody to tell
+	_ = p.conn.Close() // a failure has no effect
 }
 
-// Info is what a plugin tells about itself.
+// Info is the description of a plugin by itself.
 type Info struct {
 	// Name of the plugin, a DNS label.
 	Name string
-	// Version of the plugin, and of the sdk that it was built with.
+	// Version of the plugin, and of its sdk.
 	Version, SDKVersion string
-	// Types of deploy items that it serves; none for a plugin that brings nothing but hooks.
+	// Types of its deploy items; none for a plugin of nothing but hooks.
 	Types []v1alpha1.DeployItemType
-	// HookedTypes of deploy items that its hooks run for; none if these are those that it serves.
+	// HookedTypes of deploy items for its hooks; none if these are its own types.
 	HookedTypes []v1alpha1.DeployItemType
-	// Capabilities are the optional parts of the protocol that it implements.
+	// Capabilities are its optional parts of the protocol.
 	Capabilities Capabilities
 	// ConfigSchema is the JSON schema of the plugin's own configuration document; empty for none.
 	ConfigSchema []byte
@@ -118,22 +117,22 @@ type Info struct {
 	ProviderConfigSchemas map[v1alpha1.DeployItemType][]byte
 }
 
-// Capabilities are the optional parts of the protocol that a plugin implements.
+// Capabilities are the optional parts of the protocol in a plugin.
 type Capabilities struct {
 	Abort, ForceReconcile, Render, Diff, Validate, Configure, Watch bool
 	// ContextCredentials come with its calls.
 	ContextCredentials bool
-	// ContextOCMConfig: the ConfigMap that the Context's ocmConfig names comes with its calls.
+	// ContextOCMConfig: the ConfigMap in ocmConfig of the Context comes with its calls.
 	ContextOCMConfig bool
-	// HostCluster: the plugin asks for the access to the cluster that the host runs in.
+	// HostCluster: the plugin asks for the access to the host's cluster.
 	HostCluster bool
-	// Collect: it tells what it keeps outside of its items' targets, and removes what nobody needs any more.
+	// Collect: it lists and removes its holdings outside of its items' targets.
 	Collect bool
 	// LatePickUp: its operations change nothing before the first provider status or the pick-up, see sdk.LatePickUp.
 	LatePickUp bool
 	// ScheduleInConfig: no schedule is kept elsewhere than in the provider configuration, see sdk.ScheduleInConfig.
 	ScheduleInConfig bool
-	// Hooks are the types for which at least one function is registered.
+	// Hooks are the types with at least one function.
 	Hooks []hook.Type
 }
 
@@ -143,7 +142,7 @@ func (p *Plugin) getInfo(ctx context.Context) (*deployerv1.GetInfoResponse, erro
 	return p.service.GetInfo(ctx, &deployerv1.GetInfoRequest{HostVersion: "conformance"})
 }
 
-// Info returns who the plugin is and what it can do, as it has told when it was started or attached to.
+// Info returns the description of the plugin from the time of its start or attachment.
 func (p *Plugin) Info() *Info {
 	in, can := p.info, hostside.ReadCapabilities(p.info.GetCapabilities())
 	info := &Info{
@@ -187,14 +186,14 @@ func (p *Plugin) ForceReconcile(ctx context.Context, call Call) *Result {
 	return p.operate(ctx, "ForceReconcile", p.service.ForceReconcile, p.unpicked(call))
 }
 
-// unpicked returns the call of a job that is not picked up yet, if the plugin has the capability for that.
+// unpicked returns the call of a job before its pick-up, if the plugin has the capability for it.
 func (p *Plugin) unpicked(call Call) Call {
 	call.pickUpPending = p.info.GetCapabilities().GetLatePickUp()
 	return call
 }
 
-// ReconcileUntilDone calls Reconcile, again and again while the job is in progress and each time with the provider
-// status that was saved last, until it is not, or until ctx ends. It returns the last result.
+// ReconcileUntilDone calls Reconcile again while the job is in progress, each time with the last saved provider status,
+// or until ctx ends. It returns the last result.
 func (p *Plugin) ReconcileUntilDone(ctx context.Context, call Call) *Result {
 	return untilDone(ctx, p.Reconcile, call)
 }
@@ -212,8 +211,7 @@ func (p *Plugin) operate(ctx context.Context, name string, open exchange.Opener,
 	})
 }
 
-// maxPoll is how long is waited between two calls of a job. A deployer may be called earlier than it asked for at any
-// time, and a check need not wait as a host does.
+// maxPoll bounds the pause between two calls of a job. A deployer may be called earlier than it asked for at any time.
 const maxPoll = 100 * time.Millisecond
 
 func untilDone(ctx context.Context, operation func(context.Context, Call) *Result, call Call) *Result {

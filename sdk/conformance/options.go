@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Options says how a plugin is started and what it is checked with. The zero value is of use.
+// Options are for the start of a plugin and its checks. The zero value is of use.
 type Options struct {
 	// Env adds environment variables of the form "name=value" to the few that a plugin gets.
 	Env []string
@@ -18,23 +18,23 @@ type Options struct {
 	Configuration []byte
 	// KeepConfiguration leaves a plugin as it is configured: Configure is not called at all.
 	KeepConfiguration bool
-	// Cases are the deploy items to deploy and delete. Without any, what needs one is not applicable.
+	// Cases are the deploy items to deploy and delete. Without any, some rules are not applicable.
 	Cases []Case
 	// Start starts the command of the plugin in another way than its method Start, such as confined, and returns the
-	// command that it has started; nil for that method. dir is what the plugin may write to: TMPDIR, HOME and the
-	// directory of its socket.
+	// started command; nil for that method. dir is writable for the plugin: TMPDIR, HOME and the directory of its
+	// socket.
 	Start func(cmd *exec.Cmd, dir string) (*exec.Cmd, error)
-	// Output gets what the plugin writes to its standard output and standard error; nil for nobody. Its Write is called
-	// by one goroutine at a time.
+	// Output gets the plugin's standard output and standard error; may be nil. Its Write is called by one goroutine at
+	// a time.
 	Output io.Writer
-	// Broken gets each rule that a call of the Plugin breaks, also from several goroutines at a time; nil for
-	// nobody. Check reports what it finds itself.
+	// Broken gets each rule broken by a call of the Plugin, also from several goroutines at a time; may be nil. Check
+	// reports its findings itself.
 	Broken func(rule Rule, message string)
 
 	limits *limits // nil for the usual ones
 }
 
-// Case is a valid deploy item that is deployed and deleted again.
+// Case is a valid deploy item to deploy and delete.
 type Case struct {
 	// Name of the case in messages.
 	Name string
@@ -45,20 +45,19 @@ type Case struct {
 	Timeout time.Duration
 }
 
-// limits bounds what a plugin may take its time for.
+// limits bound the times of a plugin.
 type limits struct {
-	// answer is how soon a plugin has to answer what it can answer at once.
+	// answer bounds answers to simple questions.
 	answer time.Duration
-	// probe is how soon a program has to shake hands, and a call for an item that cannot be deployed has to end.
+	// probe bounds the handshake, and a call for an item without a provider configuration.
 	probe time.Duration
-	// end is how soon a process has to end after it was told to.
+	// end bounds the end of a process after the request.
 	end time.Duration
-	// silence is how long a call may say nothing. It is more than the protocol allows, for the sake of slow machines.
+	// silence bounds the time without a message. It is more than in the protocol, for the sake of slow machines.
 	silence time.Duration
-	// pause is how long a plugin is watched for something that must not happen, and when a call is cut short in which
-	// the deployer has said nothing yet.
+	// pause is the time to watch for something forbidden, and the time until a silent call is cut short.
 	pause time.Duration
-	// large is close to the size of the largest message that the protocol allows.
+	// large is close to the largest size of a message.
 	large int
 }
 
@@ -80,7 +79,7 @@ func usualLimits() limits {
 	}
 }
 
-// prepared returns the cases with their defaults, or says what is missing.
+// prepared returns the cases with their defaults. The error names a missing part.
 func (o *Options) prepared() ([]Case, error) {
 	cases := make([]Case, 0, len(o.Cases))
 	for _, c := range o.Cases {
@@ -99,7 +98,7 @@ func (o *Options) prepared() ([]Case, error) {
 	return cases, nil
 }
 
-// unknownField is added to a document that must then be refused.
+// unknownField makes a document invalid.
 const unknownField = "conformanceUnknownField"
 
 // withUnknownField returns a JSON object with an unknown field.

@@ -14,7 +14,7 @@ import (
 )
 
 // Configure hands over the plugin's own configuration document, YAML or JSON, empty for defaults. A host does so once,
-// before any operation. The problems are what is wrong with the document.
+// before any operation.
 func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem, error) {
 	out, err := p.service.Configure(ctx, &deployerv1.ConfigureRequest{Document: document})
 	if err != nil {
@@ -23,7 +23,7 @@ func (p *Plugin) Configure(ctx context.Context, document []byte) ([]sdk.Problem,
 	return wire.Each(out.GetProblems(), problemFromWire), nil
 }
 
-// Validate checks a provider configuration, given as JSON. The problems are what is wrong with it.
+// Validate checks a provider configuration, given as JSON.
 func (p *Plugin) Validate(ctx context.Context, itemType v1alpha1.DeployItemType, config []byte) ([]sdk.Problem, error) {
 	in := &deployerv1.ValidateRequest{DeployItemType: string(itemType), ProviderConfiguration: config}
 	out, err := p.service.Validate(ctx, in)
@@ -141,8 +141,8 @@ func (p *Plugin) RunHooks(
 	}), nil
 }
 
-// Watch calls woken for each deploy item that may have moved on, one after the other, until ctx ends, which is no
-// error, or the plugin ends the stream.
+// Watch calls woken for each deploy item with news, one after the other, until ctx ends, or the plugin ends the stream.
+// The end of ctx is no error.
 func (p *Plugin) Watch(ctx context.Context, woken func(namespace, name string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Verdict says how a plugin stands to a rule.
+// Verdict is the result for one rule.
 type Verdict string
 
 // The verdicts.
@@ -18,18 +18,17 @@ const (
 	NotApplicable Verdict = "not applicable"
 )
 
-// Finding is what was found for one rule.
+// Finding is the verdict for one rule with its reasons.
 type Finding struct {
 	Rule    Rule    `json:"rule"`
 	Verdict Verdict `json:"verdict"`
-	// Messages say how the rule is broken, each with the call in which it was, or why it is not applicable. Empty for a
-	// rule that is kept.
+	// Messages describe the breaches, each with its call, or why the rule is not applicable. Empty for a passed rule.
 	Messages []string `json:"messages,omitempty"`
 }
 
-// Report is what was found in one run of the checks.
+// Report is the result of one run of the checks.
 type Report struct {
-	// Info is what the plugin says about itself; nil if it did not answer.
+	// Info of the plugin; nil without an answer.
 	Info *Info
 	// Findings has one entry for each rule, in the order of Rules.
 	Findings []Finding
@@ -38,18 +37,18 @@ type Report struct {
 // Conforms reports whether no rule is broken.
 func (r *Report) Conforms() bool { return len(r.Broken()) == 0 }
 
-// Broken returns the findings about rules that are broken, in the order of Rules.
+// Broken returns the findings about broken rules, in the order of Rules.
 func (r *Report) Broken() []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Verdict != Broken })
 }
 
-// maxMessages bounds what is reported of a plugin that breaks the same rule again and again.
+// maxMessages bounds the messages about one rule.
 const maxMessages = 10
 
-// findings collect what is found about the rules. A rule without an entry was not checked.
+// findings by rule. A rule without an entry was not checked.
 type findings map[Rule]*Finding
 
-// pass notes that a rule was checked. It is broken nevertheless if anything says so.
+// pass notes that a rule was checked, unless it is broken.
 func (f findings) pass(rule Rule) { f.entry(rule, Passed) }
 
 // skip notes why a rule cannot be checked, unless it was checked before. The first reason counts.

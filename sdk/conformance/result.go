@@ -13,8 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
-// Result is how a call ended, and what was said on the way. Exactly one of Succeeded, Failed, InProgress and Err is
-// set.
+// Result is the end of a call, and the messages before it. Exactly one of Succeeded, Failed, InProgress and Err is set.
 type Result struct {
 	// Succeeded: the job is done.
 	Succeeded *Succeeded
@@ -22,26 +21,26 @@ type Result struct {
 	Failed *Failed
 	// InProgress: the job goes on.
 	InProgress *sdk.InProgress
-	// Err says why the call ended without a result: it was cancelled (and wraps the cause of its context), the plugin
-	// does not have the method or refused the request, or it broke off.
+	// Err is the reason for an end without a result: the call was cancelled (and Err wraps the cause of its context),
+	// the plugin does not have the method or refused the request, or it broke off.
 	Err error
 
-	// ProviderStatus is what the deploy item holds after the call: the one of the result, or else the one that was
-	// saved last, or else the one that the item had before.
+	// ProviderStatus of the deploy item after the call: from the result, or else the last saved one, or else the one
+	// before the call.
 	ProviderStatus json.RawMessage
-	// Conditions are those that the deployer reports with its result.
+	// Conditions of the result.
 	Conditions []sdk.Condition
-	// Messages are what the deployer said before the result, in order.
+	// Messages before the result, in order.
 	Messages []Message
 }
 
-// Succeeded is the result of a job that is done.
+// Succeeded is the result of a finished job.
 type Succeeded struct {
 	// Exports are the exported values; nil for none. Numbers are of type json.Number.
 	Exports map[string]any
 }
 
-// Failed is the result of a call that failed.
+// Failed is the result of a failed call.
 type Failed struct { //nolint:errname // it is first of all the result of a call, beside Succeeded and InProgress
 	// Errors say why.
 	Errors []Error
@@ -63,7 +62,7 @@ func (f *Failed) Codes() []v1alpha1.ErrorCode {
 type Error struct {
 	// Codes classify the error.
 	Codes []v1alpha1.ErrorCode
-	// Operation says what was being done.
+	// Operation at the time of the error.
 	Operation string
 	// Reason is a CamelCase word for machines.
 	Reason string
@@ -76,25 +75,25 @@ func (e Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s %v", e.Operation, e.Reason, e.Message, e.Codes)
 }
 
-// Message is one thing that the deployer said during a call. Exactly one field is set.
+// Message is one message of the deployer during a call. Exactly one field is set.
 type Message struct {
-	// Progress says what the deployer does or waits for.
+	// Progress is the current step.
 	Progress *Progress
-	// ProviderStatus is a provider status that was to be saved.
+	// ProviderStatus to save.
 	ProviderStatus json.RawMessage
-	// PickUp says that the job was to be picked up, see sdk.Request.PickUp.
+	// PickUp is the request to pick the job up, see sdk.Request.PickUp.
 	PickUp bool
 	// Event is a Kubernetes event.
 	Event *Event
-	// ResolveTarget is the name of a Target that was asked for.
+	// ResolveTarget is the name of a Target in a question.
 	ResolveTarget string
-	// ResolveSecret is namespace/name of a Secret whose credentials were asked for.
+	// ResolveSecret is namespace/name of a Secret in a question for credentials.
 	ResolveSecret string
-	// Heartbeat says that the plugin is alive.
+	// Heartbeat is a sign of life.
 	Heartbeat bool
 }
 
-// Progress says what a deployer does or waits for.
+// Progress is the current step of a deployer.
 type Progress struct {
 	Step, Message string
 }
@@ -106,7 +105,7 @@ type Event struct {
 	Reason, Message string
 }
 
-// String describes how the call ended, for the message of a test that expected something else.
+// String describes the end of the call, for the message of a test.
 func (r *Result) String() string {
 	switch {
 	case r.Succeeded != nil:

@@ -1,9 +1,9 @@
 package conformance
 
-// Rule names a rule of the protocol that every plugin has to keep.
+// Rule names a rule of the protocol for every plugin.
 type Rule string
 
-// The rules, in the order in which they are reported. Rule.Text says what each one demands.
+// The rules, in the order of a report. Rule.Text describes each.
 const (
 	RuleHandshake      Rule = "handshake"
 	RuleMutualTLS      Rule = "mutual-tls"
@@ -41,7 +41,7 @@ const (
 	RuleDelete       Rule = "delete"
 )
 
-// rules is the one place that says which rules there are and what they demand.
+// rules lists the rules with their texts.
 var rules = []struct {
 	rule Rule
 	text string
@@ -104,7 +104,7 @@ var rules = []struct {
 	{RuleDelete, "The deletion of the item succeeds, and so does that of what is already gone."},
 }
 
-// Rules returns all rules, in the order in which they are reported.
+// Rules returns all rules, in the order of a report.
 func Rules() []Rule {
 	names := make([]Rule, 0, len(rules))
 	for _, r := range rules {
@@ -113,7 +113,7 @@ func Rules() []Rule {
 	return names
 }
 
-// Text says in a sentence what the rule demands; empty for a rule that does not exist.
+// Text describes the rule in a sentence; empty for an unknown rule.
 func (r Rule) Text() string {
 	for _, known := range rules {
 		if known.rule == r {

@@ -1,5 +1,5 @@
-// Package plugindir puts programs into the plugin directories of hosts. The sdk does so with the plugin itself, and
-// pergola with those of its image.
+// Package plugindir installs programs in the plugin directories of hosts. The sdk installs the plugin itself, and pergola
+// the plugins of its image.
 package plugindir
 
 import (
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// mode lets everybody run the file, and nobody write it: the host runs no file that others may write.
+// mode is executable for all users and writable for none: the host runs no file with other writers.
 const mode = 0o555
 
-// leftoverAge is how old a copy is that nobody works on any more: it was written to for the last time before that.
+// leftoverAge is the time since the last write to an abandoned copy.
 const leftoverAge = 10 * time.Minute
 
-// CheckName returns why a host would take no file of this name for a plugin; nil if it would.
+// CheckName returns why a host ignores files of this name; nil if it does not.
 func CheckName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("expected the bare name of a file that is not hidden, "+
@@ -29,10 +29,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Install copies a program into a plugin directory, as a file of a name that CheckName has nothing against and in the
-// place of one that is there, and returns the path that it has there. Whoever looks into the directory meanwhile, or
-// after a crash, finds the file as it was before or as it is to be, and at most a hidden one beside it, which hosts
-// pass over. The error says what is to be done about it.
+// Install copies a program into a plugin directory, as a file of this name, possibly in the place of another file, and
+// returns its path. The directory holds the old file or the new file at any time, also after a crash, and at most a
+// hidden file beside it; hosts ignore hidden files. The error names a remedy.
 func Install(program, dir, name string) (path string, err error) {
 	if err := CheckName(name); err != nil {
 		return "", err
@@ -66,8 +65,7 @@ func Install(program, dir, name string) (path string, err error) {
 	return path, nil
 }
 
-// removeLeftovers removes the copies of installations that were killed: those with the prefix that nobody has written
-// to since a time.
+// removeLeftovers removes the copies of interrupted installations: those with the prefix and without a recent write.
 func removeLeftovers(dir, prefix string, since time.Time) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // endWithin is how soon calls have to end after they were told to.
 const endWithin = 10 * time.Second
 
-// New serves the deployer within this process, with the options that its main function gives to sdk.Serve. What it logs
-// goes to the log of the test. Wrong options fail the test at once. When the test ends, so do its calls; one that does
-// not end breaks the rule call-ends.
+// New serves the deployer within this process, with the options for sdk.Serve. Its log goes to the log of the test.
+// Wrong options fail the test at once. The end of the test ends its calls; a call without an end breaks the rule
+// call-ends.
 func New(t testing.TB, deployer sdk.Deployer, opts ...sdk.Option) *Plugin {
 	t.Helper()
 	return serve(t, endWithin, ofDeployer(deployer, opts))
@@ -46,7 +46,7 @@ func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 	t.Helper()
 	out := newOutput(t)
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	// t.Context ends before the cleanup functions of the test run, which may still want to delete something.
+	// t.Context ends before the cleanup functions of the test, and these may still call the plugin.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	at, done, err := server(ctx, log)
 	if err != nil {
@@ -71,9 +71,9 @@ func serve(t testing.TB, endWithin time.Duration, server server) *Plugin {
 	return plugin
 }
 
-// Start starts a plugin binary as the host does and ends it with the test. What the plugin writes to its standard
-// output and standard error goes to the log of the test. A program that is no plugin fails the test at once. env adds
-// environment variables of the form "name=value".
+// Start starts a plugin binary as the host does and ends it with the test. Its standard output and standard error go to
+// the log of the test. A program other than a plugin fails the test at once. env adds environment variables of the form
+// "name=value".
 func Start(t testing.TB, binary string, env ...string) *Plugin {
 	t.Helper()
 	out := newOutput(t)
@@ -86,9 +86,9 @@ func Start(t testing.TB, binary string, env ...string) *Plugin {
 	return plugin
 }
 
-// Conform checks the rules of package conformance and reports each broken one by its name. For each case in turn it
-// deploys the item and deletes it again. The plugin keeps the configuration that it has; how a program starts and ends
-// is only checked of one that Start has started, with processes of their own.
+// Conform checks the rules of package conformance and reports each broken rule by its name. It deploys the item of each
+// case in turn and deletes it again. The plugin keeps its configuration. Start and end of the program are checked only
+// for a plugin from Start, with processes of their own.
 func Conform(t testing.TB, plugin *Plugin, cases ...Case) {
 	t.Helper()
 	report, err := plugin.Check(t.Context(), conformance.Options{Cases: cases, KeepConfiguration: true})
@@ -109,8 +109,7 @@ func reportTo(t testing.TB) func(conformance.Rule, string) {
 	}
 }
 
-// output passes what a plugin writes on to the test, until the test ends: testing panics on a write after that, and a
-// plugin may write whenever it wants.
+// output passes the output of a plugin on to the test, until the test ends: testing panics on a write after that.
 type output struct {
 	mu sync.Mutex
 	w  io.Writer

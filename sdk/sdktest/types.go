@@ -8,40 +8,39 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/conformance"
 )
 
-// What a deployer is called with, what it answers and which rules there are is the same as without a test; package
-// conformance describes it.
+// The types of package conformance.
 type (
-	// Plugin is a deployer that is called through the protocol. It ends with the test that New or Start made it for,
-	// which hears of the rules that its calls break.
+	// Plugin calls a deployer through the protocol. It belongs to the test of New or Start: it ends with it, and reports
+	// broken rules to it.
 	Plugin = conformance.Plugin
-	// Call is what a deployer is called with, and how the host behaves meanwhile.
+	// Call is the input of a call, and the behaviour of the host meanwhile.
 	Call = conformance.Call
-	// Case is a valid deploy item that Conform deploys and deletes again.
+	// Case is a valid deploy item for Conform to deploy and delete.
 	Case = conformance.Case
-	// Result is how a call ended, and what was said on the way.
+	// Result is the end of a call, and the messages before it.
 	Result = conformance.Result
-	// Succeeded is the result of a job that is done.
+	// Succeeded is the result of a finished job.
 	Succeeded = conformance.Succeeded
-	// Failed is the result of a call that failed.
+	// Failed is the result of a failed call.
 	Failed = conformance.Failed //nolint:errname // it is first of all the result of a call, beside Succeeded
 	// Error is one error as the host gets it.
 	Error = conformance.Error
-	// Message is one thing that the deployer said during a call.
+	// Message is one message of the deployer during a call.
 	Message = conformance.Message
-	// Progress says what a deployer does or waits for.
+	// Progress is the current step of a deployer.
 	Progress = conformance.Progress
 	// Event is a Kubernetes event of the deploy item.
 	Event = conformance.Event
-	// Info is what a plugin tells about itself.
+	// Info is the description of a plugin by itself.
 	Info = conformance.Info
-	// Capabilities are the optional parts of the protocol that a plugin implements.
+	// Capabilities are the optional parts of the protocol in a plugin.
 	Capabilities = conformance.Capabilities
-	// HookOutcome is what one hook function returned.
+	// HookOutcome is the answer of one hook function.
 	HookOutcome = conformance.HookOutcome
 )
 
 // DeployItem returns a deploy item with the given provider configuration, which is marshalled as JSON; nil for none.
-// It panics if that is not possible, which is a mistake in the test.
+// It panics if that is not possible.
 func DeployItem(itemType v1alpha1.DeployItemType, config any) *v1alpha1.DeployItem {
 	if config == nil {
 		return conformance.DeployItem(itemType, nil)

@@ -1,9 +1,7 @@
 package contract_test
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,65 +16,6 @@ func drifted(message string) sdk.Condition {
 	return sdk.Condition{Type: "Drifted", Status: v1alpha1.ConditionTrue, Reason: "Repaired", Message: message}
 }
 
-func TestCheckReported(t *testing.T) {
-	t.Parallel()
-	several := func(n int) []sdk.Condition {
-		var all []sdk.Condition
-		for i := range n {
-			c := drifted("")
-			c.Type = v1alpha1.ConditionType(fmt.Sprintf("Drifted%d", i))
-			all = append(all, c)
-		}
-		return all
-	}
-	with := func(change func(*sdk.Condition)) []sdk.Condition {
-		c := drifted("")
-		change(&c)
-		return []sdk.Condition{c}
-	}
-	typed := func(name string) []sdk.Condition {
-		return with(func(c *sdk.Condition) { c.Type = v1alpha1.ConditionType(name) })
-	}
-	for _, tc := range []struct {
-		reason   string
-		reported []sdk.Condition
-		want     string // part of the error; empty if nothing is wrong
-	}{
-		{reason: "none"},
-		{reason: "one without a message", reported: several(1)},
-		{reason: "as many as there may be", reported: several(8)},
-		{reason: "more", reported: several(9), want: "expected at most 8, but found 9"},
-		{reason: "the longest type", reported: typed(strings.Repeat("X", 63))},
-		{
-			reason: "a longer one", reported: typed(strings.Repeat("X", 64)),
-			want: "conditions[0].type: expected a name in CamelCase",
-		},
-		{reason: "no type", reported: typed(""), want: "conditions[0].type"},
-		{reason: "not in CamelCase", reported: typed("drifted"), want: `but found "drifted"`},
-		{reason: "another word for a type", reported: typed("Drifted "), want: "conditions[0].type"},
-		{reason: "a line more", reported: typed("Drifted\n"), want: "conditions[0].type"},
-		{reason: "the host's", reported: typed("Ready"), want: "Ready is a condition that the host sets itself"},
-		{reason: "twice", reported: append(several(2), several(1)...), want: "conditions[2].type: Drifted0 is there twice"},
-		{
-			reason: "no status", reported: with(func(c *sdk.Condition) { c.Status = "" }),
-			want: `conditions[0].status: expected True, False or Unknown for Drifted, but found ""`,
-		},
-		{
-			reason: "another status", reported: with(func(c *sdk.Condition) { c.Status = "true" }), want: "conditions[0].status",
-		},
-		{reason: "no reason", reported: with(func(c *sdk.Condition) { c.Reason = "" }), want: "conditions[0].reason"},
-		{
-			reason: "a sentence", reported: with(func(c *sdk.Condition) { c.Reason = "It was so" }),
-			want: `conditions[0].reason: expected a reason in CamelCase for Drifted, but found "It was so"`,
-		},
-	} {
-		err := contract.CheckReported(tc.reported)
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: expected %q, but found: %v", tc.reason, tc.want, err)
-		}
-	}
-}
-
 // Each condition that the host sets is its own: no deployer can report it.
 func TestOwnConditionsAreTheHosts(t *testing.T) {
 	t.Parallel()
@@ -86,7 +25,7 @@ func TestOwnConditionsAreTheHosts(t *testing.T) {
 		contract.ConditionHookAnswered, contract.ConditionFinalized,
 	} {
 		c := drifted("")
-		if c.Type = own; contract.CheckReported([]sdk.Condition{c}) == nil {
+		if c.Type = own; sdk.CheckConditions([]sdk.Condition{c}) == nil {
 			t.Errorf("a deployer can report %s", own)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -130,7 +131,7 @@ func (j *job) failRefused(ctx context.Context, refused *itemclient.RefusedError)
 }
 
 func (j *job) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
-	if err := errors.Join(checkExports(outcome.Succeeded), contract.CheckReported(outcome.Conditions)); err != nil {
+	if err := errors.Join(checkExports(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
 		j.noteWith(withProviderStatus(outcome.ProviderStatus)) // it is valid, and names what is deployed
 		return j.handleError(ctx, protocolError(err))
 	}

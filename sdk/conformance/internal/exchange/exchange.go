@@ -4,6 +4,7 @@ package exchange
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,8 +58,8 @@ type Call struct {
 
 	// Objects answer the questions.
 	Objects Objects
-	// Save answers a provider status.
-	Save func(document []byte) error
+	// Save answers a provider status; nil saves all.
+	Save func(document json.RawMessage) error
 	// Heard gets each message but the result, before it is answered.
 	Heard func(m *deployerv1.PluginMessage)
 	// Broken gets each breach of a rule.
@@ -225,7 +226,10 @@ func (x *conversation) save(m *deployerv1.PluginMessage, in *deployerv1.Provider
 		x.checkStatus(in.GetDocument())
 	}
 	x.Heard(m)
-	err := x.Save(in.GetDocument())
+	var err error
+	if x.Save != nil {
+		err = x.Save(in.GetDocument())
+	}
 	if err == nil && !pickUp {
 		x.end.Saved = in.GetDocument()
 	}

@@ -1,4 +1,4 @@
-package sdk
+package serving
 
 import (
 	"context"
@@ -13,16 +13,18 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/test/await"
 )
 
 // A plugin with a call that goes on although it was cancelled is unhealthy, and says which call that is.
 func TestHealthOfACancelledCall(t *testing.T) {
 	t.Parallel()
-	s := newServer(&plugin{}, slog.New(slog.DiscardHandler))
-	s.running.grace = 0
+	running := NewRunningCalls()
+	running.grace = 0
 	serving, stop := context.WithCancel(t.Context())
-	address, done, err := serveSocket(serving, s)
+	address, done, err := Socket(serving, "test", slog.New(slog.DiscardHandler),
+		deployerv1.UnimplementedDeployerServiceServer{}, Options(running))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,7 @@ func TestHealthOfACancelledCall(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	end, err := s.running.begin(ctx, "uid", "Reconcile of the deploy item default/item")
+	end, err := running.Begin(ctx, "uid", "Reconcile of the deploy item default/item")
 	if err != nil {
 		t.Fatal(err)
 	}

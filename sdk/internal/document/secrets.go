@@ -1,4 +1,4 @@
-package sdk
+package document
 
 import (
 	"bytes"
@@ -9,64 +9,16 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 )
 
-// maxChangeObject bounds the name of what is changed, in bytes, as the host does.
-const maxChangeObject = 1 << 10
-
-// diffToWire describes how Diff ended. A change that cannot be passed on, such as one whose secrets cannot be found
-// because it is no JSON, is the deployer's mistake, and none is passed on then.
-func diffToWire(res *DiffResponse, err error) *deployerv1.DiffResponse {
-	changes := &deployerv1.Changes{}
-	if err == nil && res != nil {
-		var errs []error
-		for i, change := range res.Changes {
-			wired, err := change.toWire()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("change %d (%.64q): %w", i, change.Object, err))
-			}
-			changes.Changes = append(changes.Changes, wired)
-		}
-		err = internalProblem(errors.Join(errs...))
-	}
-	if err != nil {
-		return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Failed{Failed: failedToWire("Diff", err)}}
-	}
-	return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Changes{Changes: changes}}
-}
-
-func (c *Change) toWire() (*deployerv1.Change, error) {
-	if c.Object == "" || len(c.Object) > maxChangeObject {
-		return nil, fmt.Errorf("expected a name of the object of 1 to %d bytes, but it has %d",
-			maxChangeObject, len(c.Object))
-	}
-	if !slices.Contains(Actions(), c.Action) {
-		return nil, fmt.Errorf("there is no action %q; expected one of %q", c.Action, Actions())
-	}
-	before, after, err := hideSecrets(c.Before, c.After)
-	if err != nil {
-		return nil, err
-	}
-	return &deployerv1.Change{
-		Object: c.Object,
-		Action: string(c.Action),
-		Before: before,
-		After:  after,
-		Note:   c.Note,
-	}, nil
-}
-
-// What stands in the place of a value that is hidden, as kubectl has it. That it is the same on both sides, and so
-// nothing else, is all that can be told of the value itself.
+// The replacements of hidden values, as in kubectl. They show only whether the value is the same on both sides.
 const (
 	hidden       = "***"
 	hiddenBefore = "*** (before)"
 	hiddenAfter  = "*** (after)"
 )
 
-// copies are the annotations in which tools keep a copy of the object.
+// copies are annotations with a copy of the object.
 func copies() []string {
 	return []string{
 		"kubectl.kubernetes.io/last-applied-configuration",
@@ -76,12 +28,11 @@ func copies() []string {
 	}
 }
 
-// hideSecrets hides what Secrets hold in the two states of an object: the values of data and stringData of each
-// Secret, wherever it is in the object, such as in a List, and annotations with a copy of an object. Either state may
-// be empty, and stays so. Keys stay, and a value is shown as hidden, or as hiddenBefore and hiddenAfter if it is
-// another one in the other state. Where only one state is a Secret, the same fields of the other are hidden, too. The
-// error, of a state that is no JSON object, holds nothing of it.
-func hideSecrets(before, after json.RawMessage) (shownBefore, shownAfter []byte, err error) {
+// HideSecrets hides the contents of Secrets in the two states of an object: the values of data and stringData of each
+// Secret, at any depth, such as in a List, and annotations with a copy of an object. An empty state stays empty. Keys
+// stay; a value becomes hidden, or hiddenBefore and hiddenAfter if the states differ. If one state is a Secret, the
+// same fields of the other are hidden, too. The error about a state other than a JSON object quotes nothing of it.
+func HideSecrets(before, after json.RawMessage) (shownBefore, shownAfter []byte, err error) {
 	b, err := decodeState(before)
 	if err != nil {
 		return nil, nil, fmt.Errorf("before: %w", err)
@@ -128,7 +79,7 @@ func encodeState(state map[string]any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// hide hides in two values that are in the same place. secret: this place is for a Secret, even if it does not say so.
+// hide hides in two values of the same place. secret: the place is for a Secret, even without a kind.
 func hide(before, after any, secret bool) {
 	hideInObjects(asObject(before), asObject(after), secret)
 	b, _ := before.([]any)
@@ -153,7 +104,7 @@ func hideInObjects(before, after map[string]any, secret bool) {
 	}
 }
 
-// hideField hides the values of a field that holds values by key. What has another form is hidden as a whole.
+// hideField hides the values of a map, or a field of another form as a whole.
 func hideField(before, after map[string]any, field string) {
 	b, a := asObject(before[field]), asObject(after[field])
 	for _, key := range keys(b, a) {
@@ -168,7 +119,7 @@ func hideField(before, after map[string]any, field string) {
 	hideValue(before, after, field)
 }
 
-// hideValue hides what two objects have under a key.
+// hideValue hides the values of two objects under a key.
 func hideValue(before, after map[string]any, key string) {
 	b, inBefore := before[key]
 	a, inAfter := after[key]
@@ -184,7 +135,7 @@ func hideValue(before, after map[string]any, key string) {
 	}
 }
 
-// asObject returns a value that is an object; nil for any other.
+// asObject returns a value as an object; nil for any other value.
 func asObject(value any) map[string]any {
 	object, _ := value.(map[string]any)
 	return object
@@ -198,7 +149,7 @@ func at(list []any, i int) any {
 	return list[i]
 }
 
-// keys are those of both objects, each once and in order.
+// keys returns the keys of both objects, each once and in order.
 func keys(a, b map[string]any) []string {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(all)

@@ -1,4 +1,4 @@
-package sdk
+package serving
 
 import (
 	"context"
@@ -9,26 +9,23 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/pergola-deploy/pergola/proto/handshake"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // heartbeatInterval is how often a running call says that it is alive. The protocol promises ten seconds at most.
 const heartbeatInterval = 5 * time.Second
 
-// stream is the stream of Reconcile, Delete, Abort or ForceReconcile.
-type stream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
+// Stream is the stream of Reconcile, Delete, Abort or ForceReconcile.
+type Stream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
 
-// call sends messages to the host while the deployer works, and receives the host's.
-type call struct {
-	stream stream
-	// resolves has the questions that the host answers.
+// Call sends messages to the host while the deployer works, and receives the host's.
+type Call struct {
+	stream Stream
+	// resolves has the questions of this host.
 	resolves map[string]bool
 
-	// pending: the host has not picked the job up yet, as far as is known here. pickingUp is held by who has it do so.
+	// pending: the host has not picked the job up yet, as far as is known here. pickingUp serializes the requests.
 	pending   atomic.Bool
 	pickingUp sync.Mutex
 
@@ -44,9 +41,9 @@ type call struct {
 	recvErr error
 }
 
-// openCall starts to receive the host's messages, and to send heartbeats until finish is called.
-func openCall(s stream, start *deployerv1.Start) *call {
-	c := &call{
+// OpenCall starts to receive the host's messages, and to send heartbeats until Finish is called.
+func OpenCall(s Stream, start *deployerv1.Start) *Call {
+	c := &Call{
 		stream: s,
 		resolves: map[string]bool{
 			"ResolveTarget":              start.GetResolvesTargets(),
@@ -63,17 +60,14 @@ func openCall(s stream, start *deployerv1.Start) *call {
 	return c
 }
 
-// errOver is the error of a goroutine that sends something after its call has returned.
-var errOver = errors.New("the call has returned")
+// ErrOver is the error for a message after the end of its call.
+var ErrOver = errors.New("the call has returned")
 
-// finish sends the result, after which nothing more is sent, not even by a goroutine that the deployer left behind.
-func (c *call) finish(result *deployerv1.Result) error {
+// Finish sends the result. Goroutines of the deployer send nothing more after it.
+func (c *Call) Finish(result *deployerv1.Result) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.over = true
-	if size := proto.Size(result); size > handshake.MaxMessageBytes-1<<10 {
-		result = resultTooLarge(size)
-	}
 	m := &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: result}}
 	if err := c.stream.Send(m); err != nil {
 		return fmt.Errorf("send result: %w", err)
@@ -81,17 +75,8 @@ func (c *call) finish(result *deployerv1.Result) error {
 	return nil
 }
 
-// resultTooLarge stands for a result of so many bytes, which the host would not take, nor after another call.
-func resultTooLarge(size int) *deployerv1.Result {
-	err := &Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Reason: ReasonItemTooLarge, Err: fmt.Errorf(
-			"the result of the deployer has %d bytes, but a message may have no more than %d", size, handshake.MaxMessageBytes),
-	}
-	return &deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: failedToWire("Result", err)}}
-}
-
-// report sends a message without an answer. When the stream is broken the call ends anyway, by its context.
-func (c *call) report(m *deployerv1.PluginMessage) {
+// Report sends a message without an answer. When the stream is broken the call ends anyway, by its context.
+func (c *Call) Report(m *deployerv1.PluginMessage) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if !c.over {
@@ -99,7 +84,7 @@ func (c *call) report(m *deployerv1.PluginMessage) {
 	}
 }
 
-func (c *call) beat() {
+func (c *Call) beat() {
 	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
 	for {
@@ -107,14 +92,14 @@ func (c *call) beat() {
 		case <-c.stream.Context().Done():
 			return
 		case <-ticker.C:
-			c.report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{
+			c.Report(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Heartbeat{
 				Heartbeat: &deployerv1.Heartbeat{},
 			}})
 		}
 	}
 }
 
-func (c *call) receive() {
+func (c *Call) receive() {
 	defer close(c.closed)
 	stop := sync.OnceFunc(func() { close(c.stop) })
 	for {
@@ -136,8 +121,44 @@ func (c *call) receive() {
 	}
 }
 
-// answer passes an answer on, unless nobody waits for it any more.
-func (c *call) answer(sequence uint64, m *deployerv1.HostMessage) {
+// Stopping is closed when the host wants the call to end soon.
+func (c *Call) Stopping() <-chan struct{} { return c.stop }
+
+// Answers reports whether the host answers questions of a kind, such as ResolveTarget.
+func (c *Call) Answers(operation string) bool { return c.resolves[operation] }
+
+// PickUp asks the host to pick the job up, unless that is done.
+func (c *Call) PickUp(ctx context.Context) error {
+	if !c.pending.Load() {
+		return nil
+	}
+	c.pickingUp.Lock()
+	defer c.pickingUp.Unlock()
+	if !c.pending.Load() {
+		return nil
+	}
+	return c.Save(ctx, nil)
+}
+
+// Save asks the host to save a provider status, and to pick the job up.
+func (c *Call) Save(ctx context.Context, document []byte) error {
+	answer, err := c.Ask(ctx, func(sequence uint64) *deployerv1.PluginMessage {
+		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
+			ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: document},
+		}}
+	})
+	if text := answer.GetAcknowledgement().GetError(); err == nil && text != "" {
+		err = errors.New(text)
+	}
+	if err != nil {
+		return fmt.Errorf("save provider status: %w", err)
+	}
+	c.pending.Store(false)
+	return nil
+}
+
+// answer passes an answer on, if its question still waits.
+func (c *Call) answer(sequence uint64, m *deployerv1.HostMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, ok := c.waiting[sequence]; ok {
@@ -146,11 +167,11 @@ func (c *call) answer(sequence uint64, m *deployerv1.HostMessage) {
 	}
 }
 
-// ask sends a question, which question makes for its sequence number, and waits for the answer.
-func (c *call) ask(
+// Ask sends a question and waits for the answer. question makes the message for its sequence number.
+func (c *Call) Ask(
 	ctx context.Context, question func(sequence uint64) *deployerv1.PluginMessage,
 ) (*deployerv1.HostMessage, error) {
-	answer := make(chan *deployerv1.HostMessage, 1) // so that nobody waits for this goroutine
+	answer := make(chan *deployerv1.HostMessage, 1) // receiving must not wait for this goroutine
 	sequence, err := c.sendQuestion(question, answer)
 	defer func() {
 		c.mu.Lock()
@@ -171,13 +192,13 @@ func (c *call) ask(
 }
 
 // sendQuestion sends questions in the order of their sequence numbers.
-func (c *call) sendQuestion(
+func (c *Call) sendQuestion(
 	question func(sequence uint64) *deployerv1.PluginMessage, answer chan *deployerv1.HostMessage,
 ) (sequence uint64, err error) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if c.over {
-		return 0, errOver
+		return 0, ErrOver
 	}
 	c.sequence++
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-package sdk
+package serving
 
 import (
 	"context"
@@ -11,10 +11,9 @@ import (
 // endGrace is how long a call may go on after its context has ended. From then on the plugin is unhealthy.
 const endGrace = 10 * time.Second
 
-// runningCalls has the call that works on each deploy item, one at a time. The host calls for one item at a time,
-// too, but a call that it has cancelled may still be running when the next one comes: a deployer need not return the
-// moment its context ends.
-type runningCalls struct {
+// RunningCalls lets one call at a time work on each deploy item. The host calls for one item at a time, too, but a
+// cancelled call may still be running when the next one comes, because a deployer need not return at once.
+type RunningCalls struct {
 	grace time.Duration // endGrace, but in tests
 
 	mu    sync.Mutex
@@ -27,13 +26,14 @@ type runningCall struct {
 	ended     chan struct{} // closed when it has returned
 }
 
-func newRunningCalls() *runningCalls {
-	return &runningCalls{grace: endGrace, items: map[types.UID]*runningCall{}}
+// NewRunningCalls returns the calls of a new server.
+func NewRunningCalls() *RunningCalls {
+	return &RunningCalls{grace: endGrace, items: map[types.UID]*runningCall{}}
 }
 
-// begin waits until no other call works on the item, and returns what ends this one. name says for people which call
-// it is. The error is the cause of ctx's end.
-func (r *runningCalls) begin(ctx context.Context, item types.UID, name string) (end func(), err error) {
+// Begin waits until no other call works on the item, and returns the function for the end of this one. name describes
+// the call for people. The error is the cause of ctx's end.
+func (r *RunningCalls) Begin(ctx context.Context, item types.UID, name string) (end func(), err error) {
 	call := &runningCall{name: name, ended: make(chan struct{})}
 	for before := r.add(item, call); before != nil; before = r.add(item, call) {
 		select {
@@ -56,8 +56,8 @@ func (r *runningCalls) begin(ctx context.Context, item types.UID, name string) (
 	}, nil
 }
 
-// add adds the call unless another one works on the item, which it returns then.
-func (r *runningCalls) add(item types.UID, call *runningCall) (other *runningCall) {
+// add adds the call, or returns another one for the item.
+func (r *RunningCalls) add(item types.UID, call *runningCall) (other *runningCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if other, ok := r.items[item]; ok {
@@ -67,9 +67,8 @@ func (r *runningCalls) add(item types.UID, call *runningCall) (other *runningCal
 	return nil
 }
 
-// overdue names the call that goes on for the longest time although its context ended longer ago than the grace;
-// empty if there is none.
-func (r *runningCalls) overdue() (name string) {
+// overdue names the call with the longest time since its cancellation, if that exceeds the grace; empty for none.
+func (r *RunningCalls) overdue() (name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first time.Time

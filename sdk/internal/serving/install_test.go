@@ -1,4 +1,4 @@
-package sdk
+package serving
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 // installed is what install prints on standard output and standard error, and its exit code.
 func installed(args ...string) (stdout, stderr string, code int) {
 	var out, errOut bytes.Buffer
-	code = install(&out, &errOut, &plugin{name: "test", version: "1"}, args)
+	code = Install(&out, &errOut, "test", "1", args)
 	return out.String(), errOut.String(), code
 }
 

@@ -1,4 +1,4 @@
-package sdk
+package serving
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 
 func TestOneCallAtATime(t *testing.T) {
 	t.Parallel()
-	running := newRunningCalls()
+	running := NewRunningCalls()
 	var inside [3]atomic.Int32
 	var calls sync.WaitGroup
 	for i := range 300 {
 		calls.Go(func() {
 			item := i % len(inside)
-			end, err := running.begin(t.Context(), types.UID(rune('a'+item)), "call")
+			end, err := running.Begin(t.Context(), types.UID(rune('a'+item)), "call")
 			if err != nil {
 				t.Error(err)
 				return
@@ -40,14 +40,14 @@ func TestOneCallAtATime(t *testing.T) {
 
 func TestWaitingForAnotherCallEnds(t *testing.T) {
 	t.Parallel()
-	running := newRunningCalls()
-	if _, err := running.begin(t.Context(), "item", "call"); err != nil {
+	running := NewRunningCalls()
+	if _, err := running.Begin(t.Context(), "item", "call"); err != nil {
 		t.Fatal(err)
 	}
 	over := errors.New("over")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(over)
-	if _, err := running.begin(ctx, "item", "call"); !errors.Is(err, over) {
+	if _, err := running.Begin(ctx, "item", "call"); !errors.Is(err, over) {
 		t.Errorf("expected the cause of the context's end, but found %v", err)
 	}
 }
@@ -56,10 +56,10 @@ func TestWaitingForAnotherCallEnds(t *testing.T) {
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		running := newRunningCalls()
+		running := NewRunningCalls()
 		begin := func(item types.UID, name string) (cancel, end func()) {
 			ctx, cancel := context.WithCancel(t.Context())
-			end, err := running.begin(ctx, item, name)
+			end, err := running.Begin(ctx, item, name)
 			if err != nil {
 				t.Fatal(err)
 			}

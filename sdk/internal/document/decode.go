@@ -1,0 +1,168 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// GroupVersionKind returns apiVersion and kind; empty if the document cannot be read.
+func GroupVersionKind(document []byte) (apiVersion, kind string) {
+	var meta struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := json.Unmarshal(document, &meta); err != nil {
+		return "", ""
+	}
+	return meta.APIVersion, meta.Kind
+}
+
+// Numbers reads a document without a loss of digits.
+func Numbers(document []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	err = decoder.Decode(&value)
+	return value, err
+}
+
+// Problem is one value of a wrong type.
+type Problem struct {
+	// Field is the path of the field.
+	Field string
+	// Message says what was found and what is expected.
+	Message string
+}
+
+// maxWrong bounds how many values of a wrong type are reported: the document is decoded once more after each.
+const maxWrong = 20
+
+// Decode reads JSON into a struct. It returns every unknown or duplicate field, and every value of a wrong type. Such a
+// value is read as the empty value of the expected type.
+func Decode(document []byte, into any) (unknown []string, wrong []Problem, err error) {
+	for {
+		strictErrs, err := kjson.UnmarshalStrict(document, into)
+		var wrongType *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &wrongType):
+			field, offset := fieldAt(document, wrongType)
+			seen := slices.ContainsFunc(wrong, func(p Problem) bool { return p.Field == field })
+			if seen || len(wrong) == maxWrong {
+				return nil, wrong, nil
+			}
+			expected, empty := inJSON(wrongType.Type)
+			message := fmt.Sprintf("expected %s, but found %s", expected, withArticle(wrongType.Value))
+			wrong = append(wrong, Problem{Field: field, Message: message})
+			document = replaceAt(document, offset, empty)
+			continue
+		case err != nil && len(wrong) > 0:
+			return nil, wrong, nil
+		case err != nil:
+			return nil, nil, err
+		}
+		for _, strictErr := range strictErrs {
+			unknown = append(unknown, strictErr.Error())
+		}
+		return unknown, wrong, nil
+	}
+}
+
+// fieldAt returns the path of a value of a wrong type, such as "manifests[2].policy", and the end of the token before
+// it. The decoder itself knows the names of the fields, but not the indexes of lists.
+func fieldAt(document []byte, e *json.UnmarshalTypeError) (path string, offset int64) {
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	path, offset, found := walkTo(decoder, e.Offset)
+	if !found || path == "" {
+		return e.Field, offset
+	}
+	return strings.TrimPrefix(path, "."), offset
+}
+
+// walkTo reads one value. It returns the path, below it, of the innermost value around the position end, and the end of
+// the token before that value.
+func walkTo(decoder *json.Decoder, end int64) (path string, offset int64, found bool) {
+	offset = decoder.InputOffset()
+	token, err := decoder.Token()
+	if err != nil {
+		return "", offset, false
+	}
+	delim, composite := token.(json.Delim)
+	if !composite || decoder.InputOffset() >= end {
+		return "", offset, decoder.InputOffset() >= end
+	}
+	for i := 0; decoder.More(); i++ {
+		step := "[" + strconv.Itoa(i) + "]"
+		if delim == '{' {
+			key, err := decoder.Token()
+			if err != nil {
+				return "", offset, false
+			}
+			step = fmt.Sprintf(".%v", key)
+		}
+		if below, offset, ok := walkTo(decoder, end); ok {
+			return step + below, offset, true
+		}
+	}
+	_, err = decoder.Token() // the closing delimiter
+	return "", offset, err == nil && decoder.InputOffset() >= end
+}
+
+// replaceAt replaces the next value after an offset.
+func replaceAt(document []byte, offset int64, value string) []byte {
+	rest := bytes.TrimLeft(document[offset:], " \t\r\n:,")
+	var old json.RawMessage
+	if json.NewDecoder(bytes.NewReader(rest)).Decode(&old) != nil {
+		return document
+	}
+	return slices.Concat(document[:len(document)-len(rest)], []byte(value), rest[len(old):])
+}
+
+// inJSON names a Go type in the words of JSON, and returns the JSON of an empty value of it.
+func inJSON(t reflect.Type) (name, empty string) {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false", "false"
+	case reflect.String:
+		return "a text", `""`
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number", "0"
+	case reflect.Float32, reflect.Float64:
+		return "a number", "0"
+	case reflect.Slice, reflect.Array:
+		return "a list", "[]"
+	case reflect.Pointer:
+		return inJSON(t.Elem())
+	default:
+		return "an object", "{}"
+	}
+}
+
+// withArticle turns encoding/json's name for a value into words of a sentence.
+func withArticle(value string) string {
+	kind, literal, _ := strings.Cut(value, " ")
+	switch kind {
+	case "string":
+		return "a text"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "bool":
+		return "true or false"
+	case "number":
+		if literal == "" {
+			return "a number"
+		}
+		return "the number " + literal
+	default:
+		return value
+	}
+}

@@ -1,0 +1,2 @@
+// Package document reads and changes JSON documents of users and deployers.
+package document

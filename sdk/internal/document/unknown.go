@@ -1,0 +1,115 @@
+package document
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+)
+
+// Unknown holds the fields of a document without a place in a Go type.
+type Unknown struct {
+	fields  map[string]any      // of an object itself
+	below   map[string]*Unknown // of the values of its other fields
+	entries map[string]*Unknown // of the entries of a list, by their identity
+}
+
+// UnknownFields returns the fields of a value without a place in the type; nil for none. A
+// json.Unmarshaler has them all.
+func UnknownFields(value any, t reflect.Type) *Unknown {
+	for t.Kind() == reflect.Pointer && !readsItself(t) {
+		t = t.Elem()
+	}
+	out := &Unknown{map[string]any{}, map[string]*Unknown{}, map[string]*Unknown{}}
+	object, _ := value.(map[string]any)
+	list, _ := value.([]any)
+	switch {
+	case readsItself(t):
+	case t.Kind() == reflect.Struct:
+		known := map[string]reflect.Type{}
+		addFields(known, t)
+		for name, below := range object {
+			if field, ok := known[strings.ToLower(name)]; ok {
+				out.below[name] = UnknownFields(below, field)
+			} else {
+				out.fields[name] = below
+			}
+		}
+	case t.Kind() == reflect.Map:
+		for name, below := range object {
+			out.below[name] = UnknownFields(below, t.Elem())
+		}
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		for _, entry := range list {
+			if id := identity(entry); id != "" {
+				out.entries[id] = UnknownFields(entry, t.Elem())
+			}
+		}
+	}
+	isNil := func(_ string, u *Unknown) bool { return u == nil }
+	maps.DeleteFunc(out.below, isNil)
+	maps.DeleteFunc(out.entries, isNil)
+	if len(out.fields)+len(out.below)+len(out.entries) == 0 {
+		return nil
+	}
+	return out
+}
+
+func readsItself(t reflect.Type) bool {
+	unmarshaler := reflect.TypeFor[json.Unmarshaler]()
+	return t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
+}
+
+// addFields adds the fields of a struct by their names in JSON, in lower case.
+func addFields(known map[string]reflect.Type, t reflect.Type) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		embedded := field.Type
+		if embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
+		switch {
+		case field.Anonymous && name == "" && embedded.Kind() == reflect.Struct:
+			addFields(known, embedded)
+		case field.IsExported():
+			known[strings.ToLower(cmp.Or(name, field.Name))] = field.Type
+		}
+	}
+}
+
+// identity identifies an entry of a list by its object; empty for an entry without a name.
+func identity(entry any) string {
+	object := asObject(entry)
+	if resource := asObject(object["resource"]); resource != nil {
+		object = resource
+	}
+	name, _ := object["name"].(string)
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q %q %q %q", object["apiVersion"], object["kind"], object["namespace"], name)
+}
+
+// Restore adds the fields to a value of the type.
+func (u *Unknown) Restore(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range u.fields {
+			if _, found := value[name]; !found {
+				value[name] = field
+			}
+		}
+		for name, below := range u.below {
+			below.Restore(value[name])
+		}
+	case []any:
+		for _, entry := range value {
+			if below := u.entries[identity(entry)]; below != nil {
+				below.Restore(entry)
+			}
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package serving has the parts of a plugin's server that do not depend on the deployer.
+package serving

@@ -1,0 +1,31 @@
+package serving
+
+import (
+	"context"
+	"errors"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+)
+
+// Plugin registers the server with go-plugin. The client side belongs to the host.
+type Plugin struct {
+	goplugin.NetRPCUnsupportedPlugin
+
+	Service deployerv1.DeployerServiceServer
+}
+
+var _ goplugin.GRPCPlugin = (*Plugin)(nil)
+
+// GRPCServer implements goplugin.GRPCPlugin.
+func (p *Plugin) GRPCServer(_ *goplugin.GRPCBroker, registrar *grpc.Server) error {
+	deployerv1.RegisterDeployerServiceServer(registrar, p.Service)
+	return nil
+}
+
+// GRPCClient implements goplugin.GRPCPlugin.
+func (p *Plugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("the sdk has no client of the protocol")
+}
