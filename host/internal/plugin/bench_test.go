@@ -17,6 +17,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
@@ -50,13 +51,15 @@ func benchPlugin(b *testing.B, program *launch.Program, confinement sandbox.Mode
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	log := slog.New(slog.DiscardHandler)
-	run, err := program.Launch(b.Context(), Profile{Confinement: confinement}, testSettings(sockets), log)
+	process, err := program.Launch(b.Context(), Profile{Confinement: confinement}, testSettings(sockets), log)
 	if err != nil {
 		b.Fatal(err)
 	}
-	proc := newProcess(run, log)
-	proc.info = &Info{Capabilities: Capabilities{SeparateDocuments: true}} // as of every plugin with the sdk
-	return &Plugin{settings: &settings{Options: Options{StopGrace: time.Second}}, facts: facts{process: proc}}
+	s := session.New(process, log)
+	s.Serve(&Info{Capabilities: Capabilities{SeparateDocuments: true}}, session.Grants{}) // as of every plugin with the sdk
+	return &Plugin{
+		settings: &settings{Options: Options{StopGrace: time.Second}}, facts: facts{run: &run{process: process, session: s}},
+	}
 }
 
 func itemOf(size int) *v1alpha1.DeployItem {
@@ -69,7 +72,7 @@ func itemOf(size int) *v1alpha1.DeployItem {
 // the quantiles of one call.
 func BenchmarkCall(b *testing.B) {
 	p := benchPlugin(b, benchProgram(b, "echo"), sandbox.Auto)
-	defer p.process.run.Stop()
+	defer p.run.process.Stop()
 	calls := map[string]func(*v1alpha1.DeployItem) error{
 		"plugin": func(item *v1alpha1.DeployItem) error {
 			_, err := p.Call(b.Context(), Reconcile, Call{DeployItem: item}, &observer{})
@@ -122,7 +125,7 @@ func benchmarkCalls(b *testing.B, atOnce int, item *v1alpha1.DeployItem, call fu
 // BenchmarkHooks is a call of one hook of one plugin for an item of 1 KB, in the same metrics.
 func BenchmarkHooks(b *testing.B) {
 	p := benchPlugin(b, benchProgram(b, "hooks"), sandbox.Auto)
-	defer p.process.run.Stop()
+	defer p.run.process.Stop()
 	for _, atOnce := range []int{1, 64} {
 		b.Run(strconv.Itoa(atOnce), func(b *testing.B) {
 			benchmarkCalls(b, atOnce, itemOf(1<<10), func(item *v1alpha1.DeployItem) error {
@@ -143,12 +146,12 @@ func BenchmarkStart(b *testing.B) {
 			program := benchProgram(b, "echo")
 			b.ResetTimer()
 			for range b.N {
-				p := benchPlugin(b, program, mode).process
-				if err := p.check(context.Background(), time.Minute); err != nil {
+				p := benchPlugin(b, program, mode).run
+				if err := p.session.Check(context.Background(), time.Minute); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				p.run.Stop()
+				p.process.Stop()
 				b.StartTimer()
 			}
 		})

@@ -329,3 +329,23 @@ func TestEndOfContextWhileThePluginDoesNotRead(t *testing.T) {
 		}
 	})
 }
+
+// What counts is the first result. A plugin that goes on with the call is cancelled, so that the next one does not meet
+// it.
+func TestCallsThatGoOnAfterTheirResult(t *testing.T) {
+	t.Parallel()
+	h := start(t, "raw")
+	for item, reason := range map[string]string{
+		"talkative": "it gives another result",
+		"lingering": "it does not end the call",
+	} {
+		outcome, err := h.call(t.Context(), "raw", item)
+		if err != nil || outcome.Succeeded == nil || string(outcome.Succeeded.Exports) != "{}" {
+			t.Errorf("%s: expected the first result, but found %v (%v)", reason, outcome, err)
+		}
+		if len(h.log.with("plugin goes on with a call after its result")) == 0 {
+			t.Errorf("%s: the log does not say so", reason)
+		}
+	}
+	left(t, h.dir, "lingered")
+}

@@ -72,13 +72,18 @@ func (r *raw) Render(ctx context.Context, in *deployerv1.RenderRequest) (*deploy
 		Children: &deployerv1.Children{Children: []*deployerv1.Child{{Name: "a", Object: object}}}}}, nil
 }
 
+func callWithTarget() Call {
+	target := &v1alpha1.ResolvedTarget{Target: &v1alpha1.Target{}, Content: "content"}
+	return Call{DeployItem: deployItem("item"), Target: target}
+}
+
 // What is said here of Render goes for each question with one answer.
 func TestRender(t *testing.T) {
 	t.Parallel()
 	h := start(t, "raw")
 	p := h.plugin("raw")
 	call := func(item string) Call {
-		c := fullCall()
+		c := callWithTarget()
 		c.DeployItem.Name = item
 		return c
 	}
@@ -123,14 +128,18 @@ func TestDiff(t *testing.T) {
 	if !p.Info().Capabilities.Diff {
 		t.Error("the plugin says that it can")
 	}
-	c := fullCall()
+	c := callWithTarget()
+	target, err := json.Marshal(c.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		reason, item string
 		want         *Diff
 		wantErr      string // of ErrProtocol
 	}{
 		{"states are passed on as they are, and the Target arrives", "item", &Diff{Changes: []sdk.Change{
-			{Object: "ConfigMap a/b", Action: sdk.ActionUpdate, Before: marshalled(t, c.Target),
+			{Object: "ConfigMap a/b", Action: sdk.ActionUpdate, Before: target,
 				After: json.RawMessage(`{"n":9007199254740993}`)},
 			{Object: "Secret a/c", Action: sdk.ActionFail, Note: "it is immutable"},
 		}}, ""},

@@ -8,9 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-// discover lists the files of the plugin directory that are meant to be plugins, in order of names: those that are
-// configured, and all others that are executable and not hidden. passed are the others that are not hidden: a directory
-// may also hold a README, a backup copy or lost+found.
+// discover returns the plugins among the files of the plugin directory, in the order of names: configured or executable,
+// and not hidden. passed are the other ones, such as a README, a backup copy or lost+found, without hidden ones.
 func discover(dir string, configured func(name string) bool) (files, passed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -27,7 +26,7 @@ func discover(dir string, configured func(name string) bool) (files, passed []st
 			passed = append(passed, name)
 			continue
 		}
-		files = append(files, name) // what cannot be read is refused, with the reason
+		files = append(files, name) // an unreadable one is refused later, with the reason
 	}
 	return files, passed, nil
 }

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -219,20 +220,20 @@ func (h *host) plugin(file string) *Plugin {
 }
 
 // current returns the running process of a plugin.
-func (h *host) current(file string) *process {
+func (h *host) current(file string) *launch.Process {
 	h.t.Helper()
 	p := h.plugin(file)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.process == nil {
+	if p.run == nil {
 		h.t.Fatalf("%s has no process", file)
 	}
-	return p.process
+	return p.run.process
 }
 
 func (h *host) signal(file string, signal syscall.Signal) {
 	h.t.Helper()
-	if err := syscall.Kill(h.current(file).run.Pid(), signal); err != nil {
+	if err := syscall.Kill(h.current(file).Pid(), signal); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -240,7 +241,7 @@ func (h *host) signal(file string, signal syscall.Signal) {
 // crash ends the process of a plugin and waits until the host has noticed.
 func (h *host) crash(file string) {
 	h.t.Helper()
-	ended := h.current(file).run.Ended
+	ended := h.current(file).Ended
 	h.signal(file, syscall.SIGKILL)
 	<-ended
 }

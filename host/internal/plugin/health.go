@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	goplugin "github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 const (
@@ -22,7 +20,7 @@ const (
 
 // checkHealth kills a wedged process: it has answered no check during Options.Silence, or was silent for so long in a
 // call, although calls promise heartbeats.
-func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
+func (p *Plugin) checkHealth(ctx context.Context, r *run) {
 	interval := p.settings.Silence / checksPerSilence
 	health := healthRecord{silence: p.settings.Silence}
 	ticker := p.settings.Clock.NewTicker(interval)
@@ -33,22 +31,19 @@ func (p *Plugin) checkHealth(ctx context.Context, proc *process) {
 			return
 		case <-ticker.C():
 		}
-		answer := proc.check(ctx, interval)
+		answer := r.session.Check(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}
 		if answer != nil {
-			p.log.Debug("plugin does not answer the health check", "error", bounded(answer.Error()))
+			p.log.Debug("plugin does not answer the health check", "error", hostside.Bounded(answer.Error()))
 		}
 		p.noteHealth(answer)
-		if why := health.judge(answer, proc.calls.silent(checksPerSilence)); why != nil {
-			proc.killFor(why)
+		if why := health.judge(answer, r.session.Silent(checksPerSilence)); why != nil {
+			r.kill(why, p.log)
 		}
 	}
 }
-
-// errUnhealthy is the answer of a plugin which runs but cannot go on.
-var errUnhealthy = errors.New("it is unhealthy")
 
 // noteHealth shows the plugin's own report of its health.
 func (p *Plugin) noteHealth(answer error) {
@@ -56,7 +51,7 @@ func (p *Plugin) noteHealth(answer error) {
 	case answer == nil && before != nil:
 		p.log.Info("plugin is healthy again")
 		p.update(func() { p.problem = nil })
-	case errors.Is(answer, errUnhealthy) && (before == nil || before.Error() != answer.Error()):
+	case errors.Is(answer, session.ErrUnwell) && (before == nil || before.Error() != answer.Error()):
 		p.log.Warn("plugin is unhealthy; it is killed if it stays so", "error", answer.Error())
 		p.update(func() { p.problem = answer })
 	}
@@ -69,12 +64,12 @@ type healthRecord struct {
 	unhealthy string // the plugin's last reason; empty for none
 }
 
-// judge takes the answer to a check and a call of too long a silence, if any, and returns the reason to kill the
+// judge takes the answer to a check, and the blame for a silent call, if any, and returns the reason to kill the
 // process; nil for none.
-func (h *healthRecord) judge(answer error, silent *conversation) *endError {
+func (h *healthRecord) judge(answer error, silent *session.Blame) *killing {
 	before := h.unhealthy
 	h.unhealthy = ""
-	if errors.Is(answer, errUnhealthy) {
+	if errors.Is(answer, session.ErrUnwell) {
 		h.unhealthy = answer.Error()
 	}
 	switch {
@@ -85,49 +80,29 @@ func (h *healthRecord) judge(answer error, silent *conversation) *endError {
 	}
 	switch {
 	case answer == nil && silent != nil:
-		return &endError{
-			reason: ReasonWedged, call: silent,
+		return &killing{
+			reason: ReasonWedged, blame: *silent,
 			text: fmt.Sprintf("it has said nothing in a call for %s, not even a heartbeat", h.silence),
 		}
 	case h.failed < checksPerSilence:
 		return nil
 	case h.unhealthy != "":
 		// The call to blame was cancelled, so it is none of the running ones.
-		return &endError{
-			reason: ReasonWedged, call: &conversation{},
+		return &killing{
+			reason: ReasonWedged, blame: session.BlameNone(),
 			text: fmt.Sprintf("it has been unhealthy for %s: %s", h.silence,
-				strings.TrimPrefix(h.unhealthy, errUnhealthy.Error()+": ")),
+				strings.TrimPrefix(h.unhealthy, session.ErrUnwell.Error()+": ")),
 		}
 	default:
-		return &endError{
+		return &killing{
 			reason: ReasonWedged, text: fmt.Sprintf("it has answered no health check for %s: %s", h.silence,
-				bounded(answer.Error())),
+				hostside.Bounded(answer.Error())),
 		}
-	}
-}
-
-// check asks for the health of a plugin. Any answer is healthy but for "not serving" and for a reason to be unhealthy.
-func (p *process) check(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	answer, err := p.health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName})
-	switch status.Code(err) {
-	case codes.OK:
-		if answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-			return errors.New("it says that it does not serve")
-		}
-		return nil
-	case codes.DeadlineExceeded, codes.Unavailable, codes.Canceled:
-		return err
-	case codes.FailedPrecondition:
-		return fmt.Errorf("%w: %s", errUnhealthy, bounded(status.Convert(err).Message()))
-	default:
-		return nil
 	}
 }
 
 // checkMemory kills a process which exceeds its memory, together with its children.
-func (p *Plugin) checkMemory(ctx context.Context, proc *process, memory func() uint64) {
+func (p *Plugin) checkMemory(ctx context.Context, r *run, memory func() uint64) {
 	limit := p.profile.Memory
 	if limit == 0 {
 		return
@@ -141,9 +116,8 @@ func (p *Plugin) checkMemory(ctx context.Context, proc *process, memory func() u
 		case <-ticker.C():
 		}
 		if used := memory(); used > limit {
-			proc.killFor(&endError{
-				reason: ReasonMemory, text: fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20),
-			})
+			text := fmt.Sprintf("it has taken %d MiB of memory, and may take %d MiB", used>>20, limit>>20)
+			r.kill(&killing{reason: ReasonMemory, text: text}, p.log)
 		}
 	}
 }

@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
 )
 
 // underWay calls a plugin and waits until it has begun. The channel gives the error of the call.
@@ -101,63 +97,28 @@ func TestWedgedProcess(t *testing.T) {
 	})
 }
 
-// health is a health service that answers in one way.
-type health struct {
-	grpc_health_v1.HealthClient
-
-	answer grpc_health_v1.HealthCheckResponse_ServingStatus
-	err    error
-}
-
-func (h health) Check(context.Context, *grpc_health_v1.HealthCheckRequest,
-	...grpc.CallOption) (*grpc_health_v1.HealthCheckResponse, error) {
-	return &grpc_health_v1.HealthCheckResponse{Status: h.answer}, h.err
-}
-
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		reason string
-		health health
-		well   bool
-	}{
-		"serving":     {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_SERVING}, true},
-		"not serving": {"it says so", health{answer: grpc_health_v1.HealthCheckResponse_NOT_SERVING}, false},
-		"unknown":     {"it answers", health{answer: grpc_health_v1.HealthCheckResponse_UNKNOWN}, true},
-		"no service": {"it answers, though it should have the service", health{err: status.Error(codes.Unimplemented, "")},
-			true},
-		"unhealthy": {"it says so", health{err: status.Error(codes.FailedPrecondition, "")}, false},
-		"late":      {"no answer", health{err: status.Error(codes.DeadlineExceeded, "")}, false},
-		"gone":      {"no answer", health{err: status.Error(codes.Unavailable, "")}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := &process{health: test.health}
-			if err := p.check(t.Context(), time.Minute); (err == nil) != test.well {
-				t.Errorf("%s: found: %v", test.reason, err)
-			}
-		})
-	}
-}
-
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Time{})
 	var used atomic.Uint64
 	killed := make(chan struct{})
-	proc := &process{run: &launch.Process{Kill: func() { close(killed) }}, log: slog.New(slog.DiscardHandler)}
-	p := &Plugin{profile: Profile{Memory: 100 << 20}, settings: &settings{Options: Options{Clock: clock}}}
+	log := &records{}
+	process := &launch.Process{Kill: func() { close(killed) }}
+	r := &run{process: process, session: session.New(process, log.logger())}
+	p := &Plugin{
+		profile: Profile{Memory: 100 << 20}, settings: &settings{Options: Options{Clock: clock}}, log: log.logger(),
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.checkMemory(ctx, proc, used.Load)
+		p.checkMemory(ctx, r, used.Load)
 	}()
 	eventually(t, "the first look to be awaited", clock.HasWaiters)
 	used.Store(100 << 20)
 	clock.Step(memoryInterval)
-	if proc.ending.killed != nil {
+	if len(log.all()) > 0 {
 		t.Error("the limit itself is too much")
 	}
 	used.Store(101 << 20)
@@ -170,11 +131,12 @@ func TestMemory(t *testing.T) {
 			return false
 		}
 	})
-	if s := proc.ending.killed; s.reason != ReasonMemory || s.text != "it has taken 101 MiB of memory, and may take 100 MiB" {
-		t.Errorf("expected memory to be the reason, but found %+v", s)
-	}
 	cancel()
 	<-done
+	const text = "it has taken 101 MiB of memory, and may take 100 MiB"
+	if err := r.session.EndError(); reasonOf(err) != ReasonMemory || !strings.HasSuffix(err.Error(), text) {
+		t.Errorf("expected memory to be the reason, but found: %v", err)
+	}
 }
 
 // However many calls fail at once, there is one restart.
@@ -200,17 +162,17 @@ func TestNoRestartStorm(t *testing.T) {
 
 func TestHealthRecord(t *testing.T) {
 	t.Parallel()
-	deaf, silent := errors.New("no answer"), &conversation{}
-	ill, worse := fmt.Errorf("%w: one call", errUnhealthy), fmt.Errorf("%w: another call", errUnhealthy)
+	deaf, silent := errors.New("no answer"), &session.Blame{}
+	ill, worse := fmt.Errorf("%w: one call", session.ErrUnwell), fmt.Errorf("%w: another call", session.ErrUnwell)
 	type check struct {
 		answer error
-		silent *conversation
+		silent *session.Blame
 	}
 	for name, test := range map[string]struct {
 		reason string
 		checks []check
 		want   string // of the last one; empty if it lives
-		call   *conversation
+		blame  session.Blame
 	}{
 		"well": {reason: "it answers", checks: []check{{}, {}, {}, {}}},
 		"deaf": {reason: "it has not answered for the whole time",
@@ -220,19 +182,19 @@ func TestHealthRecord(t *testing.T) {
 		"recovered": {reason: "an answer makes up for all", checks: []check{{answer: deaf}, {answer: deaf}, {},
 			{answer: deaf}, {answer: deaf}}},
 		"silent": {reason: "it answers, but not in the call", checks: []check{{silent: silent}},
-			want: "it has said nothing in a call for 30s, not even a heartbeat", call: silent},
+			want: "it has said nothing in a call for 30s, not even a heartbeat"},
 		"silent and deaf": {reason: "the call is not to blame if nothing is answered",
 			checks: []check{{deaf, silent}, {deaf, silent}, {deaf, silent}},
 			want:   "it has answered no health check for 30s: no answer"},
 		"unhealthy": {reason: "a call goes on", checks: []check{{answer: ill}, {answer: ill}, {answer: ill},
-			{answer: ill}}, want: "it has been unhealthy for 30s: one call", call: &conversation{}},
+			{answer: ill}}, want: "it has been unhealthy for 30s: one call", blame: session.BlameNone()},
 		"another reason": {reason: "the call before has ended", checks: []check{{answer: ill}, {answer: ill}, {answer: ill},
 			{answer: worse}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := healthRecord{silence: 30 * time.Second}
-			var found *endError
+			var found *killing
 			for i, c := range test.checks {
 				if found != nil {
 					t.Fatalf("%s: it is killed after %d checks already: %v", test.reason, i, found)
@@ -242,7 +204,7 @@ func TestHealthRecord(t *testing.T) {
 			switch {
 			case (found == nil) != (test.want == ""):
 				t.Errorf("%s: expected %q, but found %v", test.reason, test.want, found)
-			case found != nil && (found.text != test.want || (found.call == nil) != (test.call == nil)):
+			case found != nil && (found.text != test.want || found.blame != test.blame):
 				t.Errorf("%s: expected %q, but found %+v", test.reason, test.want, found)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 )
 
-// maxTempDir leaves room for the names that go-plugin makes up: the path of a Unix socket holds 107 bytes.
+// maxTempDir leaves room for the names of go-plugin: the path of a Unix socket holds 107 bytes.
 const maxTempDir = 60
 
 // Profile configures the process of one plugin.
@@ -20,60 +20,58 @@ type Profile = launch.Profile
 
 // Options are the settings of a Set.
 type Options struct {
-	// Dir is the plugin directory. Required unless there is something to attach to.
+	// Dir is the plugin directory. Required without Attach.
 	Dir string
-	// Files are the only files of Dir, and with a Profile that has an image, that are used; empty for all. One that is not
-	// there is Missing.
+	// Files restrict the plugins to these files of Dir or of images; empty for all. A plugin without its file is Missing.
 	Files []string
-	// CacheDir is for programs that are taken from images. It is made when one is.
+	// CacheDir takes programs from images. It is created on demand.
 	CacheDir string
-	// Attach are the addresses of plugins that somebody else has started, such as unix:///tmp/plugin.sock.
+	// Attach are the addresses of plugins started elsewhere, such as unix:///tmp/plugin.sock.
 	Attach []string
-	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set makes it,
-	// empty, and removes it when it ends. Defaults to a new temporary directory.
+	// TempDir is the directory for sockets and temporary files of plugins. Its path must be short. The Set creates it,
+	// empty, and removes it at its end. Defaults to a new temporary directory.
 	TempDir string
-	// Log takes the host's own records about plugins, and what the plugins log. Required.
+	// Log takes the host's records about plugins, and the plugins' own. Required.
 	Log *slog.Logger
-	// LogLevel is the lowest level that the plugins are asked to log. Defaults to info.
+	// LogLevel is the level asked of the plugins. Defaults to info.
 	LogLevel slog.Level
 	// HostVersion is told to the plugins.
 	HostVersion string
-	// StartTimeout is how long a plugin may take for its start and handshake. Defaults to 30 seconds.
+	// StartTimeout bounds the start of a plugin with its handshake. Required.
 	StartTimeout time.Duration
-	// StopGrace is how long a call may go on after its context has ended and the plugin was asked to stop, such as when
-	// the host stops. Defaults to 30 seconds.
+	// StopGrace bounds a call after the end of its context, such as at the end of the host, while the plugin stops.
+	// Required.
 	StopGrace time.Duration
-	// Silence is how long a plugin may answer no health check, or say nothing in a call, before it is killed. Defaults to
-	// 30 seconds.
+	// Silence bounds the time without an answer to a health check, or without a message in a call; then the plugin is
+	// killed. Required.
 	Silence time.Duration
-	// Configs are the configuration documents that are handed to plugins, as JSON, by the name that a plugin gives itself.
-	// A plugin with a document that it cannot take is not used; one with an empty document, or none, works with defaults.
+	// Configs are the configuration documents of plugins, as JSON, by their names. A plugin is not used with a document
+	// against its will; with an empty document, or none, it works with defaults.
 	Configs map[string][]byte
-	// Profiles say how plugins are run, by the names of their files. A plugin without one is run by DefaultProfile, whose
-	// Plugin is empty.
+	// Profiles configure the processes of plugins, by the names of their files. DefaultProfile, with an empty Plugin, is for
+	// the others.
 	Profiles       map[string]Profile
 	DefaultProfile Profile
-	// HostClusters give plugins, by the names that they give themselves, the access to the cluster that the host runs in.
-	// A plugin that is not among them, or does not ask for it, does not get it.
+	// HostClusters grant plugins, by their names, the access to the cluster of the host. A plugin has to ask for it, too.
 	HostClusters map[string]HostCluster
 	// Installation is told to all plugins; nil for none.
 	Installation Installation
-	// RequireSums tells that no program of Dir is run whose profile has no SHA256.
+	// RequireSums refuses programs without a SHA256 in their profile.
 	RequireSums bool
 	// Clock and Random default to the real ones. Random returns numbers from [0, 1).
 	Clock  clock.WithTickerAndDelayedExecution
 	Random func() float64
 }
 
-// Listener hears of what happens to plugins. Its methods must not block.
+// Listener takes events of plugins. Its methods must not block.
 type Listener interface {
-	// Changed: the state of some plugin, or what it serves, has changed.
+	// Changed: the state of a plugin, or its types, have changed.
 	Changed()
-	// WakeUp: a plugin says that a deploy item may have moved on.
+	// WakeUp: a plugin reports that a deploy item may have moved on.
 	WakeUp(p *Plugin, namespace, name string)
 }
 
-// settings are what all plugins of a set share: the Options with their defaults, and what a Set adds.
+// settings are common to all plugins of a Set: its Options with their defaults, and its own.
 type settings struct {
 	Options
 
@@ -88,7 +86,7 @@ func (s *settings) launch() launch.Settings {
 	return launch.Settings{TempDir: s.tempDir, Timeout: s.StartTimeout, LogLevel: s.LogLevel, Clock: s.Clock}
 }
 
-// makeDir makes the place of sockets and temporary files.
+// makeDir creates the directory for sockets and temporary files, empty.
 func makeDir(dir string) (string, error) {
 	var err error
 	if dir == "" {
@@ -100,8 +98,8 @@ func makeDir(dir string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("create directory for plugin sockets: %w", err)
 	case len(dir) > maxTempDir:
-		err = fmt.Errorf("directory for plugin sockets: the path %q has more than %d bytes, which a socket's name has no "+
-			"room for; set TMPDIR to a shorter one", dir, maxTempDir)
+		err = fmt.Errorf("directory for plugin sockets: the path %q is too long for a Unix socket (max. %d bytes); set "+
+			"TMPDIR to a shorter one", dir, maxTempDir)
 		return "", errors.Join(err, os.RemoveAll(dir))
 	default:
 		return dir, nil

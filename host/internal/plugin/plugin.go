@@ -25,14 +25,14 @@ type Plugin struct {
 	facts
 }
 
-// facts are known of a plugin at the moment.
+// facts are the current knowledge about a plugin.
 type facts struct {
 	lifecycle    lifecycle
 	problem      error
-	sum          string // SHA-256 of the program; empty before the first start, and for an attached plugin
-	info         *Info  // of the last run
-	build        string // see Build
-	process      *process
+	sum          string        // SHA-256 of the program; empty before the first start, and for an attached plugin
+	info         *Info         // of the last run
+	build        string        // see Build
+	run          *run          // nil unless Running
 	droppedLines uint64        // of the logs of ended processes
 	startTook    time.Duration // of the last start
 }
@@ -60,12 +60,12 @@ type Status struct {
 	DroppedLines uint64
 }
 
-// Ready reports whether the plugin takes calls and is healthy, or has taken calls and will again in a moment.
+// Ready reports whether the plugin is healthy and takes calls, or has taken calls and is about to start again.
 func (s Status) Ready() bool {
 	return s.State == Running && s.Problem == nil || s.Info != nil && (s.State == Backoff || s.State == Starting)
 }
 
-// Restarted is how often the process was started after the first time.
+// Restarted counts the starts after the first one.
 func (s Status) Restarted() int {
 	total := 0
 	for _, n := range s.Restarts {
@@ -74,12 +74,12 @@ func (s Status) Restarted() int {
 	return total
 }
 
-// Name is the name that the plugin has given itself; empty if it has never run.
+// Name returns the name of the plugin; empty before its first run.
 func (p *Plugin) Name() string {
 	return p.Info().Name
 }
 
-// Info is what the plugin says about itself; the zero Info if it has never run.
+// Info returns the plugin's description of itself; the zero Info before its first run.
 func (p *Plugin) Info() Info {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +89,7 @@ func (p *Plugin) Info() Info {
 	return *p.info
 }
 
-// Build tells one program with one configuration from another, whatever version they say they are; empty for a plugin
-// that has never run. It is the same in all replicas that have the same.
+// Build identifies a program with its configuration, in all replicas alike; empty before the first run.
 func (p *Plugin) Build() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,63 +103,39 @@ func (p *Plugin) status() Status {
 		File: p.file, State: p.lifecycle.state, Problem: p.problem, Info: p.info,
 		Restarts: maps.Clone(p.lifecycle.restarts), StartTook: p.startTook, DroppedLines: p.droppedLines,
 	}
-	if p.process != nil {
-		s.Pid, s.Calls = p.process.run.Pid(), p.process.calls.count()
-		s.DroppedLines += p.process.run.Output.Dropped()
+	if p.run != nil {
+		s.Pid, s.Calls = p.run.process.Pid(), p.run.session.Calls()
+		s.DroppedLines += p.run.process.Output.Dropped()
 	}
 	return s
 }
 
-// hasSettled reports whether the first attempt to start has come to an end.
+// hasSettled reports whether the first attempt to start is over.
 func (p *Plugin) hasSettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lifecycle.settled
 }
 
-// Call carries out one operation and blocks until the plugin has given its result. When ctx ends the plugin is asked to
-// stop and, if it does not, cancelled a moment later; when the deadline of the call passes it is cancelled at once.
-//
-// The error is ErrNotRunning, ErrCrashed, ErrProtocol, the cause of ctx, context.DeadlineExceeded, or an Error that
-// says why the plugin, which has not been called, cannot have its access to the host cluster; possibly wrapped. What
-// goes wrong within the deployer is no error but an Outcome.
-func (p *Plugin) Call(ctx context.Context, op Operation, c Call, observer Observer) (*Outcome, error) {
-	proc, err := p.current()
-	if err != nil {
-		return nil, err
-	}
-	return proc.call(ctx, op, c, p.settings.StopGrace, observer)
-}
-
-// current returns the process that takes calls. The error is ErrNotRunning.
-func (p *Plugin) current() (*process, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.process == nil {
-		return nil, ErrNotRunning
-	}
-	return p.process, nil
-}
-
-// Detail is what there is to know of a plugin beyond its Status.
+// Detail extends the Status of a plugin.
 type Detail struct {
 	Status
-	// SHA256 of the program, in hexadecimal digits; empty for a plugin that is no file or was never read.
+	// SHA256 of the program, in hexadecimal digits; empty before the first start, and for an attached plugin.
 	SHA256 string
-	// Memory is how many bytes its process and the children of that have in memory; zero without a process.
+	// Memory is the resident bytes of its process with all descendants; zero without a process.
 	Memory uint64
-	// Confinement says what keeps the process from what is not its own; empty without a process.
+	// Confinement describes the confinement of the process; empty without a process.
 	Confinement string
 }
 
 func (p *Plugin) detail() Detail {
 	d := Detail{Status: p.status()}
 	p.mu.Lock()
-	proc := p.process
+	run := p.run
 	d.SHA256 = p.sum
 	p.mu.Unlock()
-	if proc != nil {
-		d.Memory, d.Confinement = proc.run.Memory(), proc.run.Confinement
+	if run != nil {
+		d.Memory, d.Confinement = run.process.Memory(), run.process.Confinement
 	}
 	return d
 }

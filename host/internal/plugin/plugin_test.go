@@ -58,7 +58,7 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
 	h := runHost(t, pluginDir(t, "raw"), withClock(clock))
-	first := h.current("raw").run.Pid()
+	first := h.current("raw").Pid()
 
 	h.crash("raw")
 	status := h.waitFor("raw", Backoff)
@@ -82,7 +82,7 @@ func TestRestart(t *testing.T) {
 	if status.Restarted() != 1 || status.Problem != nil {
 		t.Errorf("expected one restart and no problem, but found %v", status)
 	}
-	if second := h.current("raw").run.Pid(); second == first {
+	if second := h.current("raw").Pid(); second == first {
 		t.Errorf("the process %d is not a new one", second)
 	}
 	if outcome, err := h.call(t.Context(), "raw", "succeed"); err != nil || outcome.Succeeded == nil {

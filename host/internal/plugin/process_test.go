@@ -248,27 +248,3 @@ func TestLastWordsOfPlugins(t *testing.T) {
 	}
 	h.expectSuccess("flood_f_two") // which writes without end
 }
-
-// Of a process that the host ends, each call is the cause unless something else surely is.
-func TestCallError(t *testing.T) {
-	t.Parallel()
-	own, other := newConversation(nil), newConversation(nil)
-	for name, test := range map[string]struct {
-		reason string
-		proc   *process
-		want   error
-	}{
-		"exit": {"it ended by itself", &process{}, ErrCrashed},
-		"own silence": {"the plugin said nothing in the call", &process{ending: ending{killed: &endError{reason: ReasonWedged, call: own}}},
-			ErrCrashed},
-		"another call": {"it said nothing in that one", &process{ending: ending{killed: &endError{reason: ReasonWedged, call: other}}},
-			ErrUnhealthy},
-		"anybody": {"no health check was answered", &process{ending: ending{killed: &endError{reason: ReasonWedged}}}, ErrCrashed},
-		"memory":  {"it took too much", &process{ending: ending{killed: &endError{reason: ReasonMemory}}}, ErrCrashed},
-		"stopped": {"the host ends it in order", &process{ending: ending{stopped: true}}, ErrNotRunning},
-	} {
-		if err := test.proc.callError(own); !errors.Is(err, test.want) {
-			t.Errorf("%s: %s: expected %v, but found: %v", name, test.reason, test.want, err)
-		}
-	}
-}

@@ -92,6 +92,7 @@ func (r *raw) GetInfo(context.Context, *deployerv1.GetInfoRequest) (*deployerv1.
 		out.HookedDeployItemTypes = append([]string{string(echoType)}, r.types...)
 	}
 	out.Capabilities.Diff = r.name == "differ"
+	out.Capabilities.HostCluster, out.Capabilities.Collect = r.name == "keeper", r.name == "keeper"
 	out.Capabilities.Configure = r.name == "choosy" || r.name == "easygoing"
 	return out, nil
 }
@@ -220,12 +221,6 @@ func progress(step, message string) *deployerv1.PluginMessage {
 	}}
 }
 
-func resolveTarget(sequence uint64, name string) *deployerv1.PluginMessage {
-	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ResolveTarget{
-		ResolveTarget: &deployerv1.ResolveTarget{Sequence: sequence, Name: name},
-	}}
-}
-
 func saved(sequence uint64) *deployerv1.PluginMessage {
 	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
 		ProviderStatus: &deployerv1.ProviderStatus{Sequence: sequence, Document: []byte("{}")},
@@ -246,9 +241,9 @@ func (r *raw) RunHooks(_ context.Context, in *deployerv1.RunHooksRequest) (*depl
 	case "many":
 		out.Outcomes = slices.Repeat([]*deployerv1.HookOutcome{none}, 100+1)
 	case "huge":
-		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", maxAnswerBytes))}
+		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", 1<<20))}
 	case "long":
-		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", maxAnswerBytes/2))}
+		out.Outcomes = []*deployerv1.HookOutcome{hookFailure(strings.Repeat("x", 1<<20/2))}
 	case "past":
 		out.Outcomes = []*deployerv1.HookOutcome{{Outcome: &deployerv1.HookOutcome_Result{
 			Result: &deployerv1.HookResult{RequeueAfter: durationpb.New(-time.Hour)},

@@ -21,11 +21,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// settleTime is how long plugins are waited for before the others begin to be served. A plugin takes a tenth of a
-// second to start; one that is busy, or a pod whose cpu is limited, may need a hundred times that.
+// settleTime bounds the wait for slow plugins before the others serve. A plugin starts in a tenth of a second, and in a
+// hundred times that on a busy machine or with little CPU.
 const settleTime = 10 * time.Second
 
-// Set are the plugins of a directory, and those that are attached.
+// Set has the plugins of a directory, of images and attached ones.
 type Set struct {
 	dir      string
 	log      *slog.Logger
@@ -37,8 +37,8 @@ type Set struct {
 	claims claims
 }
 
-// Open reads the plugin directory. It starts nothing; Run does. The error says that the directory cannot be read or
-// that no place for sockets can be made; a bad file in the directory is no error but shows in Status.
+// Open reads the plugin directory, and starts nothing. The error is about the directory or the place for sockets; a bad
+// file in the directory shows in Status.
 func Open(o Options, listener Listener) (*Set, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -61,7 +61,7 @@ func Open(o Options, listener Listener) (*Set, error) {
 		if len(s.passed) > 0 {
 			o.Log.Warn("these are no plugins, because they are directories or not executable", "dir", o.Dir, "names", s.passed)
 		}
-		for file, profile := range o.Profiles { // those from images are as files of the directory
+		for file, profile := range o.Profiles { // plugins from images count as files of the directory
 			if profile.Image != "" && !slices.Contains(files, file) {
 				files = append(files, file)
 			}
@@ -105,17 +105,16 @@ func (s *Set) newAttached(address string) *Plugin {
 	}
 }
 
-// missing makes the plugin one that is never started, because its file is not there.
+// missing notes that the plugin has no file, so that it is never started.
 func (p *Plugin) missing() {
 	p.lifecycle.miss()
 	p.problem = fmt.Errorf("the file is not in the plugin directory %s, but it is one of those that are to be used: "+
-		"put it there, "+
-		"or take it out of pluginFiles in the host configuration, and restart the host", p.settings.Dir)
+		"put it there, or take it out of pluginFiles in the host configuration, and restart the host", p.settings.Dir)
 	p.log.Warn("plugin is missing", "error", p.problem.Error())
 }
 
-// Run starts the plugins and keeps them running. It blocks until ctx ends and all plugins have ended, which takes a few
-// seconds at most. It is called once.
+// Run starts the plugins and keeps them running. It blocks until ctx ends and, a few seconds later at most, all plugins
+// have ended. It is called once.
 func (s *Set) Run(ctx context.Context) error {
 	present := slices.DeleteFunc(slices.Clone(s.plugins), func(p *Plugin) bool { return p.lifecycle.state == Missing })
 	if len(present) == 0 {
@@ -129,33 +128,33 @@ func (s *Set) Run(ctx context.Context) error {
 
 	select {
 	case <-s.settings.Clock.After(settleTime):
-		s.changed(true) // who runs serves, although others have not come through their first attempt to start
+		s.changed(true) // running plugins serve, whatever becomes of the others
 		s.warnOfUnusedConfigs()
 	case <-ctx.Done():
 	}
 	supervisors.Wait()
-	if err := s.Close(); err != nil { // which is no reason for the host to fail
-		s.log.Warn("what the plugins have left behind cannot be removed", "error", err.Error())
+	if err := s.Close(); err != nil { // no reason for the host to fail
+		s.log.Warn("leftover files of plugins cannot be removed", "error", err.Error())
 	}
 	return nil
 }
 
-// Close removes what Open has made, for a Set that is not run.
+// Close removes the directory of Open, for a Set without Run.
 func (s *Set) Close() error { return os.RemoveAll(s.settings.tempDir) }
 
-// Started reports whether every plugin has come through its first attempt to start, so that what each serves is known.
+// Started reports whether the first attempt to start is over for every plugin, so that the types of each are known.
 func (s *Set) Started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims.settled && s.allSettled()
 }
 
-// PassedOver are the names in the plugin directory that are no plugins, because they are directories or not executable.
-// Hidden ones are left out.
+// PassedOver returns the names of directories and of files without permission to execute in the plugin directory, but
+// for hidden ones.
 func (s *Set) PassedOver() []string { return s.passed }
 
-// Unserved says of a type that no plugin serves, and what is served instead; empty for a type that is served, and as
-// long as a plugin may be about to serve it.
+// Unserved returns a sentence about a type without a plugin, with the served types; empty for a served type, and as long
+// as a plugin may be about to serve it.
 func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	if !s.Started() || s.For(itemType) != nil {
 		return ""
@@ -177,8 +176,8 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
 }
 
-// changed settles the claims if it is time for that, and tells the listener. Who is overdue to come through the first
-// attempt to start is waited for no longer.
+// changed calls the listener, and settles the claims after the first attempt to start of every plugin; if overdue, without
+// the others.
 func (s *Set) changed(overdue bool) {
 	s.mu.Lock()
 	var refused map[string]error
@@ -194,7 +193,7 @@ func (s *Set) changed(overdue bool) {
 	s.settings.listener.Changed()
 }
 
-// allSettled reports whether every plugin has come through its first attempt to start.
+// allSettled reports whether the first attempt to start is over for every plugin.
 func (s *Set) allSettled() bool {
 	for _, p := range s.plugins {
 		if !p.hasSettled() {
@@ -210,7 +209,7 @@ func (s *Set) claim(p *Plugin, info *Info) error {
 	return s.claims.make(p.file, claimsOf(info))
 }
 
-// Status lists all plugins in order of their files, the attached ones last. Those are among them that are Missing.
+// Status lists all plugins in the order of their files, with the Missing ones, and the attached ones last.
 func (s *Set) Status() []Status {
 	var list []Status
 	for _, p := range s.plugins {
@@ -228,7 +227,7 @@ func (s *Set) Details() []Detail {
 	return list
 }
 
-// warnOfUnusedConfigs tells of configuration for plugins that are not there, such as one whose name is mistyped.
+// warnOfUnusedConfigs logs configuration without a plugin, such as for a mistyped name.
 func (s *Set) warnOfUnusedConfigs() {
 	unused := maps.Clone(s.settings.Configs)
 	var names []string
@@ -244,8 +243,8 @@ func (s *Set) warnOfUnusedConfigs() {
 	}
 }
 
-// Ready is nil if there is a plugin and each is running, or will be again in a moment after its first crashes.
-// Otherwise it names each that is not, and why, also one that is Missing.
+// Ready returns nil if there is a plugin and each is running, or about to start again after its first crashes. The error
+// names each other one with its problem.
 func (s *Set) Ready() error {
 	all := s.Status()
 	if len(all) == 0 {
@@ -264,9 +263,9 @@ func (s *Set) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Admitted returns the plugins that have run and that may have what they claim. It is empty until every plugin has come
-// through its first attempt to start, so that a clash is known before any call, but for a few seconds at most: a
-// program that hangs must not keep the others from their work.
+// Admitted returns the plugins with undisputed claims. It is empty until the first attempt to start is over for every
+// plugin, so that a clash is known before any call; but for a few seconds at most, so that a program which hangs does not
+// keep the others from their work.
 func (s *Set) Admitted() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,12 +278,12 @@ func (s *Set) Admitted() []*Plugin {
 	return admitted
 }
 
-// Serving returns those of the admitted plugins that serve deploy items, and not only bring hooks.
+// Serving returns the admitted plugins with deploy item types; others have hooks only.
 func (s *Set) Serving() []*Plugin {
 	return slices.DeleteFunc(s.Admitted(), func(p *Plugin) bool { return len(p.Info().Types) == 0 })
 }
 
-// For returns the plugin that serves a deploy item type, or nil. Whether it is running at the moment is another matter.
+// For returns the plugin of a deploy item type, or nil. It need not be running at the moment.
 func (s *Set) For(itemType v1alpha1.DeployItemType) *Plugin {
 	for _, p := range s.Serving() {
 		if slices.Contains(p.Info().Types, itemType) {
@@ -292,4 +291,17 @@ func (s *Set) For(itemType v1alpha1.DeployItemType) *Plugin {
 		}
 	}
 	return nil
+}
+
+// Hooking returns the plugins with hooks for deploy items of a type, in the order of their names, whether they run at
+// the moment or not. It is empty before the claims are settled.
+func (s *Set) Hooking(itemType v1alpha1.DeployItemType) []*Plugin {
+	var hooking []*Plugin
+	for _, p := range s.Admitted() {
+		if slices.Contains(p.Info().HookedTypes, itemType) {
+			hooking = append(hooking, p)
+		}
+	}
+	slices.SortFunc(hooking, func(a, b *Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
+	return hooking
 }

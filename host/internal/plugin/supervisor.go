@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
+	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
 	"github.com/pergola-deploy/pergola/host/internal/pluginimage"
 )
 
@@ -30,9 +31,9 @@ func (p *Plugin) supervise(ctx context.Context) {
 	p.refuse = refuse
 	for life.Err() == nil {
 		p.update(func() { p.lifecycle.start() })
-		proc, err := p.start(life)
+		r, err := p.start(life)
 		if err == nil {
-			err = p.serve(life, proc)
+			err = p.serve(life, r)
 		}
 		switch {
 		case life.Err() != nil:
@@ -54,24 +55,22 @@ func (p *Plugin) supervise(ctx context.Context) {
 }
 
 // start starts a process which takes calls.
-func (p *Plugin) start(ctx context.Context) (*process, error) {
+func (p *Plugin) start(ctx context.Context) (*run, error) {
 	began := p.settings.Clock.Now()
-	run, err := p.startProcess(ctx)
+	process, err := p.startProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
-	proc := newProcess(run, p.log)
-	info, err := p.introduce(ctx, proc)
-	if err != nil {
-		proc.run.Stop()
-		proc.logLastWords()
+	r := &run{process: process, session: session.New(process, p.log)}
+	if r.info, err = p.introduce(ctx, r.session); err != nil {
+		process.Stop()
+		r.logLastWords(p.log)
 		return nil, err
 	}
-	proc.info, proc.hostCluster, proc.installation = info, p.hostClusterFor(info), p.settings.Installation
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.startTook = p.settings.Clock.Since(began)
-	return proc, nil
+	return r, nil
 }
 
 // startProcess starts or attaches a process. It returns at the end of the start timeout or of ctx, at most a few
@@ -120,46 +119,46 @@ func (p *Plugin) take(ctx context.Context) error {
 }
 
 // serve lets a process take calls until it ends or ctx does, and returns the reason.
-func (p *Plugin) serve(ctx context.Context, proc *process) error {
-	info := proc.info
+func (p *Plugin) serve(ctx context.Context, r *run) error {
+	info, process := r.info, r.process
 	p.log.Info("plugin is running", "name", info.Name, "version", info.Version, "sdk", info.SDKVersion,
-		"types", info.Types, "hooks", info.HookedTypes, "pid", proc.run.Pid(), "confinement", proc.run.Confinement, "took",
+		"types", info.Types, "hooks", info.HookedTypes, "pid", process.Pid(), "confinement", process.Confinement, "took",
 		p.startTook.String())
 	p.update(func() {
 		p.lifecycle.run(p.settings.Clock.Now())
-		p.problem, p.info, p.process = nil, info, proc
+		p.problem, p.info, p.run = nil, info, r
 	})
 	attended, stopAttending := context.WithCancel(ctx)
 	var attendance sync.WaitGroup
-	attendance.Go(func() { p.attend(attended, proc) })
+	attendance.Go(func() { p.attend(attended, r) })
 	select {
 	case <-ctx.Done():
-	case <-proc.run.Ended:
+	case <-process.Ended:
 	}
 	stopAttending()
 	attendance.Wait()
 	if ctx.Err() != nil {
-		proc.markStopped()
+		r.session.MarkStopped()
 	}
-	proc.run.Stop()
+	process.Stop()
 	p.update(func() {
-		p.process = nil
-		p.droppedLines += proc.run.Output.Dropped()
+		p.run = nil
+		p.droppedLines += process.Output.Dropped()
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	proc.logLastWords()
-	return proc.endError()
+	r.logLastWords(p.log)
+	return r.session.EndError()
 }
 
 // attend watches a process which takes calls, until ctx ends.
-func (p *Plugin) attend(ctx context.Context, proc *process) {
+func (p *Plugin) attend(ctx context.Context, r *run) {
 	var all sync.WaitGroup
-	all.Go(func() { p.watch(ctx, proc) })
-	if !proc.run.Attached() {
-		all.Go(func() { p.checkHealth(ctx, proc) })
-		all.Go(func() { p.checkMemory(ctx, proc, proc.run.Memory) })
+	all.Go(func() { p.watch(ctx, r) })
+	if !r.process.Attached() {
+		all.Go(func() { p.checkHealth(ctx, r) })
+		all.Go(func() { p.checkMemory(ctx, r, r.process.Memory) })
 	}
 	all.Wait()
 }

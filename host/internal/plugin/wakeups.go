@@ -2,14 +2,11 @@ package plugin
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	"golang.org/x/time/rate"
-	"google.golang.org/grpc"
 
-	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 const (
@@ -21,15 +18,21 @@ const (
 )
 
 // watch forwards the plugin's wake-ups until ctx ends.
-func (p *Plugin) watch(ctx context.Context, proc *process) {
-	if !proc.info.Capabilities.Watch {
+func (p *Plugin) watch(ctx context.Context, r *run) {
+	if !r.info.Capabilities.Watch {
 		return
 	}
 	pace := rate.NewLimiter(wakeUpsPerSecond, wakeUpBurst)
+	wake := func(namespace, name string) error {
+		if len(namespace)+len(name) <= 2*hostside.MaxText {
+			p.settings.listener.WakeUp(p, namespace, name)
+		}
+		return pace.Wait(ctx)
+	}
 	for {
-		if err := p.forwardWakeUps(ctx, proc, pace); ctx.Err() == nil {
+		if err := r.session.WakeUps(ctx, wake); ctx.Err() == nil {
 			p.log.Warn("plugin stopped sending wake-ups; its items are polled until it is asked again", "error",
-				bounded(err.Error()))
+				hostside.Bounded(err.Error()))
 		}
 		timer := p.settings.Clock.NewTimer(watchPause)
 		select {
@@ -37,29 +40,6 @@ func (p *Plugin) watch(ctx context.Context, proc *process) {
 			timer.Stop()
 			return
 		case <-timer.C():
-		}
-	}
-}
-
-// forwardWakeUps forwards wake-ups until the stream ends, and returns the reason.
-func (p *Plugin) forwardWakeUps(ctx context.Context, proc *process, pace *rate.Limiter) error {
-	wakeUps, err := proc.client.Watch(ctx, &deployerv1.WatchRequest{}, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
-	if err != nil {
-		return err
-	}
-	for {
-		wakeUp, err := wakeUps.Recv()
-		if errors.Is(err, io.EOF) {
-			return errors.New("it ended the stream")
-		}
-		if err != nil {
-			return err
-		}
-		if len(wakeUp.GetNamespace())+len(wakeUp.GetName()) <= 2*maxText {
-			p.settings.listener.WakeUp(p, wakeUp.GetNamespace(), wakeUp.GetName())
-		}
-		if err := pace.Wait(ctx); err != nil {
-			return err
 		}
 	}
 }

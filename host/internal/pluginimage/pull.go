@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// host is the platform that programs are run on here.
+// host is the platform of this process.
 var host = v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
 
-// Pull copies the program for this platform from the registry to a temporary file, which the caller removes, and
-// returns its SHA-256, which is the one that is meant. For the error see Take.
+// Pull copies the program for this platform from the registry to a temporary file of the caller's, and returns its
+// verified SHA-256. For the error see Take.
 func (r Reference) Pull(ctx context.Context) (file, sum string, err error) {
 	layers, err := r.layers(ctx)
 	if err != nil {
@@ -42,10 +42,10 @@ func (r Reference) Pull(ctx context.Context) (file, sum string, err error) {
 	case err != nil:
 		err = fmt.Errorf("pull %s from image %s: %w", r.Path, r.Image, err)
 	case !found:
-		err = fmt.Errorf("%w: expected the file %s in %s, but found none, or a link; set path to that of the program",
+		err = fmt.Errorf("%w: expected the file %s in %s, but found none, or a link; set path to the program",
 			ErrUnfit, r.Path, r.Image)
 	case r.SHA256 != "" && r.SHA256 != sum:
-		err = fmt.Errorf("%w: expected the sha256 %s, but that of %s in %s is %s; set image or sha256 to what is meant",
+		err = fmt.Errorf("%w: expected the sha256 %s, but that of %s in %s is %s; fix image or sha256",
 			ErrUnfit, r.SHA256, r.Path, r.Image, sum)
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
@@ -54,7 +54,7 @@ func (r Reference) Pull(ctx context.Context) (file, sum string, err error) {
 	return out.Name(), sum, nil
 }
 
-// layers are those of the image for this platform.
+// layers returns the layers of the image for this platform.
 func (r Reference) layers(ctx context.Context) ([]v1.Layer, error) {
 	ref, err := Parse(r.Image, r.SHA256)
 	if err != nil {
@@ -69,14 +69,14 @@ func (r Reference) layers(ctx context.Context) ([]v1.Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A list was asked for it; an image that is in none may say nothing.
+	// A list is searched by platform; a single image may have none.
 	if platform := config.Platform(); platform != nil && !platform.Satisfies(host) {
 		return nil, fmt.Errorf("expected an image for %s, but it is for %s", host, platform)
 	}
 	return image.Layers()
 }
 
-// copyFrom copies the program from a layer, if it has it.
+// copyFrom copies the program from a layer, if it is there.
 func (r Reference) copyFrom(layer v1.Layer, out io.Writer) (found bool, err error) {
 	content, err := layer.Uncompressed()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing/fstest" // which has a file system of a map
+	"testing/fstest" // for MapFS
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -26,8 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// PlatformOf reads from the header of a program what it runs on, such as linux/amd64. One for ELF counts as one for
-// Linux. It is empty if the header does not say, such as that of a script.
+// PlatformOf returns the platform in the header of a program, such as linux/amd64. ELF counts as Linux. It is empty
+// without a known header, such as for a script.
 func PlatformOf(program []byte) string {
 	if file, err := elf.NewFile(bytes.NewReader(program)); err == nil {
 		return map[elf.Machine]string{elf.EM_X86_64: "linux/amd64", elf.EM_AARCH64: "linux/arm64"}[file.Machine]
@@ -38,8 +38,8 @@ func PlatformOf(program []byte) string {
 	return ""
 }
 
-// Push pushes an image that has nothing but the program of each platform, at a path. The same programs make the same
-// image. It returns the reference to it, with its digest.
+// Push pushes an image with the program of each platform, at a path, and nothing else. Equal programs make equal images.
+// It returns the reference with the digest.
 func Push(ctx context.Context, to, path string, programs map[string][]byte) (image string, err error) {
 	tag, err := name.NewTag(to, name.StrictValidation)
 	if err != nil {
@@ -69,8 +69,8 @@ func Push(ctx context.Context, to, path string, programs map[string][]byte) (ima
 	return tag.String() + "@" + digest.String(), err
 }
 
-// assemble makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same
-// files give the same image.
+// assemble makes the image of a platform, of one layer. Its files belong to root and have no date, so that equal files
+// make equal images.
 func assemble(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)

@@ -1,6 +1,6 @@
 // Package pluginimage takes the programs of plugins out of container images, keeps them in a cache, and makes such
-// images. Registries are asked as by other tools: credentials are those that docker login has left, and proxies and
-// certificates those of the environment.
+// images. As with other tools, registry credentials are those of docker login, and proxies and certificates those of the
+// environment.
 package pluginimage
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-// ErrUnfit marks errors that no other try would change: the image has something else than what is meant.
-var ErrUnfit = errors.New("the image is not the one that is meant")
+// ErrUnfit marks errors which another try would only repeat: the image has another content than configured.
+var ErrUnfit = errors.New("the image is not the configured one")
 
-// Reference says where the program of a plugin is.
+// Reference is the place of a plugin's program.
 type Reference struct {
-	// Image has the program, for each of its platforms; see Parse.
+	// Image contains the program, for each of its platforms; see Parse.
 	Image string
 	// Path of the program in the image, absolute and clean.
 	Path string
-	// SHA256 that the program must have, in lower-case hexadecimal digits. Empty for any.
+	// SHA256 is the required hash of the program, in lower-case hexadecimal digits. Empty for any.
 	SHA256 string
 }
 
-// Parse reads the reference of an image. It, or sum, that of the program, has to say which bytes are meant.
+// Parse reads the reference of an image. It needs a digest, or sum, the SHA-256 of the program.
 func Parse(image, sum string) (name.Reference, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
@@ -43,14 +43,13 @@ func Parse(image, sum string) (name.Reference, error) {
 	return ref, nil
 }
 
-// Take returns the program for this platform as a file of this name, in a directory of its own below the cache, and the
-// SHA-256 that it has, or had when it was put there. What is in the cache needs no registry. The error is ErrUnfit if
-// another try would not help.
+// Take returns the program for this platform as a file of this name, in a directory of its own below the cache, and its
+// SHA-256 at the time of the pull. A program in the cache needs no registry. The error may be ErrUnfit.
 func (r Reference) Take(ctx context.Context, cache, file string) (path, sum string, err error) {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", "", fmt.Errorf("make the cache of plugins: %w; set pluginCache to a directory of the host's own", err)
 	}
-	entries, _ := os.ReadDir(cache) // what cannot be read is pulled again
+	entries, _ := os.ReadDir(cache) // an unreadable one is pulled again
 	key := fmt.Sprintf("%.8x-", sha256.Sum256([]byte(r.Image+"\n"+r.Path+"\n"+host.String())))
 	for _, entry := range entries {
 		sum, found := strings.CutPrefix(entry.Name(), key)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
@@ -62,7 +61,7 @@ func (j *job) run(ctx context.Context) error {
 
 // check validates the conditions and exports of an outcome as a host does.
 func check(outcome *plugin.Outcome) error {
-	if err := contract.CheckReported(outcome.Conditions); err != nil {
+	if err := sdk.CheckConditions(outcome.Conditions); err != nil {
 		return err
 	}
 	if outcome.Succeeded == nil || outcome.Succeeded.Exports == nil {

@@ -19,8 +19,8 @@ import (
 // owner alone.
 func Attach(ctx context.Context, address string, s Settings, log *slog.Logger) (*Process, error) {
 	if !strings.HasPrefix(address, "unix:///") {
-		return nil, Refuse(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, which an attachable plugin "+
-			"prints, but found %q", address))
+		return nil, Refuse(fmt.Errorf("expected an address such as unix:///tmp/plugin.sock, as printed by an attachable "+
+			"plugin, but found %q", address))
 	}
 	conn, err := grpc.NewClient(address, append(dialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0))...)
@@ -55,7 +55,7 @@ func connect(ctx context.Context, conn *grpc.ClientConn) error {
 	conn.Connect()
 	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
 		if state == connectivity.TransientFailure {
-			return errors.New("nobody listens there")
+			return errors.New("no process listens there")
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return ctx.Err()

@@ -74,7 +74,7 @@ func (p Profile) CheckSum(file, sum string, required bool) error {
 			entry, file, sum)
 	default:
 		return fmt.Errorf("expected the sha256 %s of plugins.%s in the host configuration, but that of %s is %s; put the "+
-			"file there that is meant, or set the field to its checksum, and restart the host",
+			"intended file there, or set the field to its checksum, and restart the host",
 			p.SHA256, entry, file, sum)
 	}
 }
@@ -86,15 +86,15 @@ func CheckName(profiles map[string]Profile, file, name string) error {
 		if profile.Plugin == name {
 			return nil
 		}
-		return fmt.Errorf("calls itself %q, but the host configuration says that the file %s is that of plugins.%s; set "+
-			"the field file there",
+		return fmt.Errorf("calls itself %q, but the host configuration has the file %s for plugins.%s; set the "+
+			"field file there",
 			name, file, profile.Plugin)
 	}
 	for other, profile := range profiles {
 		if profile.Plugin == name {
-			return fmt.Errorf("calls itself %q, but the host configuration says that the file of plugins.%s is %s; set the "+
+			return fmt.Errorf("calls itself %q, but the host configuration has the file %s for plugins.%s; set the "+
 				"field file there to %q",
-				name, name, other, file)
+				name, other, name, file)
 		}
 	}
 	return nil

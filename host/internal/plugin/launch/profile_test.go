@@ -51,9 +51,9 @@ func TestCheckName(t *testing.T) {
 		"own, by file": {"the profile names it", "deployer-v2", "deployer", ""},
 		"none":         {"there is no profile for either", "other", "other", ""},
 		"of another plugin": {"its limits are for another one", "helm", "manifest",
-			`calls itself "manifest", but the host configuration says that the file helm is that of plugins.helm`},
+			`calls itself "manifest", but the host configuration has the file helm for plugins.helm`},
 		"in another file": {"its own limits were passed over", "deployer-v3", "deployer",
-			`says that the file of plugins.deployer is deployer-v2; set the field file there to "deployer-v3"`},
+			`has the file deployer-v2 for plugins.deployer; set the field file there to "deployer-v3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

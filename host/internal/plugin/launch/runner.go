@@ -126,11 +126,11 @@ func (r *runner) end() {
 	}
 	close(r.ended)
 	if err := os.RemoveAll(left); err != nil {
-		r.order.log.Warn("what the plugin has left behind cannot be removed", "dir", left, "error", err.Error())
+		r.order.log.Warn("leftover files of the plugin cannot be removed", "dir", left, "error", err.Error())
 	}
 }
 
-// wait kills the process and waits for the end of all that it has started, so that the next process is alone.
+// wait kills the process and waits for the end of all of its descendants, so that the next process is alone.
 func (r *runner) wait() {
 	r.kill()
 	if r.cmd != nil {

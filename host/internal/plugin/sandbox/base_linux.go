@@ -1,8 +1,7 @@
 package sandbox
 
-// What a confined program may use without being told so. Paths that a machine does not have are passed over. Nothing of
-// it is secret: /etc above all is listed file by file, for it also has private keys, /etc/shadow and, in pods, what
-// people mount there.
+// The files of every confined program. Missing paths are ignored. None is secret: /etc is listed file by file, for it
+// also has private keys, /etc/shadow and, in pods, mounted Secrets.
 var (
 	// baseRead can be read and executed.
 	baseRead = []string{
@@ -19,14 +18,13 @@ var (
 		"/etc/crypto-policies",
 		// Time, languages, kinds of files.
 		"/etc/localtime", "/etc/timezone", "/etc/locale.alias", "/etc/mime.types", "/etc/os-release",
-		// What language runtimes want to know of the process and the machine: its limits above all.
+		// The process and the machine, with their limits, for language runtimes.
 		"/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version",
 		"/proc/filesystems", "/proc/sys",
 		"/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage",
 	}
 	// baseWrite can be written, too.
 	baseWrite = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
-	// baseVariables name files and directories in the program's environment that can be read; a directory's variable may
-	// name several, with colons between them.
+	// baseVariables of the program's environment name readable files and directories; colons separate several.
 	baseVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR"}
 )

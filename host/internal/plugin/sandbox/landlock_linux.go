@@ -25,7 +25,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO
 )
 
-// Supported asks the kernel what it can do; the answer does not change while it runs.
+// Supported asks the kernel for its means; the answer is constant.
 var Supported = sync.OnceValue(func() Support {
 	abi, errno := askLandlock(unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch errno {
@@ -56,7 +56,7 @@ func askLandlock(question uintptr) (answer int, errno unix.Errno) {
 	return int(found), errno
 }
 
-// confine takes from this process, for good, whatever the program is not to do.
+// confine takes rights from this process, for good.
 func (o order) confine() error {
 	if !o.Confine {
 		return nil
@@ -104,7 +104,7 @@ func (o order) rules(abi int) ([]landlock.Rule, error) {
 	return rules, nil
 }
 
-// variablePaths are what certain variables of the program's environment name.
+// variablePaths returns the paths in baseVariables.
 func (o order) variablePaths() []string {
 	var paths []string
 	for _, name := range baseVariables {

@@ -123,14 +123,14 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		says    string
 	}{
 		{"its interpreter is not there", file("#!/no/such/interpreter\n", 0o755), Off,
-			"interpreter that its first line names"},
+			"interpreter in its first line"},
 		{"nor is it to a confined one", file("#!/no/such/interpreter\n", 0o755), Auto,
-			"interpreter that its first line names"},
+			"interpreter in its first line"},
 		{"it is not executable", file("#!/bin/sh\n", 0o644), Off, "permission denied"},
 		{"it is no program", file("hello", 0o755), Off, "is no program for this machine"},
 		{"it is a directory", dir, Off, "cannot read its first bytes"},
 		{"its interpreter must not be read", file("#!"+copyOf(t, "/bin/sh")+"\n", 0o755), Required,
-			"outside of what a confined program may read"},
+			"unreadable for a confined program"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			if test.confine == Required {
@@ -180,7 +180,7 @@ func TestLauncherIsNotForPeople(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != ExitNotStarted || !strings.Contains(string(out),
-		"not for people to start") {
+		"must not be run directly") {
 		t.Errorf("got %v: %s", err, out)
 	}
 }

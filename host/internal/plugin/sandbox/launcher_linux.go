@@ -27,7 +27,7 @@ const (
 	oomScoreMax  = 1000
 )
 
-// order is what a launcher is told, as JSON in its second argument. Its environment is that of the program.
+// order is the second argument of a launcher, as JSON. Its environment is that of the program.
 type order struct {
 	Args        []string
 	Program     int    // its descriptor
@@ -80,7 +80,7 @@ func withMemoryLimit(env []string, memoryBytes uint64) []string {
 // init is a launcher's main function; see the package comment.
 func init() {
 	if len(os.Args) == 2 && os.Args[0] == launcherName {
-		// Some of what follows holds for one thread, the one that executes the program.
+		// Some rights belong to a thread, so the same one has to execute the program.
 		runtime.LockOSThread()
 		err := launch(os.Args[1])
 		fmt.Fprintln(os.Stderr, err)
@@ -96,7 +96,7 @@ func init() {
 func launch(text string) error {
 	var told order
 	if err := json.Unmarshal([]byte(text), &told); err != nil {
-		return fmt.Errorf("%s is a part of pergola and not for people to start: %w", launcherName, err)
+		return fmt.Errorf("%s is internal to pergola and must not be run directly: %w", launcherName, err)
 	}
 	for _, step := range []struct {
 		name string
@@ -104,7 +104,7 @@ func launch(text string) error {
 	}{
 		{"let the kernel take it first when memory is short", raiseOOMScore},
 		{"keep it from gaining rights", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"have it get the orphans of what it starts", func() error {
+		{"make it the parent of its orphans", func() error {
 			return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 		}},
 		{"confine it", told.confine},
@@ -140,14 +140,14 @@ func (o order) execute() error {
 
 func descriptorPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// explain says what the kernel means.
+// explain returns the cause of an error of execve.
 func (o order) explain(err error, script bool) error {
 	var fileSystem unix.Statfs_t
 	switch {
 	case err == unix.ENOENT && script: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("the interpreter that its first line names does not exist here: %w", err)
+		return fmt.Errorf("the interpreter in its first line does not exist here: %w", err)
 	case err == unix.ENOENT: //nolint:errorlint // it comes from the system call
-		return fmt.Errorf("the dynamic loader that it was linked for does not exist here; build it with CGO_ENABLED=0: %w",
+		return fmt.Errorf("its dynamic loader does not exist here; build it with CGO_ENABLED=0: %w",
 			err)
 	case err == unix.ENOEXEC: //nolint:errorlint // it comes from the system call
 		return fmt.Errorf("is no program for this machine, and no script; build it with GOOS=linux GOARCH=%s: %w",
@@ -158,13 +158,13 @@ func (o order) explain(err error, script bool) error {
 		return fmt.Errorf("lies on a file system that is mounted noexec, where nothing can be run; mount that without "+
 			"this option, or have the plugin copied to where it can be run, by itself: install --to DIR: %w", err)
 	case o.Confine:
-		return fmt.Errorf("is not executable, or its interpreter lies outside of what a confined program may read: %w", err)
+		return fmt.Errorf("is not executable, or its interpreter is unreadable for a confined program: %w", err)
 	default:
 		return fmt.Errorf("is not executable: %w", err)
 	}
 }
 
-// raiseOOMScore keeps what the pod is worth to the kernel beside others, and puts the program behind the host.
+// raiseOOMScore makes the kernel prefer the program to the host when memory is short. The pod's rank stays.
 func raiseOOMScore() error {
 	const file = "/proc/self/oom_score_adj"
 	text, err := os.ReadFile(file)
@@ -196,9 +196,8 @@ func limit(resource int, most uint64) error {
 }
 
 // Protect keeps other processes of the same user from reading this one's memory, environment and descriptors, and from
-// tracing it; the user root with its capabilities stays able to. It is for the host: programs that are not confined, or
-// that the kernel cannot confine, run as the same user. The process dumps no core any more. Programs that it starts are
-// not protected.
+// tracing it, but for root with its capabilities. It is for the host: unconfined programs run as the same user. The process
+// dumps no core any more. Its children are not protected.
 func Protect() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("make the process not dumpable: %w", err)

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// leftoversTime bounds how long processes may take to end that were killed.
+	// leftoversTime bounds the end of killed processes.
 	leftoversTime = 5 * time.Second
-	// leftoversPause is between two looks at them.
+	// leftoversPause is the time between two looks at them.
 	leftoversPause = 5 * time.Millisecond
 )
 
-// programs are those that this process has started and not cleaned up after.
+// programs are the programs between Start and Clean.
 var programs = struct {
 	sync.Mutex
 	running map[int]bool
 }{running: map[int]bool{}}
 
-// Start starts a program in a session of its own. Whatever process the program starts, in whatever group or session,
-// ends with it: Clean must follow its end.
+// Start starts a program in a session of its own. Clean must follow its end, and ends all of its descendants, in any
+// group or session.
 //
-// The program gets the orphans among its descendants, since its launcher makes it a subreaper, and this process gets
-// those of the program. So a child of this process that it has not started is one that an ended program has left.
+// The program is the parent of orphans among its descendants, since its launcher makes it a subreaper, and this process
+// is the parent of the program's orphans. So an unknown child of this process was left by an ended program.
 func Start(cmd *exec.Cmd) error {
-	programs.Lock() // a program that is being started must not be taken for an orphan
+	programs.Lock() // a program during its start must not be taken for an orphan
 	defer programs.Unlock()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -43,8 +43,7 @@ func Start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Clean kills whatever a program has left behind that Start has started and that has ended. It returns when nothing of
-// it runs any more.
+// Clean kills the descendants of a program of Start after its end, and returns after their end.
 func Clean(cmd *exec.Cmd) error {
 	programs.Lock()
 	delete(programs.running, cmd.Process.Pid)
@@ -60,9 +59,9 @@ func Clean(cmd *exec.Cmd) error {
 	}
 }
 
-// killOrphans kills the orphans that this process has got, and returns their process ids; their own children are
-// orphans the next time. One that has ended is seen until it is waited for here, so that none escapes between two looks
-// by starting another and ending.
+// killOrphans kills the orphans of this process, and returns their process ids; their own children are orphans the next
+// time. An ended one stays visible until the wait for it here, so that none escapes between two looks by starting
+// another and ending.
 func killOrphans() ([]int, error) {
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -72,14 +71,14 @@ func killOrphans() ([]int, error) {
 	defer programs.Unlock()
 	var found []int
 	err = eachProcess(func(p processStat) {
-		// What this process starts for itself stays in its session.
+		// Other children of this process stay in its session.
 		if p.parent == os.Getpid() && p.session != session && !programs.running[p.id] {
 			found = append(found, p.id)
 		}
 	})
 	for _, id := range found {
 		if killErr := unix.Kill(id, unix.SIGKILL); killErr != nil {
-			err = errors.Join(err, fmt.Errorf("kill process %d, which a program has left behind: %w", id, killErr))
+			err = errors.Join(err, fmt.Errorf("kill process %d, left behind by a program: %w", id, killErr))
 		}
 		_, _ = unix.Wait4(id, nil, unix.WNOHANG, nil) // the next look shows whether it has ended
 	}

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataLimit is how much memory of its own a program may map that is meant to keep within so much resident memory. It is
-// the kernel's backstop between two looks of the host's, and not the limit itself, for a program maps more than it
-// uses: Go programs of 128 MiB, 512 MiB and 2 GiB, with live heaps of half the size and of sizes that fragment it, were
-// seen to map up to 256 MiB, 716 MiB and 2146 MiB. Threads of C libraries, as Python's, map stacks of 8 MiB each.
+// dataLimit returns the limit of mapped memory for a limit of resident memory. It is the kernel's backstop between two
+// looks of the host, and not the limit itself, for a program maps more than it uses: Go programs of 128 MiB, 512 MiB and
+// 2 GiB, with fragmented live heaps of half the size, mapped up to 256 MiB, 716 MiB and 2146 MiB. Threads of C libraries,
+// as Python's, map stacks of 8 MiB each.
 func dataLimit(memoryBytes uint64) uint64 {
 	if memoryBytes == 0 {
 		return 0
@@ -24,8 +24,8 @@ func dataLimit(memoryBytes uint64) uint64 {
 	return 2*memoryBytes + 512<<20
 }
 
-// SessionBytes returns how much memory the processes of a session have resident, 0 if there are none. What several
-// processes share counts for each.
+// SessionBytes returns the resident memory of the processes of a session, 0 without processes. Shared memory counts for
+// each.
 func SessionBytes(session int) (sum uint64, err error) {
 	err = eachProcess(func(p processStat) {
 		if p.session == session {
@@ -35,13 +35,13 @@ func SessionBytes(session int) (sum uint64, err error) {
 	return sum, err
 }
 
-// processStat is a part of what the kernel says of a process.
+// processStat is a part of /proc/PID/stat.
 type processStat struct {
 	id, parent, session int
 	residentBytes       uint64
 }
 
-// eachProcess calls visit for each process that this one can see. It reads one small file for each, some 15 µs.
+// eachProcess calls visit for each visible process. It reads one small file for each, in some 15 µs.
 func eachProcess(visit func(processStat)) error {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -65,7 +65,7 @@ func eachProcess(visit func(processStat)) error {
 }
 
 // parseStat reads fields 1, 4, 6 and 24 of proc_pid_stat(5). The second field is the name of the program in brackets,
-// which may hold anything.
+// with any text.
 func parseStat(text []byte) (processStat, error) {
 	const parentField, sessionField, residentField = 4 - 3, 6 - 3, 24 - 3
 	id, _, _ := strings.Cut(string(text), " ")

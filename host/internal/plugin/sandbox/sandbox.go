@@ -1,37 +1,34 @@
-// Package sandbox starts a program with limits and, where the kernel offers it, confined to the files that it needs.
+// Package sandbox starts a program with limits and, where the kernel offers it, confined to its own files.
 //
-// What a process may do can only be taken from it by itself. So Command starts the running binary once more, as a
-// launcher, which puts the limits on itself, confines itself with Landlock and then becomes the program, by execve:
-// process id, group and parent stay. The program is executed by its open descriptor, so what was looked at before is
-// what runs, whatever happens to its path.
+// Only a process itself can give up rights. So Command starts the running binary once more, as a launcher: it puts the
+// limits on itself, confines itself with Landlock and then becomes the program, by execve; process id, group and parent
+// stay. The program is executed by its open descriptor, so the verified bytes run, whatever happens to the path.
 //
 // # The launcher
 //
-// Whatever binary imports this package is a launcher: the package's init function takes over a process whose first
-// argument is "pergola-launcher", and does not return. Packages are initialised in the order of what they need and then
-// of their paths, which puts this one before the Kubernetes libraries: a program starts in 7 ms like this, and in 25 ms
-// from main.
+// Each binary with this package is a launcher: the package's init function takes over a process with the first argument
+// "pergola-launcher", and does not return. Packages are initialised in the order of their imports and then of their
+// paths, so this one comes before the Kubernetes libraries: a program starts in 7 ms like this, and in 25 ms from main.
 //
-// A launcher that cannot execute the program says why on standard error, and exits with one of two codes.
+// A launcher that cannot execute the program writes the reason to standard error, and exits with one of two codes.
 //
 // # Limits
 //
 // MemoryBytes is for the program's Go runtime, as GOMEMLIMIT, and for the kernel, as a limit on how much memory of its
-// own it maps (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on what is
-// resident: that is for the host to watch, with SessionBytes. When memory becomes short all the same, the kernel kills
-// the program before it kills the host. No program dumps core, and none gains rights by what it executes (set-uid
-// files, file capabilities).
+// own it maps (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on resident
+// memory: the host watches it with SessionBytes. When memory becomes short all the same, the kernel kills the program
+// before it kills the host. No program dumps core, and none gains rights by executing files (set-uid files, file
+// capabilities).
 //
 // # Confinement
 //
-// A confined program reads and executes the system's programs and libraries, reads what name resolution, TLS and
-// language runtimes need of /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees
-// no secrets of the host's pod, no files of other programs, and of /proc only its own process. It sends no signals to,
-// and traces none, of those that it did not start itself. The network is open to it: deployers talk to clusters. What
-// it starts is confined as well.
+// A confined program reads and executes the system's programs and libraries, reads the files of name resolution, TLS and
+// language runtimes in /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees no
+// secrets of the host's pod, no files of other programs, and of /proc only its own process. It signals and traces only
+// its own descendants, and these are confined as well. The network is open to it: deployers talk to clusters.
 //
-// Landlock binds rules to the files that are there at the start. A single file that is later replaced by another one of
-// that name cannot be read any more, unless it lies below a directory that can.
+// Landlock binds rules to the files of the start. The replacement of a single file is unreadable, unless it lies below a
+// readable directory.
 //
 // Limits and confinement are Linux' own. On other systems programs run without, by their path.
 package sandbox
@@ -42,7 +39,7 @@ import (
 	"os"
 )
 
-// Mode says what becomes of a program when the kernel cannot confine it.
+// Mode decides on a program without confinement by the kernel.
 type Mode int
 
 const (
@@ -78,27 +75,27 @@ type Spec struct {
 
 	// OpenFiles is how many descriptors the program may have. 0 leaves this process' original limits.
 	OpenFiles uint64
-	// MemoryBytes is the size that the program is meant to keep within; see the package comment. 0 sets no limit.
+	// MemoryBytes is the intended size of the program; see the package comment. 0 sets no limit.
 	MemoryBytes uint64
 
 	// Confinement is Off unless set.
 	Confinement Mode
-	// Read are further files and directories that the program may read and execute.
+	// Read are further files and directories to read and execute.
 	Read []string
-	// Write are those that it may also change, such as its own directories for temporary files and sockets. Paths that do
-	// not exist are passed over, here and in Read.
+	// Write are those to change as well, such as the program's directories for temporary files and sockets. Missing paths
+	// are ignored, here and in Read.
 	Write []string
 }
 
-// Support is what the kernel can do to confine a program.
+// Support describes the means of the kernel to confine a program.
 type Support struct {
 	// ABI is the version of Landlock's interface, 0 without Landlock.
 	ABI int
-	// Reason says for people why there is no Landlock.
+	// Reason explains a lack of Landlock to people.
 	Reason string
 }
 
-// What each version of Landlock's interface has brought.
+// The features of versions of Landlock's interface.
 const (
 	abiRename      = 2 // renaming from one directory to another can be allowed
 	abiDevices     = 5
@@ -106,7 +103,7 @@ const (
 	abiUnixSockets = 9
 )
 
-// String says what confinement is in force for programs that are confined: "landlock (ABI 7): files, devices, signals,
+// String describes the confinement in force for confined programs: "landlock (ABI 7): files, devices, signals,
 // abstract sockets" or "none: the kernel was built without Landlock".
 func (s Support) String() string {
 	if s.ABI == 0 {

@@ -39,7 +39,7 @@ func Start(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// Clean kills what is left of the group of a program that Start has started.
+// Clean kills the process group of a program of Start after its end.
 func Clean(cmd *exec.Cmd) error {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly there is nothing left
 	return nil

@@ -1,4 +1,4 @@
-package plugin
+package session
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func converse(t *testing.T, o *observer, says ...*deployerv1.PluginMessage) []*d
 func resolver() *observer {
 	problem := func(name string) error {
 		if name == "missing" {
-			return fmt.Errorf("resolve: %w", Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
+			return fmt.Errorf("resolve: %w", hostside.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
 				Operation: "Resolve", Reason: "NotFound", Message: "there is none"})
 		}
 		return errors.New("the API server is away")
@@ -145,7 +145,7 @@ func TestNamesThatAreNone(t *testing.T) {
 		asked = append(asked, name)
 		return nil, errors.New(strings.Repeat("\xff", hostside.MaxMessage+1))
 	}}, resolveTarget(1, strings.Repeat("x", 1<<20)), resolveTarget(2, ""))
-	if diff := cmp.Diff([]string{strings.Repeat("x", maxText) + " … (cut)", ""}, asked); diff != "" {
+	if diff := cmp.Diff([]string{strings.Repeat("x", hostside.MaxText) + " … (cut)", ""}, asked); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for _, answer := range answers {
@@ -198,8 +198,8 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	var c *conversation
 	checks := func() int {
-		c.silentChecks() // the first one sees what there is
-		return c.silentChecks()
+		c.silence.check() // the first one sees what there is
+		return c.silence.check()
 	}
 	expect := func(want int, reason string) {
 		if got := checks(); got != want {
@@ -236,24 +236,4 @@ func TestSilence(t *testing.T) {
 		t.Errorf("expected that the call has ended, but found: %v", err)
 	}
 	expect(0, "the call has ended")
-}
-
-// What counts is the first result. A plugin that goes on with the call is cancelled, so that the next one does not meet
-// it.
-func TestCallsThatGoOnAfterTheirResult(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw")
-	for item, reason := range map[string]string{
-		"talkative": "it gives another result",
-		"lingering": "it does not end the call",
-	} {
-		outcome, err := h.call(t.Context(), "raw", item)
-		if err != nil || outcome.Succeeded == nil || string(outcome.Succeeded.Exports) != "{}" {
-			t.Errorf("%s: expected the first result, but found %v (%v)", reason, outcome, err)
-		}
-		if len(h.log.with("plugin goes on with a call after its result")) == 0 {
-			t.Errorf("%s: the log does not say so", reason)
-		}
-	}
-	left(t, h.dir, "lingered")
 }

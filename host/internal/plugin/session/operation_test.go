@@ -1,4 +1,4 @@
-package plugin
+package session
 
 import (
 	"context"
@@ -14,13 +14,17 @@ import (
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 const theSecret = "t0ps3cret"
 
 // fullCall is one with everything that a call can have.
 func fullCall() Call {
-	item := deployItem("item")
+	item := &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "item"},
+		Status:     v1alpha1.DeployItemStatus{JobID: "job"},
+	}
 	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"n":9007199254740993}`)}
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"kind":"Status"}`)}
 	return Call{
@@ -73,19 +77,19 @@ func TestStart(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		reason string
-		takes  Capabilities
+		takes  hostside.Capabilities
 		access HostCluster
 		change func(*Call)
 		want   *deployerv1.Start
 	}{
 		"nothing asked for": {reason: "the item is whole, and the Context has no credentials", want: base(
 			func(*deployerv1.Start) {})},
-		"documents": {reason: "they come beside the item", takes: Capabilities{SeparateDocuments: true},
+		"documents": {reason: "they come beside the item", takes: hostside.Capabilities{SeparateDocuments: true},
 			want: base(func(s *deployerv1.Start) {
 				s.DeployItem = marshalled(t, bare)
 				s.ProviderConfiguration, s.ProviderStatus = full.DeployItem.Spec.Config.Raw, full.DeployItem.Status.ProviderStatus.Raw
 			})},
-		"credentials": {reason: "whole and in order", takes: Capabilities{ContextCredentials: true},
+		"credentials": {reason: "whole and in order", takes: hostside.Capabilities{ContextCredentials: true},
 			want: base(func(s *deployerv1.Start) {
 				s.Credentials = &deployerv1.Credentials{
 					Registries: []*deployerv1.RegistryCredentials{{Secret: "pull", DockerConfig: []byte(theSecret)},
@@ -94,14 +98,14 @@ func TestStart(t *testing.T) {
 						AuthHeader: "Bearer " + theSecret}, {Error: "no URL"}},
 				}
 			})},
-		"no credentials": {reason: "a Context may name none", takes: Capabilities{ContextCredentials: true},
+		"no credentials": {reason: "a Context may name none", takes: hostside.Capabilities{ContextCredentials: true},
 			change: func(c *Call) { c.Credentials = &sdk.Credentials{} },
 			want:   base(func(s *deployerv1.Start) { s.Credentials = &deployerv1.Credentials{} })},
-		"ocmConfig": {reason: "as it is", takes: Capabilities{ContextOCMConfig: true},
+		"ocmConfig": {reason: "as it is", takes: hostside.Capabilities{ContextOCMConfig: true},
 			want: base(func(s *deployerv1.Start) {
 				s.OcmConfig = &deployerv1.OCMConfig{ConfigMap: "places", Content: []byte("{}"), Error: "b"}
 			})},
-		"no ocmConfig": {reason: "the Context of the test names none", takes: Capabilities{ContextOCMConfig: true},
+		"no ocmConfig": {reason: "the Context of the test names none", takes: hostside.Capabilities{ContextOCMConfig: true},
 			change: func(c *Call) { c.OCMConfig = nil }, want: base(func(*deployerv1.Start) {})},
 		"access": {reason: "as it is granted", access: gives("pods"), want: base(func(s *deployerv1.Start) {
 			s.HostCluster = &deployerv1.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "here"}
@@ -121,8 +125,8 @@ func TestStart(t *testing.T) {
 			if test.change != nil {
 				test.change(&c)
 			}
-			p := &process{info: &Info{Capabilities: test.takes}, hostCluster: test.access}
-			got, err := p.startOf(t.Context(), c)
+			s := &Session{info: &hostside.Info{Capabilities: test.takes}, grants: Grants{HostCluster: test.access}}
+			got, err := s.startOf(t.Context(), c)
 			if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" || err != nil {
 				t.Errorf("%s: error %v, start (-want +got):\n%s", test.reason, err, diff)
 			}
@@ -136,14 +140,14 @@ func TestStart(t *testing.T) {
 // A plugin that took less was replaced by one that takes more after the call was prepared: the caller asks again.
 func TestCredentialsThatWereNotRead(t *testing.T) {
 	t.Parallel()
-	for name, takes := range map[string]Capabilities{
+	for name, takes := range map[string]hostside.Capabilities{
 		"credentials": {ContextCredentials: true}, "ocmConfig": {ContextOCMConfig: true},
 	} {
 		c := fullCall()
 		c.Credentials, c.OCMConfig = nil, nil
 		c.Context.OCMConfig = &v1alpha1.LocalObjectReference{Name: "places"}
-		p := &process{info: &Info{Capabilities: takes}}
-		if _, err := p.startOf(t.Context(), c); !errors.Is(err, ErrNotRunning) {
+		s := &Session{info: &hostside.Info{Capabilities: takes}}
+		if _, err := s.startOf(t.Context(), c); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("%s: expected ErrNotRunning, but found %v", name, err)
 		}
 	}
@@ -152,61 +156,5 @@ func TestCredentialsThatWereNotRead(t *testing.T) {
 func gives(namespace string) HostCluster {
 	return func(context.Context) (*sdk.HostCluster, error) {
 		return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: namespace, Installation: "here"}, nil
-	}
-}
-
-// A plugin has access to the host cluster if it asks for it and the operator grants it, and else the log says so.
-func TestNoHostCluster(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		asks, granted, has bool
-		logged             string
-	}{
-		{false, false, false, ""},
-		{true, true, true, ""},
-		{true, false, false, "the plugin gets no access to the host cluster, which it asks for; plugins.keeper.hostCluster"},
-		{false, true, false,
-			"the plugin is granted access to the host cluster, which it does not ask for; remove plugins.keeper.hostCluster"},
-	} {
-		log := &records{}
-		p := &Plugin{settings: &settings{}, log: log.logger()}
-		if test.granted {
-			p.settings.HostClusters = map[string]HostCluster{"keeper": gives("pods")}
-		}
-		got := p.hostClusterFor(&Info{Name: "keeper", Capabilities: Capabilities{HostCluster: test.asks}})
-		if (got != nil) != test.has || len(log.with(test.logged)) != len(log.all()) ||
-			(len(log.all()) == 0) != (test.logged == "") {
-			t.Errorf("%+v: found access %t, log %v", test, got != nil, log.all())
-		}
-	}
-}
-
-// What keeps a plugin from its access keeps it from being called, and the reason is told.
-func TestHostClusterUnavailable(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw")
-	h.current("raw").hostCluster = func(ctx context.Context) (*sdk.HostCluster, error) {
-		return nil, errors.Join(errors.New("there is no ServiceAccount"), ctx.Err())
-	}
-	p, call := h.plugin("raw"), Call{DeployItem: deployItem("item")}
-	want := Error{Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount"}
-	_, callErr := p.Call(t.Context(), Reconcile, call, &observer{})
-	_, renderErr := p.Render(t.Context(), call)
-	_, holdingsErr := p.Holdings(t.Context())
-	for what, err := range map[string]error{
-		"Call": callErr, "Render": renderErr, "Holdings": holdingsErr, "Collect": p.Collect(t.Context(), nil),
-	} {
-		var got Error
-		if !errors.As(err, &got) {
-			t.Errorf("%s: expected an Error, but found %v", what, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(ErrInterrupted)
-	if _, err := p.Call(ctx, Reconcile, call, &observer{}); !errors.Is(err, ErrInterrupted) {
-		t.Errorf("expected the cause of the end of the call, but found %v", err)
 	}
 }
