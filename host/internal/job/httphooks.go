@@ -1,0 +1,178 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/text"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// operationOf is the operation of errors of an HTTP hook.
+func operationOf(phase v1alpha1.HookCapability) string {
+	if phase == v1alpha1.HookFinalize {
+		return "HookFinalize"
+	}
+	return "HookPreReconcile"
+}
+
+// reasonHookNotReady is the reason of errors about a hook that cannot be called.
+const reasonHookNotReady = "HookNotReady"
+
+// httpHook returns the item's HTTP hook for a phase; nil if there is none. A registered hook that cannot be called is
+// an error of the job: it must not go on as if there were no hook.
+func (w *work) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
+	if w.HTTPHooks == nil {
+		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
+	}
+	found, err := w.HTTPHooks.For(w.record.view().Spec.Type)
+	var notReady interface {
+		Concerns(phase v1alpha1.HookCapability) bool
+	}
+	switch {
+	case errors.As(err, &notReady) && !notReady.Concerns(phase):
+		return nil, nil //nolint:nilnil // it would not be called
+	case err != nil:
+		return nil, contract.Error{
+			Operation: operationOf(phase), Reason: reasonHookNotReady,
+			Message: text.Cut(err.Error(), contract.MaxMessage),
+		}
+	case found == nil || !found.Has(phase):
+		return nil, nil //nolint:nilnil // it is not called
+	default:
+		return found, nil
+	}
+}
+
+// callsFinalizeHook reports whether a deletion calls an HTTP hook, or cannot find out.
+func (w *work) callsFinalizeHook() bool {
+	if !w.hasFinalizer() {
+		return false
+	}
+	found, err := w.httpHook(v1alpha1.HookFinalize)
+	return err != nil || found != nil
+}
+
+// preReconcile sends the desired objects to the HTTP hook before the plugin applies them, and returns those of its
+// answer; nil if they do not change. failed is the outcome of the job if the plugin cannot render the desired objects.
+func (p callPhase) preReconcile(
+	ctx context.Context, c plugin.Call,
+) (children []sdk.Child, failed *plugin.Outcome, err error) {
+	found, err := p.httpHook(v1alpha1.HookPreReconcile)
+	if err != nil || found == nil {
+		return nil, nil, err
+	}
+	if p.record.isPending() { // the hook was not there before
+		if err := p.record.write(ctx, contract.Progress); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, cancel := untilDeadline(ctx, c.Deadline)
+	defer cancel()
+	c.DeployItem = p.record.view()
+	rendered := &plugin.Rendered{}
+	if p.Plugin.Info().Capabilities.Render {
+		if rendered, err = (observed{p.Plugin}).Render(ctx, c); err != nil {
+			return nil, nil, callError(err)
+		}
+	}
+	if len(rendered.Errors) > 0 {
+		return nil, &plugin.Outcome{Errors: rendered.Errors}, nil
+	}
+	var answer *httphook.Answer
+	err = observeHTTPHook(ctx, found, v1alpha1.HookPreReconcile, func(ctx context.Context) (err error) {
+		answer, err = found.PreReconcile(ctx, p.Plugin.Name(), c.DeployItem, rendered.Children)
+		return err
+	})
+	if errors.Is(err, httphook.ErrChildren) {
+		return nil, nil, protocolError(err)
+	}
+	p.called.conditions = found.Conditions()
+	if err != nil {
+		return nil, nil, p.handleHookError(ctx, v1alpha1.HookPreReconcile, err)
+	}
+	err = p.record.write(ctx, func(item *v1alpha1.DeployItem) {
+		contract.HookAnswered(item, p.Clock.Now())
+		contract.Report(item, p.called.conditions, answer.Conditions, p.Clock.Now())
+	})
+	return answer.Children, nil, err
+}
+
+// finalize calls the HTTP hook before a deletion, until the hook has agreed.
+func (p callPhase) finalize(ctx context.Context, deadline time.Time) error {
+	found, err := p.httpHook(v1alpha1.HookFinalize)
+	if err != nil || found == nil {
+		return err
+	}
+	item := p.record.view()
+	if contract.IsFinalized(item, found.Registration()) {
+		return nil
+	}
+	ctx, cancel := untilDeadline(ctx, deadline)
+	defer cancel()
+	err = observeHTTPHook(ctx, found, v1alpha1.HookFinalize, func(ctx context.Context) error {
+		return found.Finalize(ctx, p.Plugin.Name(), item)
+	})
+	if err != nil {
+		if err := p.handleHookError(ctx, v1alpha1.HookFinalize, err); err != nil {
+			return err
+		}
+	}
+	return p.record.write(ctx, func(item *v1alpha1.DeployItem) {
+		contract.NoteFinalized(item, found.Registration(), p.Clock.Now())
+	})
+}
+
+// handleHookError handles an error of a hook. It returns nil if the hook says that the job goes on all the same.
+func (p callPhase) handleHookError(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
+	var e *httphook.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	problem := contract.Error{
+		Operation: operationOf(phase), Reason: string(e.Reason), Message: text.Cut(e.Error(), contract.MaxMessage),
+	}
+	if e.Permanent {
+		problem.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
+		problem.Message += ". When that is fixed, or the registration is gone, a new job tries it again"
+	}
+	note := func(item *v1alpha1.DeployItem) {
+		contract.HookFailed(item, problem, p.Clock.Now())
+		contract.Report(item, p.called.conditions, nil, p.Clock.Now())
+	}
+	if !e.Continue {
+		p.called.note = note
+		return problem
+	}
+	p.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
+	p.event(corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
+	return p.record.write(ctx, note)
+}
+
+// finalizeOnly calls the HTTP hook before a deletion that leaves behind what was deployed: the hook may have something
+// of its own to remove.
+func (p callPhase) finalizeOnly(ctx context.Context) error {
+	if !p.hasFinalizer() {
+		return nil
+	}
+	deadline, err := contract.Deadline(p.record.view())
+	if err != nil {
+		deadline = time.Time{} // a malformed timeout is no reason to keep the item
+	}
+	return p.watched(ctx, func(ctx context.Context, _ *observer) error { return p.finalize(ctx, deadline) })
+}
+
+// untilDeadline is context.WithDeadline; the zero time is no deadline.
+func untilDeadline(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	if deadline.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline)
+}
