@@ -24,9 +24,10 @@ const (
 	// first crash, so that most of its crashes are its own; one with crashes only beside others fails in the end, too.
 	besideCounts = 0.25
 
-	// FirstRetry and MaxRetry bound the pauses between retries.
+	// FirstRetry is the first pause between retries.
 	FirstRetry = time.Second
-	MaxRetry   = time.Minute
+	// MaxRetry is the longest pause between retries.
+	MaxRetry = time.Minute
 )
 
 // operationResolveOther is the operation of errors about a Target that the plugin has asked for. It differs from that
