@@ -15,8 +15,8 @@ type callPhase struct {
 	called *called
 }
 
-// run calls the HTTP hook and then the plugin, unless the hook fails. The error is itemclient.ErrOutdated if the call was
-// cancelled because the item has changed.
+// run calls the HTTP hook and then the plugin, unless the hook fails. The error is itemclient.ErrOutdated if the call
+// was cancelled because the item has changed.
 func (p callPhase) run(ctx context.Context, c plugin.Call) (*plugin.Outcome, error) {
 	var outcome *plugin.Outcome
 	err := p.watched(ctx, func(ctx context.Context, o *observer) error {
@@ -38,7 +38,7 @@ func (p callPhase) run(ctx context.Context, c plugin.Call) (*plugin.Outcome, err
 
 // delete calls the HTTP hook, and the plugin once the hook has agreed.
 func (p callPhase) delete(ctx context.Context, c plugin.Call, o *observer) (*plugin.Outcome, error) {
-	before := p.record.view().Generation
+	before := p.tenure.View().Generation
 	if err := p.finalize(ctx, c.Deadline); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (p callPhase) delete(ctx context.Context, c plugin.Call, o *observer) (*plu
 
 // deployOrAbort calls the HTTP hook for a deployment, and the plugin with the objects of its answer.
 func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer) (*plugin.Outcome, error) {
-	before := p.record.view().Generation
+	before := p.tenure.View().Generation
 	if p.deploys() {
 		children, failed, err := p.preReconcile(ctx, c)
 		if err != nil || failed != nil {
@@ -62,10 +62,10 @@ func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer
 func (p callPhase) callPlugin(
 	ctx context.Context, generation int64, c plugin.Call, o *observer,
 ) (*plugin.Outcome, error) {
-	if c.DeployItem = p.record.view(); c.DeployItem.Generation != generation { // the children are of another spec
+	if c.DeployItem = p.tenure.View(); c.DeployItem.Generation != generation { // the children are of another spec
 		return nil, itemclient.ErrOutdated
 	}
-	c.PickUpPending = p.record.isPending()
+	c.PickUpPending = p.tenure.IsPending()
 	p.called.begun = true
 	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
 	return outcome, callError(err)

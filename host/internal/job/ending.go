@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -28,7 +29,7 @@ type ending struct {
 type called struct {
 	begun    bool // the plugin was called
 	answered bool // it has returned an outcome
-	told     bool // it has recorded an event that is no warning
+	told     bool // it has recorded an event other than a warning
 	// step and message are the plugin's last progress if it is not written yet.
 	step, message string
 	// refused is an error of the API server about a provider status to be saved; nil if there was none.
@@ -36,18 +37,18 @@ type called struct {
 	// conditions are those of the item's HTTP hook.
 	conditions []v1alpha1.ConditionType
 	// note is to be written together with the end; nil for none.
-	note change
+	note tenure.Change
 }
 
 // with is the ending with a note.
-func (e ending) with(note change) ending {
+func (e ending) with(note tenure.Change) ending {
 	e.call.note = note
 	return e
 }
 
 // write writes a change of the status, and the note with it.
-func (e ending) write(ctx context.Context, c change) error {
-	return e.record.write(ctx, func(item *v1alpha1.DeployItem) {
+func (e ending) write(ctx context.Context, c tenure.Change) error {
+	return e.tenure.Write(ctx, func(item *v1alpha1.DeployItem) {
 		if e.call.note != nil {
 			e.call.note(item)
 		}
@@ -56,7 +57,7 @@ func (e ending) write(ctx context.Context, c change) error {
 }
 
 // handleError handles an error of a job: the job fails, waits for its plugin, or is tried again later. It returns
-// errors that are neither a contract.Error nor one of a call, itemclient.ErrOutdated, and ctx.Err() when the host stops.
+// itemclient.ErrOutdated, ErrAbandoned, ctx.Err() when the host stops, and other errors of the API server.
 func (e ending) handleError(ctx context.Context, err error) error {
 	var problem contract.Error
 	known := errors.As(err, &problem)
@@ -101,7 +102,7 @@ func (e ending) handleProblem(ctx context.Context, problem contract.Error, notRu
 
 // callTimeout is the error of a job that has exceeded its time during a call.
 func (e ending) callTimeout() contract.Error {
-	item := e.record.view()
+	item := e.tenure.View()
 	if e.call.message != "" {
 		item = item.DeepCopy()
 		contract.Step(item, e.call.step, e.call.message, e.Clock.Now())
@@ -112,8 +113,8 @@ func (e ending) callTimeout() contract.Error {
 	return e.timeoutError(item, fmt.Sprintf("the plugin %q had not ended the call %s", e.Plugin.Name(), e.operation()))
 }
 
-// timeoutError is contract.TimeoutError. Without a Landscaper, a job that has waited for a missing object is restarted
-// when that exists; see contract.FailedForMissingReference.
+// timeoutError is contract.TimeoutError. Without a Landscaper, a job in wait for a missing object is restarted when
+// the object exists; see contract.FailedForMissingReference.
 func (e ending) timeoutError(item *v1alpha1.DeployItem, underWay string) contract.Error {
 	problem := contract.TimeoutError(item, underWay)
 	if e.Standalone && underWay == "" && contract.WaitsForReference(item) {
@@ -132,15 +133,15 @@ func (e ending) waitForPlugin(ctx context.Context, err error) error {
 	}
 	e.runAfter(PluginPoll)
 	e.result.WaitsFor = e.Plugin.Name()
-	if contract.ShowsCrash(e.record.view()) {
+	if contract.ShowsCrash(e.tenure.View()) {
 		return nil
 	}
 	return e.wait(ctx, fmt.Sprintf("the plugin %q to run again", e.Plugin.Name()))
 }
 
 // countCrash counts a crash of a plugin during the job's call, or during a hook for it, named by problem. At the limit
-// the job fails: it may be what crashes the plugin, and with it the calls of others. The count is in the status, so that
-// all replicas share it and it outlives them.
+// the job fails: it may crash the plugin, and with it the calls of others. The count is in the status, for all
+// replicas.
 func (e ending) countCrash(ctx context.Context, problem contract.Error, beside bool) error {
 	where := contract.Error{
 		Operation: "CallPlugin", Message: fmt.Sprintf("the plugin %q ended in the middle of the call", e.Plugin.Name()),
@@ -151,8 +152,8 @@ func (e ending) countCrash(ctx context.Context, problem contract.Error, beside b
 			Message:   fmt.Sprintf("the plugin %q ended in the middle of its %s hook", problem.Plugin, problem.Operation),
 		}
 	}
-	crashes := contract.Crashes(e.record.view()) + 1
-	if beside { // each of the calls may be why, so that this proves little
+	crashes := contract.Crashes(e.tenure.View()) + 1
+	if beside { // any of the calls may be the cause
 		crashes += besideCounts - 1
 		where.Message += ", beside other calls"
 	}
@@ -208,12 +209,12 @@ func (e ending) giveUp(ctx context.Context) error {
 }
 
 // endFailed writes the final status of a failed job, and reports its error.
-func (e ending) endFailed(ctx context.Context, c change) error {
+func (e ending) endFailed(ctx context.Context, c tenure.Change) error {
 	if err := e.write(ctx, c); err != nil {
 		return err
 	}
 	e.reportWithoutOutcome()
-	item := e.record.view()
+	item := e.tenure.View()
 	e.reportEnded(ctx, item.Status.Phase)
 	last := item.Status.LastError
 	problem := contract.Error{Codes: last.Codes, Reason: last.Reason, Message: last.Message}
@@ -222,7 +223,7 @@ func (e ending) endFailed(ctx context.Context, c change) error {
 	return nil
 }
 
-// reportWithoutOutcome reports the end of a job without an outcome of the plugin, which may have left something behind.
+// reportWithoutOutcome reports the end of a job without an outcome of the plugin: the plugin may have leftovers.
 func (e ending) reportWithoutOutcome() {
 	if e.JobEnded != nil && !e.call.answered {
 		e.JobEnded(e.Plugin.Name())
@@ -235,7 +236,7 @@ func (e ending) byWrite(ctx context.Context) error {
 	case contract.SucceedUnchanged:
 		return e.succeedUnchanged(ctx)
 	case contract.TimedOut:
-		return e.fail(ctx, e.timeoutError(e.record.view(), ""))
+		return e.fail(ctx, e.timeoutError(e.tenure.View(), ""))
 	case contract.GiveUp:
 		return e.giveUp(ctx)
 	case contract.Repair: // the job was replaced by a finished one
@@ -249,35 +250,35 @@ func (e ending) byWrite(ctx context.Context) error {
 
 // succeedUnchanged ends a job of an unchanged item with updateOnChangeOnly.
 func (e ending) succeedUnchanged(ctx context.Context) error {
-	err := e.record.writeOnce(ctx, func(item *v1alpha1.DeployItem) {
+	err := e.tenure.WriteOnce(ctx, func(item *v1alpha1.DeployItem) {
 		contract.FinishUnchanged(item, e.deployer(), e.Clock.Now())
 	})
 	if err == nil {
 		e.log.Info("job skipped: nothing has changed since the last success")
 		e.result.Since = e.Clock.Now()
-		item := e.record.view()
+		item := e.tenure.View()
 		e.reportPickedUp(ctx, item, time.Time{})
 		e.reportEnded(ctx, item.Status.Phase)
 	}
 	return err
 }
 
-// finishConditions updates the conditions after another client has ended a job that was picked up here.
+// finishConditions updates the conditions after another client has ended the job.
 func (e ending) finishConditions(ctx context.Context) error {
-	err := e.record.writeOnce(ctx, func(item *v1alpha1.DeployItem) { contract.FinishConditions(item, e.Clock.Now()) })
+	err := e.tenure.WriteOnce(ctx, func(item *v1alpha1.DeployItem) { contract.FinishConditions(item, e.Clock.Now()) })
 	if err == nil {
 		e.reportWithoutOutcome()
-		e.reportEnded(ctx, e.record.view().Status.Phase)
+		e.reportEnded(ctx, e.tenure.View().Status.Phase)
 	}
 	return err
 }
 
 // finishDeletion removes the finalizer, which ends the deletion. An item with other finalizers gets a final status.
 func (e ending) finishDeletion(ctx context.Context) error {
-	if err := e.record.removeFinalizer(ctx); err != nil {
+	if err := e.tenure.RemoveFinalizer(ctx); err != nil {
 		return err
 	}
-	if e.result.Gone = len(e.record.view().Finalizers) == 0; !e.result.Gone {
+	if e.result.Gone = len(e.tenure.View().Finalizers) == 0; !e.result.Gone {
 		err := e.write(ctx, func(item *v1alpha1.DeployItem) { contract.Succeed(item, e.Clock.Now()) })
 		if err != nil {
 			return err

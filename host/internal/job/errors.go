@@ -20,8 +20,8 @@ import (
 const (
 	// DefaultMaxCrashes is the default of Options.MaxCrashes.
 	DefaultMaxCrashes = 3
-	// besideCounts is the weight of a crash beside other calls. An item that crashes its plugin is poison since its
-	// first crash, so that most of its crashes are its own; one with crashes only beside others fails in the end, too.
+	// besideCounts is the weight of a crash beside other calls. After its first crash an item is poison, and most later
+	// crashes are its own; one with crashes only beside others fails in the end, too.
 	besideCounts = 0.25
 
 	// FirstRetry is the first pause between retries.
@@ -30,16 +30,16 @@ const (
 	MaxRetry = time.Minute
 )
 
-// operationResolveOther is the operation of errors about a Target that the plugin has asked for. It differs from that
-// of the item's own Target, whose return restarts a deletion.
+// operationResolveOther is the operation of errors about a Target at the plugin's request. After one about the item's
+// own Target a deletion is restarted.
 const operationResolveOther = "ResolveOtherTarget"
 
-// leaveBehind is the user's way out of a deletion that fails.
+// leaveBehind is the user's way out of a failing deletion.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation +
 	`: "true", and it goes without what it has deployed`
 
-// asError describes an error of the host itself. That of package target has a reason; any other is one of the API
-// server, and is retried. Of joined errors the first one decides, and all are in the message.
+// asError describes an error of the host itself. Errors of package target have a reason; others are those of the API
+// server, and are retried. Of joined errors the first one decides, and all are in the message.
 func asError(operation string, err error) contract.Error {
 	var contractErr contract.Error
 	if errors.As(err, &contractErr) {
@@ -99,7 +99,7 @@ func protocolError(err error) contract.Error {
 func joinErrors(errs []plugin.Error) contract.Error {
 	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
 	// Only the host uses OperationResolve: after it a job is restarted when the item's Target and Context exist. A plugin
-	// means a Target that it has asked for.
+	// means another Target.
 	if joined.Operation == contract.OperationResolve {
 		joined.Operation = operationResolveOther
 	}
@@ -154,8 +154,8 @@ func eventType(e contract.Error) string {
 	return corev1.EventTypeWarning
 }
 
-// RetryPause is the pause after a number of failures in a row: it doubles from a second to a minute. random, in [0, 1),
-// shortens it by up to a fifth, so that jobs with failures at the same time are not retried at the same time.
+// RetryPause is the pause after a number of failures in a row: it doubles from a second to a minute. random, in [0,
+// 1), shortens it by up to a fifth: jobs that fail together are not retried together.
 func RetryPause(failures int, random float64) time.Duration {
 	pause := MaxRetry
 	if failures < 6 {

@@ -10,14 +10,14 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// heldPoll is the pause of a job that a hook holds up without a time, if the job has no deadline.
+// heldPoll is the pause of a job without a deadline if its hooks name no time.
 const heldPoll = 24 * time.Hour
 
-// runBefore runs the plugin hooks before the job's operation, and reports whether the job goes on. A job that does not
-// runs again when its hooks want that, when the item changes, or at its deadline.
+// runBefore runs the plugin hooks before the job's operation, and reports whether the job goes on. Otherwise it runs
+// again at the request of its hooks, after a change of the item, or at its deadline.
 func (e ending) runBefore(ctx context.Context) (goesOn bool, err error) {
 	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, e.beforeType()} {
-		held, err := e.hooks.Run(ctx, t, e.record.view())
+		held, err := e.hooks.Run(ctx, t, e.tenure.View())
 		switch {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -34,7 +34,7 @@ func (e ending) runBefore(ctx context.Context) (goesOn bool, err error) {
 
 // runEnd runs the End hooks. They cannot change the outcome of the job; after an error the item is reconciled again.
 func (e ending) runEnd(ctx context.Context) error {
-	item := e.record.view()
+	item := e.tenure.View()
 	_, err := e.hooks.Run(ctx, sdkhook.End, item)
 	e.hooks.ReportError(item, err)
 	if errors.Is(err, plugin.ErrCrashed) && !e.result.Gone && !contract.Finished(item) {

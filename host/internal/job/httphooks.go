@@ -15,51 +15,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// operationOf is the operation of errors of an HTTP hook.
-func operationOf(phase v1alpha1.HookCapability) string {
-	if phase == v1alpha1.HookFinalize {
-		return "HookFinalize"
-	}
-	return "HookPreReconcile"
-}
-
-// reasonHookNotReady is the reason of errors about a hook that cannot be called.
-const reasonHookNotReady = "HookNotReady"
-
-// httpHook returns the item's HTTP hook for a phase; nil if there is none. A registered hook that cannot be called is
-// an error of the job: it must not go on as if there were no hook.
-func (w *work) httpHook(phase v1alpha1.HookCapability) (*httphook.Hook, error) {
-	if w.HTTPHooks == nil {
-		return nil, nil //nolint:nilnil // no hook is an ordinary case and no error
-	}
-	found, err := w.HTTPHooks.For(w.record.view().Spec.Type)
-	var notReady interface {
-		Concerns(phase v1alpha1.HookCapability) bool
-	}
-	switch {
-	case errors.As(err, &notReady) && !notReady.Concerns(phase):
-		return nil, nil //nolint:nilnil // it would not be called
-	case err != nil:
-		return nil, contract.Error{
-			Operation: operationOf(phase), Reason: reasonHookNotReady,
-			Message: text.Cut(err.Error(), contract.MaxMessage),
-		}
-	case found == nil || !found.Has(phase):
-		return nil, nil //nolint:nilnil // it is not called
-	default:
-		return found, nil
-	}
-}
-
-// callsFinalizeHook reports whether a deletion calls an HTTP hook, or cannot find out.
-func (w *work) callsFinalizeHook() bool {
-	if !w.hasFinalizer() {
-		return false
-	}
-	found, err := w.httpHook(v1alpha1.HookFinalize)
-	return err != nil || found != nil
-}
-
 // preReconcile sends the desired objects to the HTTP hook before the plugin applies them, and returns those of its
 // answer; nil if they do not change. failed is the outcome of the job if the plugin cannot render the desired objects.
 func (p callPhase) preReconcile(
@@ -69,14 +24,14 @@ func (p callPhase) preReconcile(
 	if err != nil || found == nil {
 		return nil, nil, err
 	}
-	if p.record.isPending() { // the hook was not there before
-		if err := p.record.write(ctx, contract.Progress); err != nil {
+	if p.tenure.IsPending() { // the hook was not there before
+		if err := p.tenure.Write(ctx, contract.Progress); err != nil {
 			return nil, nil, err
 		}
 	}
 	ctx, cancel := untilDeadline(ctx, c.Deadline)
 	defer cancel()
-	c.DeployItem = p.record.view()
+	c.DeployItem = p.tenure.View()
 	rendered := &plugin.Rendered{}
 	if p.Plugin.Info().Capabilities.Render {
 		if rendered, err = (observed{p.Plugin}).Render(ctx, c); err != nil {
@@ -98,7 +53,7 @@ func (p callPhase) preReconcile(
 	if err != nil {
 		return nil, nil, p.handleHookError(ctx, v1alpha1.HookPreReconcile, err)
 	}
-	err = p.record.write(ctx, func(item *v1alpha1.DeployItem) {
+	err = p.tenure.Write(ctx, func(item *v1alpha1.DeployItem) {
 		contract.HookAnswered(item, p.Clock.Now())
 		contract.Report(item, p.called.conditions, answer.Conditions, p.Clock.Now())
 	})
@@ -111,7 +66,7 @@ func (p callPhase) finalize(ctx context.Context, deadline time.Time) error {
 	if err != nil || found == nil {
 		return err
 	}
-	item := p.record.view()
+	item := p.tenure.View()
 	if contract.IsFinalized(item, found.Registration()) {
 		return nil
 	}
@@ -125,12 +80,12 @@ func (p callPhase) finalize(ctx context.Context, deadline time.Time) error {
 			return err
 		}
 	}
-	return p.record.write(ctx, func(item *v1alpha1.DeployItem) {
+	return p.tenure.Write(ctx, func(item *v1alpha1.DeployItem) {
 		contract.NoteFinalized(item, found.Registration(), p.Clock.Now())
 	})
 }
 
-// handleHookError handles an error of a hook. It returns nil if the hook says that the job goes on all the same.
+// handleHookError handles an error of a hook. It returns nil if the hook wants the job to go on all the same.
 func (p callPhase) handleHookError(ctx context.Context, phase v1alpha1.HookCapability, err error) error {
 	var e *httphook.Error
 	if !errors.As(err, &e) {
@@ -153,16 +108,16 @@ func (p callPhase) handleHookError(ctx context.Context, phase v1alpha1.HookCapab
 	}
 	p.log.Warn("HTTP hook failed and wants the job to go on", "registration", e.Registration, "error", problem.Message)
 	p.event(corev1.EventTypeWarning, problem.Reason, problem.Message+"; the job goes on, as the hook says")
-	return p.record.write(ctx, note)
+	return p.tenure.Write(ctx, note)
 }
 
-// finalizeOnly calls the HTTP hook before a deletion that leaves behind what was deployed: the hook may have something
-// of its own to remove.
+// finalizeOnly calls the HTTP hook before a deletion without the plugin: the hook may have objects of its own to
+// remove.
 func (p callPhase) finalizeOnly(ctx context.Context) error {
 	if !p.hasFinalizer() {
 		return nil
 	}
-	deadline, err := contract.Deadline(p.record.view())
+	deadline, err := contract.Deadline(p.tenure.View())
 	if err != nil {
 		deadline = time.Time{} // a malformed timeout is no reason to keep the item
 	}

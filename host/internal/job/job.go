@@ -7,14 +7,14 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 )
 
-// Run carries a job on. Errors of the job go into the item's status; the error returned is that of a write, a read or an
-// End hook, itemclient.ErrOutdated, ErrAbandoned, lock.ErrHeld, or ctx.Err() when the host stops.
+// Run carries a job on. Errors of the job go into the item's status; the returned error is that of a write, a read or
+// an End hook, itemclient.ErrOutdated, ErrAbandoned, lock.ErrHeld, or ctx.Err() when the host stops.
 //
 // The comments here are the steps of "The way of a DeployItem" in docs/architecture.md.
 func (r *Runner) Run(ctx context.Context, task Task) (Result, error) {
 	w := r.newWork(task)
 	err := w.run(ctx, task.Decision)
-	w.result.Item = w.record.view()
+	w.result.Item = w.tenure.View()
 	return *w.result, err
 }
 
@@ -37,7 +37,8 @@ func (w *work) run(ctx context.Context, decided contract.Decision) error {
 		return err
 	}
 
-	// 9. The job is picked up by one write, before the call of a plugin or, if that promises to wait for it, in the call.
+	// 9. The job is picked up by one write, before the call of a plugin or, with the capability late_pick_up, in the
+	// call.
 	if way == onlyWrite {
 		return ending{work: w}.byWrite(ctx)
 	}
@@ -88,7 +89,7 @@ func (w *work) callPlugin(ctx context.Context) error {
 	return end.runEnd(ctx)
 }
 
-// deleteWithoutPlugin deletes an item that leaves behind what was deployed, or never reached a deployer.
+// deleteWithoutPlugin deletes an item without its deployed objects; see the path of this name.
 func (w *work) deleteWithoutPlugin(ctx context.Context) error {
 	end := ending{work: w}
 	if err := (callPhase{w, &end.call}).finalizeOnly(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -43,7 +44,7 @@ func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) erro
 
 // noteAnswer notes whether the item's target has answered. Other errors do not show it.
 func (e ending) noteAnswer(outcome *plugin.Outcome) {
-	share := shareOf(e.record.view())
+	share := shareOf(e.tenure.View())
 	switch {
 	case slices.ContainsFunc(outcome.Errors, func(e plugin.Error) bool { return e.TargetSilent }):
 		e.Slots.SetAnswered(share, false)
@@ -53,7 +54,7 @@ func (e ending) noteAnswer(outcome *plugin.Outcome) {
 }
 
 // failRefused ends the job because the API server refuses the status of the plugin, as it would after another call:
-// otherwise the write would be tried for ever. The provider status that was saved last stays.
+// otherwise the write would be tried for ever. The last saved provider status stays.
 func (e ending) failRefused(ctx context.Context, refused error) error {
 	e.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
 	return e.with(nil).handleError(ctx, contract.Error{
@@ -93,15 +94,15 @@ func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error
 
 // succeed writes the exports, and then phase and jobIDFinished in one write.
 func (e ending) succeed(ctx context.Context, exports []byte) error {
-	if e.record.lockLost() {
+	if e.tenure.IsLost() {
 		return itemclient.ErrOutdated
 	}
-	if exports != nil && e.record.isPending() { // the Secret must not change before the pick-up
+	if exports != nil && e.tenure.IsPending() { // the Secret must not change before the pick-up
 		if err := e.write(ctx, contract.Progress); err != nil {
 			return err
 		}
 	}
-	ref, err := e.Exports.Write(ctx, e.record.view(), exports, e.record.lock.Verify)
+	ref, err := e.Exports.Write(ctx, e.tenure.View(), exports, e.tenure.Lock.Verify)
 	if errors.Is(err, lock.ErrLost) {
 		return itemclient.ErrOutdated
 	}
@@ -117,7 +118,7 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 	if err != nil {
 		return err
 	}
-	status := e.record.view().Status
+	status := e.tenure.View().Status
 	e.reportEnded(ctx, status.Phase)
 	e.log.Info("job succeeded")
 	changed := e.before == nil || !reflect.DeepEqual(e.before.ProviderStatus, status.ProviderStatus)
@@ -127,22 +128,22 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 	return nil
 }
 
-// keepProviderStatus writes the provider status of an outcome that is discarded, unless another one was written
-// meanwhile: it may name objects of the plugin that the next call must know.
+// keepProviderStatus writes the provider status of a discarded outcome, unless another one was written meanwhile: it
+// may name objects of the plugin for the next call.
 func (w *work) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
-	if outcome == nil || outcome.ProviderStatus == nil || w.record.isPending() { // or it has created nothing
+	if outcome == nil || outcome.ProviderStatus == nil || w.tenure.IsPending() { // or it has created nothing
 		return
 	}
 	err := checkProviderStatus(outcome.ProviderStatus)
 	if err == nil {
-		err = w.record.keep(ctx, withProviderStatus(outcome.ProviderStatus))
+		err = w.tenure.Keep(ctx, withProviderStatus(outcome.ProviderStatus))
 	}
 	if err != nil {
 		w.log.Warn("the provider status of a discarded outcome could not be written", "error", err.Error())
 	}
 }
 
-func withProviderStatus(document []byte) change {
+func withProviderStatus(document []byte) tenure.Change {
 	return func(item *v1alpha1.DeployItem) {
 		if document != nil {
 			item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}

@@ -17,10 +17,10 @@ type preparePhase struct {
 	*work
 }
 
-// resolve resolves Context, Target and, for a plugin that asks for it, the objects that the Context names. Errors are
-// those of package target, contract.Error, or of the API server.
+// resolve resolves Context, Target and, at the plugin's request, the objects named by the Context. Errors are those of
+// package target, contract.Error, or of the API server.
 func (p preparePhase) resolve(ctx context.Context) (plugin.Call, error) {
-	item := p.record.view()
+	item := p.tenure.View()
 	deadline, err := contract.Deadline(item)
 	if err != nil {
 		return plugin.Call{}, err
@@ -43,7 +43,7 @@ func (p preparePhase) addFinalizers(ctx context.Context, call plugin.Call) error
 	if !p.deploys() {
 		return nil
 	}
-	if err := p.record.addFinalizer(ctx); err != nil || p.Keeper == nil {
+	if err := p.tenure.AddFinalizer(ctx); err != nil || p.Keeper == nil {
 		return err
 	}
 	used := []client.Object{call.Context}

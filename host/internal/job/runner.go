@@ -23,8 +23,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// ErrAbandoned is the error of a job whose plugin has not ended its call although the host stops: it may still be at
-// work, so that no other replica may begin before it has ended.
+// ErrAbandoned is the error of a job if the host stops and its plugin has not ended the call: the plugin may still be
+// at work, and no other replica may begin before its end.
 var ErrAbandoned = errors.New("the plugin's call was abandoned")
 
 // Runner carries on the jobs of one plugin. All fields without a default are required.
@@ -43,9 +43,9 @@ type Runner struct {
 	Random    func() float64
 	NewJobID  func() string
 	Log       *slog.Logger
-	// JobEnded gets the plugin of each job that ends without an outcome of its own; nil for none.
+	// JobEnded gets the plugin of each job without an outcome of its own; nil for none.
 	JobEnded func(plugin string)
-	// UnknownOperation gets an item that requests an unknown operation during its job.
+	// UnknownOperation gets an item with a new request for an unknown operation.
 	UnknownOperation func(item *v1alpha1.DeployItem)
 	Options
 }
@@ -54,7 +54,7 @@ type Runner struct {
 type Options struct {
 	// Identity of this installation.
 	Identity string
-	// MaxCrashes is the number of the plugin's crashes that fails a job.
+	// MaxCrashes is the limit of crashes during a job.
 	MaxCrashes int
 	// Selective: other hosts may be responsible for the item when its Target changes.
 	Selective bool
@@ -107,7 +107,7 @@ type Hooks interface {
 	ReportError(item *v1alpha1.DeployItem, err error)
 }
 
-// Held says which plugins' hooks hold a job up.
+// Held is the reason of a job held up by plugin hooks.
 type Held struct {
 	Plugins []string
 	Message string
@@ -130,7 +130,7 @@ type Progress struct {
 	Retries int
 	// Due is the time of the next run.
 	Due time.Time
-	// WaitsFor is the plugin that has to run before the job can go on; empty for none.
+	// WaitsFor is the plugin needed to go on with the job; empty for none.
 	WaitsFor string
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// slotPoll is the pause of a job that waits for a slot if nothing wakes it earlier.
+	// slotPoll is the pause of a job in wait for a slot if nothing wakes it earlier.
 	slotPoll = time.Minute
-	// queuedAfter is the age of a job that is picked up as queued. It is far less than the five minutes after which
-	// Landscaper fails a job without a pick-up, and most jobs get a slot before.
+	// queuedAfter is the age of a job when it is picked up as queued. It is far less than the five minutes of
+	// Landscaper's timeout for a pick-up, and most jobs get a slot before.
 	queuedAfter = 30 * time.Second
 )
 
@@ -39,26 +39,21 @@ func (p slotPhase) acquire() bool {
 
 // share is the share of the slots for the job.
 func (p slotPhase) share() slots.Share {
-	item := p.record.view()
+	item := p.tenure.View()
 	if contract.IsPoison(item) {
 		return slots.Poison
 	}
 	return shareOf(item)
 }
 
-func shareOf(item *v1alpha1.DeployItem) slots.Share {
-	target, _ := contract.TargetOfItem(item)
-	return slots.Share{Namespace: item.Namespace, Target: target}
-}
-
-// wait has the job run again when a slot is reserved for it. A new job that has waited for a while is picked up as
-// queued, so that Landscaper does not time it out; its time begins when it has a slot.
+// wait has the job run again when a slot is reserved for it. After a while a new job is picked up as queued, so that
+// Landscaper does not time it out; its time begins when it has a slot.
 func (p slotPhase) wait(ctx context.Context) error {
 	if p.begun() {
 		p.runAfter(slotPoll)
 		return nil
 	}
-	now, item := p.Clock.Now(), p.record.view()
+	now, item := p.Clock.Now(), p.tenure.View()
 	p.result.Due = now.Add(slotPoll)
 	silent := p.Slots.IsSilent(p.share())
 	if p.queued() && !silent {
@@ -80,10 +75,10 @@ func (p slotPhase) wait(ctx context.Context) error {
 	if !silent {
 		return p.pickUp(ctx, contract.Enqueue(p.queuedFor()))
 	}
-	// The target is the item's own, so that the job's time goes on.
+	// The target is the item's own: the job's time goes on.
 	p.plan(contract.Begin)
 	p.runAfter(slotPoll)
-	return p.record.writeOnce(ctx, func(item *v1alpha1.DeployItem) {
+	return p.tenure.WriteOnce(ctx, func(item *v1alpha1.DeployItem) {
 		contract.Wait(item, fmt.Sprintf("the Target %q to answer; until it does, one job at a time tries it",
 			shareOf(item).Target), now)
 	})

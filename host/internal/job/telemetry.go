@@ -12,7 +12,7 @@ import (
 )
 
 // observe sets the job of the telemetry events from now on.
-func (w *work) observe(ctx context.Context) { w.observeAs(ctx, w.record.view()) }
+func (w *work) observe(ctx context.Context) { w.observeAs(ctx, w.tenure.View()) }
 
 func (w *work) observeAs(ctx context.Context, item *v1alpha1.DeployItem) {
 	telemetry.SetJob(ctx, telemetry.Job{
@@ -20,20 +20,7 @@ func (w *work) observeAs(ctx context.Context, item *v1alpha1.DeployItem) {
 	})
 }
 
-// queuedSince is the time when the job was queued for a slot; zero if it was not.
-func (p *pickUpPhase) queuedSince() time.Time {
-	times := p.record.view().Status.TransitionTimes
-	switch {
-	case !p.queued():
-		return time.Time{}
-	case p.result.Since.IsZero() && times != nil && times.InitTime != nil:
-		return times.InitTime.Time
-	default:
-		return p.result.Since
-	}
-}
-
-// reportPickedUp reports a pick-up, or, of a job that was queued, that it has a slot now.
+// reportPickedUp reports a pick-up, or the slot of a queued job.
 func (w *work) reportPickedUp(ctx context.Context, item *v1alpha1.DeployItem, queuedSince time.Time) {
 	w.observeAs(ctx, item)
 	if queuedSince.IsZero() {
@@ -45,7 +32,7 @@ func (w *work) reportPickedUp(ctx context.Context, item *v1alpha1.DeployItem, qu
 
 // reportEnded reports the end of the job in a phase.
 func (w *work) reportEnded(ctx context.Context, phase v1alpha1.DeployItemPhase) {
-	item := w.record.view()
+	item := w.tenure.View()
 	e := telemetry.Ended{Phase: phase, Triggered: triggered(item), PickedUp: w.result.Since}
 	if times := item.Status.TransitionTimes; e.PickedUp.IsZero() && times != nil && times.InitTime != nil {
 		e.PickedUp = times.InitTime.Time

@@ -16,6 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -23,8 +24,9 @@ import (
 // stepInterval is the least pause between two writes of a plugin's progress.
 const stepInterval = time.Second
 
-// watched does a call while the item is watched. When the item asks for something else, such as another job, a deletion,
-// an abort or an interruption, or when its lock is lost, the call is cancelled and the error is itemclient.ErrOutdated.
+// watched does a call while the item is watched. When the item asks for something else, such as another job, a
+// deletion, an abort or an interruption, or when its lock is lost, the call is cancelled and the error is
+// itemclient.ErrOutdated.
 func (p callPhase) watched(ctx context.Context, call func(context.Context, *observer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -44,7 +46,7 @@ func (p callPhase) watched(ctx context.Context, call func(context.Context, *obse
 		return err
 	}
 	why := "the deploy item asks for something else, or its job was ended"
-	if p.record.lockLost() {
+	if p.tenure.IsLost() {
 		why = "its lock was lost"
 	}
 	p.log.Info("cancelled the plugin's call", "why", why)
@@ -85,7 +87,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 	check := true // the item may have changed before the subscription
 	for {
 		if check {
-			err := o.record.check(ctx, o.Changes)
+			err := o.tenure.Check(ctx, o.Changes.IsCurrent)
 			if errors.Is(err, itemclient.ErrOutdated) {
 				cancel(plugin.ErrInterrupted)
 				return
@@ -95,7 +97,7 @@ func (o *observer) watch(ctx context.Context, signals <-chan struct{}, cancel co
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.record.lock.Lost():
+		case <-o.tenure.Lock.Lost():
 			cancel(fmt.Errorf("%w: %w", plugin.ErrInterrupted, lock.ErrLost))
 			return
 		case <-signals:
@@ -142,7 +144,7 @@ func (o *observer) left() (step, message string, refused error) {
 }
 
 // show returns the change of the status that shows the running call and its progress.
-func (o *observer) show(progress telemetry.Progress) change {
+func (o *observer) show(progress telemetry.Progress) tenure.Change {
 	return func(item *v1alpha1.DeployItem) {
 		contract.Progress(item)
 		if progress.Text != "" {
@@ -158,7 +160,7 @@ func (o *observer) writeProgress(ctx context.Context) {
 	if progress.Text == "" && o.shown {
 		return
 	}
-	err := o.record.write(ctx, o.show(progress))
+	err := o.tenure.Write(ctx, o.show(progress))
 	if o.shown = o.shown || err == nil; err != nil {
 		o.log.Debug("progress could not be written", "error", err.Error())
 	}
@@ -172,7 +174,7 @@ func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) erro
 		return err
 	}
 	show := o.show(o.takeProgress())
-	err := o.record.save(ctx, func(item *v1alpha1.DeployItem) {
+	err := o.tenure.Save(ctx, func(item *v1alpha1.DeployItem) {
 		show(item)
 		withProviderStatus(document)(item)
 	})

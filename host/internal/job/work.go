@@ -13,7 +13,9 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
+	"github.com/pergola-deploy/pergola/host/internal/tenure"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -29,13 +31,13 @@ const (
 type work struct {
 	*Runner
 	key types.NamespacedName
-	// decision is that of the job while it runs: Continue for one that is to be picked up.
+	// decision is that of the job while it runs: Continue instead of Start and PickUp.
 	decision contract.Decision
 	hooks    Hooks
-	record   *record
+	tenure   *tenure.Tenure
 	result   *Result
 	log      *slog.Logger
-	// before is the status before the job of an item that was deployed as its spec says; nil for any other job.
+	// before is the status before the job if the item was deployed as in its spec; nil otherwise.
 	before *v1alpha1.DeployItemStatus
 }
 
@@ -46,10 +48,7 @@ func (r *Runner) newWork(task Task) *work {
 	}
 	return &work{
 		Runner: r, key: client.ObjectKeyFromObject(task.Item), decision: decision, hooks: task.Hooks, result: &Result{Progress: task.Progress},
-		record: &record{
-			client: r.Items, decision: decision, now: r.Clock.Now, unknown: r.UnknownOperation, item: task.Item,
-		},
-		log: r.logOf(task.Item),
+		tenure: tenure.New(r.Items, task.Item, decision, r.Clock.Now, r.UnknownOperation), log: r.logOf(task.Item),
 	}
 }
 
@@ -65,14 +64,14 @@ const (
 	onlyWrite path = "only a write"
 	// withPlugin: the plugin is called.
 	withPlugin path = "with the plugin"
-	// deleteWithoutPlugin: the item has no finalizer, and so never reached a deployer, or its user wants to keep what was
-	// deployed.
+	// deleteWithoutPlugin: the item has no finalizer, and so never reached a deployer, or its user wants to keep the
+	// deployed objects.
 	deleteWithoutPlugin path = "delete without the plugin"
 	// abortWithoutPlugin: the plugin has no Abort, and its running call is cancelled already.
 	abortWithoutPlugin path = "abort without the plugin"
 )
 
-// pathOf returns the path of a job whose plugin can abort, and whose item has a finalizer.
+// pathOf returns the path of a job.
 func pathOf(d contract.Decision, canAbort, hasFinalizer bool) path {
 	switch {
 	case d.EndsJob(), d.Action == contract.SucceedUnchanged:
@@ -110,11 +109,11 @@ func (w *work) deploys() bool {
 
 // hasFinalizer reports whether the item has Landscaper's finalizer, and so may have reached a deployer.
 func (w *work) hasFinalizer() bool {
-	return controllerutil.ContainsFinalizer(w.record.view(), v1alpha1.Finalizer)
+	return controllerutil.ContainsFinalizer(w.tenure.View(), v1alpha1.Finalizer)
 }
 
 func (w *work) lockKey() lock.Key {
-	return lock.Key{Plugin: w.Plugin.Name(), UID: w.record.view().UID, Item: w.key}
+	return lock.Key{Plugin: w.Plugin.Name(), UID: w.tenure.View().UID, Item: w.key}
 }
 
 // acquireLock acquires the item's lock.
@@ -124,7 +123,7 @@ func (w *work) acquireLock(ctx context.Context) (err error) {
 	if _, off := w.Locks.(lock.Off); !off && !w.Locks.Holds(key) { // else there is no request
 		ctx, end = telemetry.Begin(ctx, telemetry.Work{Of: telemetry.KindLock})
 	}
-	w.record.lock, err = w.Locks.Acquire(ctx, key)
+	w.tenure.Lock, err = w.Locks.Acquire(ctx, key)
 	switch {
 	case err == nil:
 		end(telemetry.ResultDone)
@@ -142,13 +141,13 @@ func (w *work) deployer() v1alpha1.DeployerInformation {
 }
 
 func (w *work) event(eventType, reason, message string) {
-	w.Events.Record(w.record.view(), eventType, reason, message)
+	w.Events.Record(w.tenure.View(), eventType, reason, message)
 }
 
 // runAfter sets the time of the next run; see pollInterval.
 func (w *work) runAfter(wish time.Duration) {
 	now := w.Clock.Now()
-	w.result.Due = now.Add(pollInterval(w.record.view(), wish, now))
+	w.result.Due = now.Add(pollInterval(w.tenure.View(), wish, now))
 }
 
 // pollInterval is the pause before the next run: wish, within limits, and no longer than until the job's deadline.
@@ -175,4 +174,9 @@ func (w *work) beforeType() sdkhook.Type {
 	default:
 		return sdkhook.BeforeReconcile
 	}
+}
+
+func shareOf(item *v1alpha1.DeployItem) slots.Share {
+	target, _ := contract.TargetOfItem(item)
+	return slots.Share{Namespace: item.Namespace, Target: target}
 }
