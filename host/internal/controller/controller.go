@@ -32,6 +32,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -357,7 +358,7 @@ func (c *Controller) add(
 		NeedLeaderElection:      &everyReplica,
 		CacheSyncTimeout:        2 * time.Minute,
 		// The pauses are short, so that items are reconciled soon after an outage of the API server.
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](job.MinPoll, job.MaxRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](job.MinPoll, joberror.MaxRetry),
 		LogConstructor: func(req *reconcile.Request) logr.Logger {
 			log := c.manager.GetLogger().WithValues("queue", name)
 			if req != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -209,7 +210,7 @@ func (r *reconciler) afterHookError(
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
 	// There is an event when the plugin runs, unless it does already.
-	return r.until(r.orDeadline(item, r.clock.Now().Add(job.RetryPause(missed, r.random())))), nil
+	return r.until(r.orDeadline(item, r.clock.Now().Add(joberror.RetryPause(missed, r.random())))), nil
 }
 
 // reportHook reports a failed hook to user and operator.

@@ -18,6 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -297,7 +298,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	r.contents.put(j.item, true)
 	due := r.memory.requeue(j.item, j.known, r.clock.Now())
 	if r.plugins.Running()[j.known.waitsFor] { // it has started before the memory had that the job waits for it
-		j.known.due = earlier(j.known.due, r.clock.Now().Add(job.FirstRetry))
+		j.known.due = earlier(j.known.due, r.clock.Now().Add(joberror.FirstRetry))
 		due = r.memory.requeue(j.item, j.known, r.clock.Now())
 	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil

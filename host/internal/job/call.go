@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 )
 
@@ -68,5 +69,5 @@ func (p callPhase) callPlugin(
 	c.PickUpPending = p.tenure.IsPending()
 	p.called.begun = true
 	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
-	return outcome, callError(err)
+	return outcome, joberror.FromCall(err)
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
@@ -84,7 +85,7 @@ func (e ending) handleError(ctx context.Context, err error) error {
 // handleProblem ends the job with a final error, and has it tried again after another one.
 func (e ending) handleProblem(ctx context.Context, problem contract.Error, notRunning bool) error {
 	if e.decision.Deletion {
-		problem = advise(problem)
+		problem = joberror.Advise(problem)
 	}
 	if problem.Final() && e.decision.Action == contract.Abort {
 		problem = contract.AbortedError("its deployer could not do it in its own way: " + problem.Message)
@@ -95,7 +96,7 @@ func (e ending) handleProblem(ctx context.Context, problem contract.Error, notRu
 	if notRunning {
 		e.result.WaitsFor = problem.Plugin
 	}
-	pause := max(RetryPause(e.result.Retries, e.Random()), min(problem.RetryAfter, MaxRetry))
+	pause := max(joberror.RetryPause(e.result.Retries, e.Random()), min(problem.RetryAfter, joberror.MaxRetry))
 	e.result.Retries++
 	return e.retry(ctx, problem, pause)
 }
@@ -154,10 +155,10 @@ func (e ending) countCrash(ctx context.Context, problem contract.Error, beside b
 	}
 	crashes := contract.Crashes(e.tenure.View()) + 1
 	if beside { // any of the calls may be the cause
-		crashes += besideCounts - 1
+		crashes += joberror.BesideCounts - 1
 		where.Message += ", beside other calls"
 	}
-	crash := crashError(where, e.decision.Deletion, crashes, e.MaxCrashes)
+	crash := joberror.Crash(where, e.decision.Deletion, crashes, e.MaxCrashes)
 	if crash.Final() {
 		return e.handleError(ctx, crash)
 	}
@@ -178,7 +179,7 @@ func (e ending) wait(ctx context.Context, waitingFor string) error {
 // retry writes an error into the status, and has the job tried again after a pause.
 func (e ending) retry(ctx context.Context, problem contract.Error, pause time.Duration) error {
 	e.runAfter(pause)
-	e.log.Log(ctx, level(problem), "job met an error; it is tried again",
+	e.log.Log(ctx, joberror.Level(problem), "job met an error; it is tried again",
 		"reason", problem.Reason, "error", problem.Message, "at", e.result.Due)
 	changed := false
 	err := e.write(ctx, func(item *v1alpha1.DeployItem) { changed = contract.Retry(item, problem, e.Clock.Now()) })
@@ -189,7 +190,7 @@ func (e ending) retry(ctx context.Context, problem contract.Error, pause time.Du
 		Error: telemetry.Error{Codes: problem.Codes, Reason: problem.Reason, Text: problem.Message},
 	})
 	if changed {
-		e.event(eventType(problem), problem.Reason, problem.Message)
+		e.event(joberror.EventType(problem), problem.Reason, problem.Message)
 	}
 	return nil
 }
@@ -218,8 +219,8 @@ func (e ending) endFailed(ctx context.Context, c tenure.Change) error {
 	e.reportEnded(ctx, item.Status.Phase)
 	last := item.Status.LastError
 	problem := contract.Error{Codes: last.Codes, Reason: last.Reason, Message: last.Message}
-	e.log.Log(ctx, level(problem), "job failed", "reason", problem.Reason, "error", problem.Message)
-	e.event(eventType(problem), problem.Reason, problem.Message)
+	e.log.Log(ctx, joberror.Level(problem), "job failed", "reason", problem.Reason, "error", problem.Message)
+	e.event(joberror.EventType(problem), problem.Reason, problem.Message)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/httphook"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -35,7 +36,7 @@ func (p callPhase) preReconcile(
 	rendered := &plugin.Rendered{}
 	if p.Plugin.Info().Capabilities.Render {
 		if rendered, err = (observed{p.Plugin}).Render(ctx, c); err != nil {
-			return nil, nil, callError(err)
+			return nil, nil, joberror.FromCall(err)
 		}
 	}
 	if len(rendered.Errors) > 0 {
@@ -47,7 +48,7 @@ func (p callPhase) preReconcile(
 		return err
 	})
 	if errors.Is(err, httphook.ErrChildren) {
-		return nil, nil, protocolError(err)
+		return nil, nil, joberror.Protocol(err)
 	}
 	p.called.conditions = found.Conditions()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 )
 
 // Run carries a job on. Errors of the job go into the item's status; the returned error is that of a write, a read or
@@ -63,7 +64,7 @@ func (w *work) callPlugin(ctx context.Context) error {
 	prepare := preparePhase{w}
 	call, err := prepare.resolve(ctx)
 	if err != nil {
-		return end.handleError(ctx, asError("Prepare", err))
+		return end.handleError(ctx, joberror.FromHost("Prepare", err))
 	}
 	if err := prepare.addFinalizers(ctx, call); err != nil {
 		return w.pickUpAfter(ctx, err)

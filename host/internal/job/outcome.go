@@ -15,6 +15,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/tenure"
@@ -25,7 +26,7 @@ import (
 func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	e.noteAnswer(outcome)
 	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
-		return e.handleError(ctx, protocolError(err))
+		return e.handleError(ctx, joberror.Protocol(err))
 	}
 	if e.call.refused != nil && outcome.Succeeded == nil { // the plugin has gone no further
 		return e.failRefused(ctx, e.call.refused)
@@ -67,7 +68,7 @@ func (e ending) failRefused(ctx context.Context, refused error) error {
 func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
 	if err := errors.Join(checkExports(outcome.Succeeded), contract.CheckReported(outcome.Conditions)); err != nil {
 		// The provider status is valid, and names what is deployed.
-		return e.with(withProviderStatus(outcome.ProviderStatus)).handleError(ctx, protocolError(err))
+		return e.with(withProviderStatus(outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
 	}
 	e = e.with(func(item *v1alpha1.DeployItem) {
 		withProviderStatus(outcome.ProviderStatus)(item)
@@ -88,7 +89,7 @@ func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error
 	case ctx.Err() != nil: // the plugin failed because it was asked to stop
 		return errors.Join(ctx.Err(), e.write(ctx, func(*v1alpha1.DeployItem) {}))
 	default:
-		return e.handleError(ctx, joinErrors(outcome.Errors))
+		return e.handleError(ctx, joberror.Join(outcome.Errors))
 	}
 }
 
@@ -107,7 +108,7 @@ func (e ending) succeed(ctx context.Context, exports []byte) error {
 		return itemclient.ErrOutdated
 	}
 	if err != nil {
-		return e.handleError(ctx, asError("WriteExports", err))
+		return e.handleError(ctx, joberror.FromHost("WriteExports", err))
 	}
 	err = e.write(ctx, func(item *v1alpha1.DeployItem) {
 		if ref != nil {

@@ -27,6 +27,9 @@ import (
 // at work, and no other replica may begin before its end.
 var ErrAbandoned = errors.New("the plugin's call was abandoned")
 
+// DefaultMaxCrashes is the default of Options.MaxCrashes.
+const DefaultMaxCrashes = 3
+
 // Runner carries on the jobs of one plugin. All fields without a default are required.
 type Runner struct {
 	Plugin    Plugin

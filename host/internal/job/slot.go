@@ -91,6 +91,6 @@ func (p slotPhase) queuedFor() string {
 		return fmt.Sprintf("its turn: jobs during which the plugin %q has crashed run one at a time", p.Plugin.Name())
 	}
 	given, ofNamespace := p.Slots.Given(share.Namespace)
-	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace; one Target has %d at "+
-		"most", p.Plugin.Name(), given, p.Slots.Size(), ofNamespace, p.Slots.MaxOfTarget())
+	return fmt.Sprintf("a free worker of the plugin %q: %d of %d are taken, %d of them by this namespace; one Target has "+
+		"%d at most", p.Plugin.Name(), given, p.Slots.Size(), ofNamespace, p.Slots.MaxOfTarget())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -193,12 +194,12 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 	if err == nil {
 		return resolved, nil
 	}
-	e := asError(operationResolveOther, err)
+	e := joberror.FromHost(joberror.OperationResolveOther, err)
 	if e.Terminal && len(e.Codes) == 0 {
 		// In the protocol only a code can end a job.
 		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
 	}
-	return nil, plugin.Error{Codes: e.Codes, Operation: operationResolveOther, Reason: e.Reason, Message: e.Message}
+	return nil, plugin.Error{Codes: e.Codes, Operation: joberror.OperationResolveOther, Reason: e.Reason, Message: e.Message}
 }
 
 // ResolveRegistryCredentials reads a Secret by the rules for those of the item's Context. An error is worth a retry.

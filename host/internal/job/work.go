@@ -47,7 +47,8 @@ func (r *Runner) newWork(task Task) *work {
 		decision.Action, decision.JobID, decision.ByHook = contract.Continue, "", false
 	}
 	return &work{
-		Runner: r, key: client.ObjectKeyFromObject(task.Item), decision: decision, hooks: task.Hooks, result: &Result{Progress: task.Progress},
+		Runner: r, key: client.ObjectKeyFromObject(task.Item), decision: decision, hooks: task.Hooks,
+		result: &Result{Progress: task.Progress},
 		tenure: tenure.New(r.Items, task.Item, decision, r.Clock.Now, r.UnknownOperation), log: r.logOf(task.Item),
 	}
 }

@@ -1,4 +1,5 @@
-package job
+// Package joberror makes errors of jobs, as users see them, from those of plugins, Targets and the API server.
+package joberror
 
 import (
 	"errors"
@@ -18,11 +19,9 @@ import (
 )
 
 const (
-	// DefaultMaxCrashes is the default of Options.MaxCrashes.
-	DefaultMaxCrashes = 3
-	// besideCounts is the weight of a crash beside other calls. After its first crash an item is poison, and most later
+	// BesideCounts is the weight of a crash beside other calls. After its first crash an item is poison, and most later
 	// crashes are its own; one with crashes only beside others fails in the end, too.
-	besideCounts = 0.25
+	BesideCounts = 0.25
 
 	// FirstRetry is the first pause between retries.
 	FirstRetry = time.Second
@@ -30,17 +29,17 @@ const (
 	MaxRetry = time.Minute
 )
 
-// operationResolveOther is the operation of errors about a Target at the plugin's request. After one about the item's
+// OperationResolveOther is the operation of errors about a Target at the plugin's request. After one about the item's
 // own Target a deletion is restarted.
-const operationResolveOther = "ResolveOtherTarget"
+const OperationResolveOther = "ResolveOtherTarget"
 
 // leaveBehind is the user's way out of a failing deletion.
 const leaveBehind = "annotate the deploy item with " + v1alpha1.DeleteWithoutUninstallAnnotation +
 	`: "true", and it goes without what it has deployed`
 
-// asError describes an error of the host itself. Errors of package target have a reason; others are those of the API
+// FromHost describes an error of the host itself. Errors of package target have a reason; others are those of the API
 // server, and are retried. Of joined errors the first one decides, and all are in the message.
-func asError(operation string, err error) contract.Error {
+func FromHost(operation string, err error) contract.Error {
 	var contractErr contract.Error
 	if errors.As(err, &contractErr) {
 		return contractErr
@@ -57,9 +56,9 @@ func asError(operation string, err error) contract.Error {
 	return e
 }
 
-// advise adds the user's remedy to an error of a deletion. Without its Target or its Context a deletion ends, because
+// Advise adds the user's remedy to an error of a deletion. Without its Target or its Context a deletion ends, because
 // another try is in vain; it begins anew when the missing object comes back.
-func advise(e contract.Error) contract.Error {
+func Advise(e contract.Error) contract.Error {
 	if e.Operation != contract.OperationResolve {
 		return e
 	}
@@ -77,31 +76,31 @@ func advise(e contract.Error) contract.Error {
 	return e
 }
 
-// callError is the error of a call without an outcome. It is an error of the job if the host could not give the plugin
+// FromCall is the error of a call without an outcome. It is an error of the job if the host could not give the plugin
 // an object of the call, or if the plugin has broken the protocol.
-func callError(err error) error {
+func FromCall(err error) error {
 	var withheld plugin.Error
 	switch {
 	case errors.As(err, &withheld):
-		return joinErrors([]plugin.Error{withheld})
+		return Join([]plugin.Error{withheld})
 	case errors.Is(err, plugin.ErrProtocol):
-		return protocolError(err)
+		return Protocol(err)
 	default:
 		return err
 	}
 }
 
-func protocolError(err error) contract.Error {
+func Protocol(err error) contract.Error {
 	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
 }
 
-// joinErrors makes one error of those of a plugin: the status has room for one, in seven copies.
-func joinErrors(errs []plugin.Error) contract.Error {
+// Join makes one error of those of a plugin: the status has room for one, in seven copies.
+func Join(errs []plugin.Error) contract.Error {
 	joined := contract.Error{Operation: errs[0].Operation, Reason: errs[0].Reason}
 	// Only the host uses OperationResolve: after it a job is restarted when the item's Target and Context exist. A plugin
 	// means another Target.
 	if joined.Operation == contract.OperationResolve {
-		joined.Operation = operationResolveOther
+		joined.Operation = OperationResolveOther
 	}
 	if joined.Reason == "" {
 		joined.Reason = "DeployerError"
@@ -119,8 +118,8 @@ func joinErrors(errs []plugin.Error) contract.Error {
 	return joined
 }
 
-// crashError describes the plugin's crashes during a job. It is final from the limit on.
-func crashError(e contract.Error, deletion bool, crashes float64, limit int) contract.Error {
+// Crash describes the plugin's crashes during a job. It is final from the limit on.
+func Crash(e contract.Error, deletion bool, crashes float64, limit int) contract.Error {
 	e.Reason = contract.ReasonPluginCrashed
 	if crashes < float64(limit) {
 		e.Message = fmt.Sprintf("%s (%g of %d); it is tried again when the plugin runs", e.Message, crashes, limit)
@@ -139,15 +138,15 @@ func crashError(e contract.Error, deletion bool, crashes float64, limit int) con
 	return e
 }
 
-// level is the log level of an error.
-func level(e contract.Error) slog.Level {
+// Level is the log Level of an error.
+func Level(e contract.Error) slog.Level {
 	if e.ForInfoOnly() {
 		return slog.LevelInfo
 	}
 	return slog.LevelWarn
 }
 
-func eventType(e contract.Error) string {
+func EventType(e contract.Error) string {
 	if e.ForInfoOnly() {
 		return corev1.EventTypeNormal
 	}
