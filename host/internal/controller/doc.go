@@ -1,5 +1,6 @@
 // Package controller reconciles deploy items: it watches them, finds the plugin that serves them, follows the deployer
-// contract and calls the plugin. Reconcile and the run of package job read like "The way of a DeployItem" in docs/architecture.md.
+// contract and calls the plugin. Reconcile and the run of package job read like "The way of a DeployItem" in
+// docs/architecture.md.
 //
 // # Events
 //

@@ -55,8 +55,8 @@ type reconciler struct {
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
-// Reconcile does what is to be done with a DeployItem now. The comments here, in reconcile and in package job are the steps
-// of "The way of a DeployItem" in docs/architecture.md. Only the lock of a job that goes on outlasts a reconcile.
+// Reconcile does what is to be done with a DeployItem now. The comments here, in reconcile and in package job are the
+// steps of "The way of a DeployItem" in docs/architecture.md. Only the lock of a job that goes on outlasts a reconcile.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
