@@ -59,6 +59,16 @@ type Decision struct {
 	ByHook bool
 }
 
+// EndsJob reports whether only the end of a job is to be written.
+func (d Decision) EndsJob() bool {
+	switch d.Action {
+	case TimedOut, GiveUp, Repair, EndedElsewhere:
+		return true
+	default:
+		return false
+	}
+}
+
 // Decide returns the next action for an item. A malformed timeout counts as none here; Deadline returns the error once
 // the job is picked up.
 func Decide(item *v1alpha1.DeployItem, now time.Time) Decision {

@@ -42,6 +42,9 @@ func missesReference(status *v1alpha1.DeployItemStatus) bool {
 	return last != nil && last.Operation == OperationResolve && slices.Contains(missingReferenceReasons, last.Reason)
 }
 
+// MaxMessage bounds the message of an Error in the status.
+const MaxMessage = 16 << 10
+
 // Error is an error of a job, as it goes into the status of the item. Its message must not contain secrets.
 type Error struct {
 	// Codes classify the error; may be empty.

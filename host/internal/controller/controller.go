@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +31,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
+	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/selector"
@@ -70,7 +72,7 @@ type Options struct {
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors selector.Selectors
 	// Keeper keeps what items use until they are gone; nil for a host that does not.
-	Keeper Keeper
+	Keeper job.Keeper
 	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, as nobody creates it, and
 	// an item whose job has failed because something was missing gets a new one when that exists.
 	Standalone bool
@@ -91,10 +93,11 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Keeper is an *inuse.Keeper.
-type Keeper interface {
-	// Keep keeps what the deletion of an item reads until the item is gone.
-	Keep(ctx context.Context, used ...client.Object) error
+// HTTPHooks are the *httphook.Registrations.
+type HTTPHooks interface {
+	job.HTTPHooks
+	// Synced is closed when the hooks are known. No item is reconciled before.
+	Synced() <-chan struct{}
 }
 
 // Controller reconciles deploy items. It adds a queue and workers for each plugin once the types are known that the
@@ -130,7 +133,7 @@ func New(mgr manager.Manager, options Options) *Controller {
 }
 
 func newController(mgr manager.Manager, plugins plugins, options Options) *Controller {
-	options.MaxCrashes = cmp.Or(options.MaxCrashes, defaultMaxCrashes)
+	options.MaxCrashes = cmp.Or(options.MaxCrashes, job.DefaultMaxCrashes)
 	c := &Controller{
 		options:  options,
 		manager:  mgr,
@@ -336,7 +339,7 @@ func (c *Controller) addPlugin(p deployer) error {
 		exports: exports.New(c.manager.GetClient()),
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, contents: c.contents,
 		slots: pluginSlots, locks: c.router.locks, recorder: itemevents.New(c.manager.GetEventRecorder("pergola")),
-		clock: c.clock, random: defaultRandom, newJobID: uuid.NewString,
+		clock: c.clock, random: rand.Float64, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
 	}
 	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q queue) error {
@@ -356,7 +359,7 @@ func (c *Controller) add(
 		NeedLeaderElection:      &everyReplica,
 		CacheSyncTimeout:        2 * time.Minute,
 		// The pauses are short, so that items are reconciled soon after an outage of the API server.
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minPoll, maxRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](job.MinPoll, joberror.MaxRetry),
 		LogConstructor: func(req *reconcile.Request) logr.Logger {
 			log := c.manager.GetLogger().WithValues("queue", name)
 			if req != nil {

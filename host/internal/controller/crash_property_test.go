@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -126,7 +127,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 		w.router.queues[w.name] = testQueue{poisonTest: w}
 		w.slots = slots.New(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
 		w.plugin.call = w.call
-		poisons := rapid.IntRange(1, 2*defaultMaxCrashes).Draw(rt, "poisons")
+		poisons := rapid.IntRange(1, 2*job.DefaultMaxCrashes).Draw(rt, "poisons")
 		for n := range poisons + rapid.IntRange(1, 5).Draw(rt, "innocents") {
 			item := w.newItemAs(w.item.Namespace, fmt.Sprint("item-", n), "", withoutTimeout)
 			w.poison[item.Name] = n < poisons
@@ -134,7 +135,7 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 			w.items = append(w.items, item)
 			w.queues[keyOf(item)] = &oneItemQueue{now: w.clock.Now, due: w.clock.Now()}
 		}
-		for start := w.clock.Now(); w.clock.Since(start) < slotPoll/2; w.clock.Step(minPoll) {
+		for start := w.clock.Now(); w.clock.Since(start) < slotPoll/2; w.clock.Step(job.MinPoll) {
 			for w.work() {
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -117,9 +118,9 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	b.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.down = map[string]bool{"one": true} })
 	b.router.pluginsRun(map[string]bool{"one": true})
 	writes := b.n
-	if wait := b.reconcile(t.Context()); b.n != writes || wait != pluginPoll || len(b.calls) != 2 {
+	if wait := b.reconcile(t.Context()); b.n != writes || wait != job.PluginPoll || len(b.calls) != 2 {
 		t.Errorf(
-			"expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s", pluginPoll,
+			"expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s", job.PluginPoll,
 			b.calls, b.n-writes, wait,
 		)
 	}

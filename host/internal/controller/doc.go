@@ -1,5 +1,6 @@
 // Package controller reconciles deploy items: it watches them, finds the plugin that serves them, follows the deployer
-// contract and calls the plugin. Reconcile and job.run read like "The way of a DeployItem" in docs/architecture.md.
+// contract and calls the plugin. Reconcile and the run of package job read like "The way of a DeployItem" in
+// docs/architecture.md.
 //
 // # Events
 //
@@ -38,7 +39,7 @@
 // lock, it notes the version at which the item was idle, so that a replica whose cache is older does not start. A job that is
 // queued for a slot has no lock: its pick-up starts nothing, and the replica with the first free slot handles it.
 //
-// A replica that has lost a lock must not write any more: see job.takeOver, job.readAgain and exporter.write.
+// A replica that has lost a lock must not write any more: see packages tenure and exports.
 //
 // # Hooks
 //

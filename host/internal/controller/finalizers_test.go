@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -63,22 +61,5 @@ func TestReferencesAreKept(t *testing.T) {
 				t.Errorf("expected the event %q, but found\n%s", tc.event, recorded)
 			}
 		})
-	}
-}
-
-// TestDeletionSaysWhatIsPossible: a deletion that lacks what it needs says what can be done where it cannot come back.
-func TestDeletionSaysWhatIsPossible(t *testing.T) {
-	for _, reason := range []string{
-		contract.ReasonTargetNotFound, contract.ReasonSecretNotFound, contract.ReasonContextNotFound,
-		string(target.ReasonServiceAccountNotFound),
-	} {
-		j := &job{decision: contract.Decision{Deletion: true}}
-		e := j.advise(contract.Error{Operation: contract.OperationResolve, Reason: reason})
-		if !strings.Contains(e.Message, v1alpha1.DeleteWithoutUninstallAnnotation) {
-			t.Errorf("%s: found %q", reason, e.Message)
-		}
-		if j.decision.Deletion = false; j.advise(contract.Error{Operation: contract.OperationResolve, Reason: reason}).Message != "" {
-			t.Errorf("%s: a job that deploys has another remedy", reason)
-		}
 	}
 }

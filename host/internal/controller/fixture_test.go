@@ -23,11 +23,19 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// The pauses of jobs.
+const (
+	stepInterval = time.Second
+	slotPoll     = time.Minute
+	queuedAfter  = 30 * time.Second
 )
 
 // anotherItem takes slots from the item of a test.
@@ -96,7 +104,7 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 	b.written = client.WithFieldOwner(interceptor.NewClient(a.admin, b.interceptors()), UserAgent)
 	b.reconciler = &reconciler{
 		name: "one", plugin: b.plugin, options: Options{
-			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: defaultMaxCrashes,
+			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: job.DefaultMaxCrashes,
 		}, slots: slots.New(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: a.admin, items: itemclient.New(b.written, a.admin), exports: exports.New(b.written),
 		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,

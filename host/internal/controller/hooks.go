@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -52,7 +54,7 @@ func (r *reconciler) newHookRun(
 ) (*hookRun, error) {
 	p := &hookRun{r: r, item: item, decision: decision, canOverrule: hooks.has(sdkhook.DuringResponsibilityCheck)}
 	ours := !p.canOverrule || item.Status.Deployer.Identity == r.options.Identity
-	if ours && endsWithoutDeployer(decision) || !hooks.has(sdkhook.Types()...) {
+	if ours && decision.EndsJob() || !hooks.has(sdkhook.Types()...) {
 		return p, nil
 	}
 	p.hooks = hooks
@@ -107,7 +109,7 @@ func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 		return false, err
 	case result != nil:
 		ours = !result.AbortReconcile
-	case p.canOverrule && endsWithoutDeployer(p.decision):
+	case p.canOverrule && p.decision.EndsJob():
 		ours = ours || p.r.deployedHere(p.item)
 	}
 	if !ours {
@@ -182,7 +184,7 @@ func (p *hookRun) again(before time.Time) time.Time {
 	case p.result.Requeue:
 		wanted = p.r.clock.Now().Add(hookRequeue)
 	case p.result.RequeueAfter > 0:
-		wanted = p.r.clock.Now().Add(max(p.result.RequeueAfter, minPoll))
+		wanted = p.r.clock.Now().Add(max(p.result.RequeueAfter, job.MinPoll))
 	}
 	return earlier(before, wanted)
 }
@@ -208,7 +210,7 @@ func (r *reconciler) afterHookError(
 		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
 	}
 	// There is an event when the plugin runs, unless it does already.
-	return r.until(r.orDeadline(item, r.clock.Now().Add(retryPause(missed, r.random())))), nil
+	return r.until(r.orDeadline(item, r.clock.Now().Add(joberror.RetryPause(missed, r.random())))), nil
 }
 
 // reportHook reports a failed hook to user and operator.
@@ -220,56 +222,4 @@ func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
 	r.log.Warn("hook failed; the deploy item is reconciled again later", "deployitem", item.Namespace+"/"+item.Name,
 		"hookPlugin", e.Plugin, "hookType", e.Operation, "reason", e.Reason, "error", e.Message)
 	r.recorder.Record(item, corev1.EventTypeWarning, e.Reason, e.Message)
-}
-
-// blockedPoll is when to reconcile a job again that a hook holds up without naming a time, if the job has no deadline.
-const blockedPoll = 24 * time.Hour
-
-// runBefore runs the hooks before the job's operation, and reports whether the job goes on. A job that does not is
-// reconciled again when its hooks want that, when the item changes, or at its deadline.
-func (j *job) runBefore(ctx context.Context) (goesOn bool, err error) {
-	for _, t := range []sdkhook.Type{sdkhook.BeforeAnyReconcile, j.beforeType()} {
-		result, err := j.hooks.run(ctx, t)
-		switch {
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		case err != nil:
-			return false, j.handleError(ctx, err)
-		case aborts(result):
-			return false, j.holdUp(ctx, t, result)
-		}
-	}
-	return true, nil
-}
-
-// beforeType is the type of the hooks for the job's operation.
-func (j *job) beforeType() sdkhook.Type {
-	switch {
-	case j.decision.Action == contract.Abort:
-		return sdkhook.BeforeAbort
-	case j.decision.Deletion:
-		return sdkhook.BeforeDelete
-	case j.decision.Force:
-		return sdkhook.BeforeForceReconcile
-	default:
-		return sdkhook.BeforeReconcile
-	}
-}
-
-// holdUp writes that a hook holds the job up.
-func (j *job) holdUp(ctx context.Context, t sdkhook.Type, result *sdkhook.Result) error {
-	j.known.due = j.r.clock.Now().Add(j.pollInterval(blockedPoll))
-	j.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", j.hooks.aborting)
-	return j.wait(ctx, heldBy(t, j.hooks.aborting, result))
-}
-
-// runEnd runs the hooks at the end. Their result cannot change the outcome of the job; after an error the item is
-// reconciled again.
-func (j *job) runEnd(ctx context.Context) error {
-	_, err := j.hooks.run(ctx, sdkhook.End)
-	j.r.reportHook(j.item, err)
-	if errors.Is(err, plugin.ErrCrashed) && !j.gone && !j.finished() {
-		return j.handleError(ctx, err)
-	}
-	return err
 }

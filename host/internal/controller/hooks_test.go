@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -327,7 +328,7 @@ func TestPoisonInHooks(t *testing.T) {
 			crashes := len(slices.DeleteFunc(b.passed, func(s string) bool { return s != string(hookType) }))
 			item := b.read()
 			failed := item.Status.LastError != nil && item.Status.LastError.Reason == contract.ReasonPluginCrashed
-			if failed != ofJob || ofJob && crashes != defaultMaxCrashes || crashes > defaultMaxCrashes+7 {
+			if failed != ofJob || ofJob && crashes != job.DefaultMaxCrashes || crashes > job.DefaultMaxCrashes+7 {
 				t.Errorf("the plugin was killed %d times in an hour: %s", crashes, describe(item))
 			}
 		})

@@ -93,7 +93,7 @@ func (h hookSet) call(
 	failed := func(reason, message string) contract.Error {
 		return contract.Error{
 			Operation: string(t), Reason: reason, Plugin: p.Name(),
-			Message: text.Cut(fmt.Sprintf("%s hook of the plugin %q: %s", t, p.Name(), message), maxMessage),
+			Message: text.Cut(fmt.Sprintf("%s hook of the plugin %q: %s", t, p.Name(), message), contract.MaxMessage),
 		}
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -107,7 +108,7 @@ func (r *reconciler) skip(
 	key := r.lockKey(item)
 	if r.leftToOthers(key) {
 		r.forget(key.Item, false)
-		return pollAfter(pluginPoll), true
+		return pollAfter(job.PluginPoll), true
 	}
 	view := r.locks.Look(key, item.ResourceVersion)
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -283,9 +284,9 @@ func TestDownPluginTakesNoJob(t *testing.T) {
 	jobID := b.setJob()
 	down.hear()
 	wait := down.reconcile(t.Context())
-	if got := down.reads + down.locks + down.writes; got != 0 || wait != pluginPoll {
+	if got := down.reads + down.locks + down.writes; got != 0 || wait != job.PluginPoll {
 		t.Errorf("expected another reconcile after %s without a request, but found %d requests, and the next reconcile after %s",
-			pluginPoll, got, wait)
+			job.PluginPoll, got, wait)
 	}
 	runs.hear()
 	runs.reconcile(t.Context())

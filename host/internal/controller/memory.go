@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -174,7 +175,7 @@ func (m *memory) requeue(item *v1alpha1.DeployItem, e entry, now time.Time) time
 	defer m.mu.Unlock()
 	key := keyOf(item)
 	if begun, ok := m.entries[key]; ok && begun.woken {
-		e.due, e.waitsFor = now.Add(minPoll), ""
+		e.due, e.waitsFor = now.Add(job.MinPoll), ""
 	}
 	e.uid, e.version, e.outdated, e.state = item.UID, item.ResourceVersion, false, jobState(item)
 	e.worked = now
@@ -188,7 +189,7 @@ func (m *memory) wake(key types.NamespacedName, plugin string, now time.Time) {
 	defer m.mu.Unlock()
 	if e, ok := m.entries[key]; ok && e.isJob() && e.plugin == plugin {
 		e.woken, e.due = true, now
-		if earliest := e.worked.Add(minPoll); earliest.After(now) {
+		if earliest := e.worked.Add(job.MinPoll); earliest.After(now) {
 			e.due = earliest
 		}
 	}

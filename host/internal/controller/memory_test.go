@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -91,9 +92,9 @@ func TestWakeUpsAreNotLost(t *testing.T) {
 		want          time.Time
 	}{
 		"no wake-up": {"the plugin's hint counts", none, none, waiting, hour},
-		"meanwhile":  {"between the call and its note", wakes("p"), none, waiting, noon.Add(minPoll)},
+		"meanwhile":  {"between the call and its note", wakes("p"), none, waiting, noon.Add(job.MinPoll)},
 		"right afterwards": {
-			"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(minPoll),
+			"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(job.MinPoll),
 		},
 		"of another one":   {"a plugin wakes its own items", wakes("q"), none, waiting, hour},
 		"plugin runs":      {"that is what the job waits for", none, runs("p"), forPlugin, noon},

@@ -17,6 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/exports"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
+	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -53,8 +55,8 @@ type reconciler struct {
 
 var _ reconcile.Reconciler = (*reconciler)(nil)
 
-// Reconcile does what is to be done with a DeployItem now. The comments here, in reconcile and in job.run are the steps
-// of "The way of a DeployItem" in docs/architecture.md. Only the lock of a job that goes on outlasts a reconcile.
+// Reconcile does what is to be done with a DeployItem now. The comments here, in reconcile and in package job are the
+// steps of "The way of a DeployItem" in docs/architecture.md. Only the lock of a job that goes on outlasts a reconcile.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ctx, over := r.options.Observed.StartReconcile(ctx, telemetry.Job{Plugin: r.name, Item: req.NamespacedName})
 	defer over()
@@ -62,7 +64,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	slotReserved := r.slots.IsReserved(req.NamespacedName)
 	defer func() { r.router.slotsReserved(r.name, r.slots.EndReconcile(req.NamespacedName, slotReserved)) }()
 	result, err := r.reconcile(ctx, req, slotReserved)
-	if errors.Is(err, errAbandoned) {
+	if errors.Is(err, job.ErrAbandoned) {
 		return reconcile.Result{}, nil // the lock stays until the plugin has ended
 	}
 	// 15. The lock is released, unless the job goes on.
@@ -99,7 +101,7 @@ func (r *reconciler) reconcile(
 		known = entry{}
 	}
 	decision := r.decide(item)
-	if r.clock.Now().Before(known.hooks.paused) && !endsWithoutDeployer(decision) {
+	if r.clock.Now().Before(known.hooks.paused) && !decision.EndsJob() {
 		return r.until(r.orDeadline(item, known.hooks.paused)), nil
 	}
 
@@ -137,8 +139,8 @@ func (r *reconciler) reconcile(
 	}
 
 	// 8 to 15. The job goes one step on.
-	j := r.newJob(item, r.memory.begin(item, known, r.name), decision, run)
-	return r.conclude(ctx, req, j, j.run(ctx))
+	j, err := r.runJob(ctx, item, r.memory.begin(item, known, r.name), decision, run)
+	return r.conclude(ctx, req, j, err)
 }
 
 // cached returns an item as the cache has it, and the hooks of its type; nil for an item that this host cannot be
@@ -204,16 +206,6 @@ func decide(item *v1alpha1.DeployItem, standalone bool, now time.Time) contract.
 	return decision
 }
 
-// endsWithoutDeployer reports whether a write that ends the job is all there is to do.
-func endsWithoutDeployer(decision contract.Decision) bool {
-	switch decision.Action {
-	case contract.TimedOut, contract.GiveUp, contract.Repair, contract.EndedElsewhere:
-		return true
-	default:
-		return false
-	}
-}
-
 // accept accepts the operation that is requested, if there is one, and returns what to do then. It returns Restart only
 // if something that the item refers to is still missing.
 func (r *reconciler) accept(
@@ -273,7 +265,7 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 
 // conclude remembers the result of a job's step and returns when to reconcile the item again. j is nil after an error
 // before the job.
-func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job, err error) (reconcile.Result, error) {
+func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *jobRun, err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, lock.ErrHeld): // there is an event when it is free
 		r.forget(req.NamespacedName, false)
@@ -281,7 +273,7 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	case errors.Is(err, itemclient.ErrOutdated):
 		r.memory.outdated(req.NamespacedName, j.leaves())
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
-	case errors.Is(err, errAbandoned):
+	case errors.Is(err, job.ErrAbandoned):
 		return reconcile.Result{}, err
 	case ctx.Err() != nil: // the host is shutting down; another replica goes on from the status
 		r.forget(req.NamespacedName, false)
@@ -294,9 +286,9 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 		r.forget(req.NamespacedName, true)
 		r.memory.idle(j.item, hookMemory{}) // older events may come
 		return reconcile.Result{}, nil
-	case j.finished() && r.decide(j.item).Action == contract.Nothing:
+	case contract.Finished(j.item) && r.decide(j.item).Action == contract.Nothing:
 		return r.afterJob(j), nil
-	case j.finished(): // more is requested
+	case contract.Finished(j.item): // more is requested
 		r.forget(req.NamespacedName, false)
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
@@ -306,14 +298,14 @@ func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *job
 	r.contents.put(j.item, true)
 	due := r.memory.requeue(j.item, j.known, r.clock.Now())
 	if r.plugins.Running()[j.known.waitsFor] { // it has started before the memory had that the job waits for it
-		j.known.due = earlier(j.known.due, r.clock.Now().Add(firstRetry))
+		j.known.due = earlier(j.known.due, r.clock.Now().Add(joberror.FirstRetry))
 		due = r.memory.requeue(j.item, j.known, r.clock.Now())
 	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
 }
 
 // reportUnwritable reports to the user that the API server has refused a write of the item: the status cannot say so.
-func (r *reconciler) reportUnwritable(j *job, err error) {
+func (r *reconciler) reportUnwritable(j *jobRun, err error) {
 	var answer apierrors.APIStatus
 	passing := apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTooManyRequests(err)
@@ -325,7 +317,7 @@ func (r *reconciler) reportUnwritable(j *job, err error) {
 
 // afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks
 // run at once, in another reconcile.
-func (r *reconciler) afterJob(j *job) reconcile.Result {
+func (r *reconciler) afterJob(j *jobRun) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	hooks := r.hooksFor(j.item.Spec.Type)
 	if hooks.about(j.item).has(sdkhook.ShouldReconcile) {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -251,7 +252,7 @@ func TestTimeout(t *testing.T) {
 func TestPluginRunsAgainMeanwhile(t *testing.T) {
 	b := newBench(t, always(nil, plugin.ErrNotRunning))
 	b.setJob()
-	if wait := b.reconcile(t.Context()); wait > firstRetry { // the plugin is running
+	if wait := b.reconcile(t.Context()); wait > joberror.FirstRetry { // the plugin is running
 		t.Errorf("the job goes on after %s", wait)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -296,7 +297,7 @@ func (c *replicaTest) finishes() {
 	// Soon is well before anybody reconciles what nothing has put into the queue: see heldPoll and slotPoll.
 	soon := 25 * time.Second
 	if c.down { // who leaves an item because of that reconciles it again after a while
-		soon += pluginPoll
+		soon += job.PluginPoll
 	}
 	here, there := c.replicas["here"], c.replicas["there"]
 	for news := true; ; {

@@ -98,7 +98,7 @@ func TestPluginResolvesTargets(t *testing.T) {
 	}
 	for name, reason := range map[string]string{"commands": "TargetForbidden", "elsewhere": "NoTargetFound"} {
 		var got plugin.Error
-		if !errors.As(errs[name], &got) || got.Reason != reason || got.Operation != operationResolveOther ||
+		if !errors.As(errs[name], &got) || got.Reason != reason || got.Operation != "ResolveOtherTarget" ||
 			!slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) ||
 			strings.Contains(got.Message, "t0ps3cret") {
 			t.Errorf("%s: found %v", name, errs[name])

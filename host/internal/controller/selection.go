@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/selector"
+	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -81,3 +83,12 @@ func (r *reconciler) referencesThere(ctx context.Context, item *v1alpha1.DeployI
 
 // UserAgent is the user agent of hosts, which the API server notes with each write; a slash and a version follow.
 const UserAgent = "pergola-host"
+
+// ignoreMissing returns nil for an error about a missing or wrong Target or Context.
+func ignoreMissing(err error) error {
+	var targetErr *target.Error
+	if errors.As(err, &targetErr) {
+		return nil
+	}
+	return err
+}

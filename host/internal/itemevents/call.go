@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// MaxOfCall bounds the events of a plugin in one call, so that they flood neither the API server nor the log.
+	// MaxOfCall bounds the events of a plugin in one call: they flood neither the API server nor the log.
 	MaxOfCall = 20
 	// delay is the wait of an event for others with its reason.
 	delay = time.Second
 )
 
-// Call records the events of a plugin during one call. Those with the same reason within a second become one, because
-// the API server's clients keep only the first of several and count the others, so that their texts would be lost.
+// Call records the events of a plugin during one call. Those with the same reason within a second become one: the
+// API server's clients would keep only the first text, and count the others.
 type Call struct {
 	// Plugin is the name of the plugin.
 	Plugin string
@@ -65,7 +65,7 @@ func (c *Call) Add(warning bool, reason, message string) {
 	}
 }
 
-// Normal reports whether an event was added that is no warning.
+// Normal reports whether an event other than a warning was added.
 func (c *Call) Normal() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

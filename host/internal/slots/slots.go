@@ -4,9 +4,10 @@
 // idle workers of the queue can pick up jobs, however slow the deployer is.
 //
 // Tenants share the slots: each namespace is one, and all silent targets together are one. A slot goes to the tenant
-// with the fewest, then to the tenant whose last turn is the longest ago, and by the same rule to one of its shares. An
-// eighth of the slots is out of reach for a namespace, and another eighth for a target, so that their calls, however
-// long, do not keep all others waiting. A silent target has one slot at most, and all of them together have a quarter.
+// with the fewest, then to the tenant whose last turn is the longest ago, and by the same rule to one of its shares.
+// An eighth of the slots is out of reach for a namespace, and another eighth for a target, so that their calls,
+// however long, do not keep all others waiting. A silent target has one slot at most, and all of them together have a
+// quarter.
 package slots
 
 import (
@@ -29,8 +30,8 @@ const (
 type Class int
 
 // Running jobs and jobs with a preference for this replica are its own: they get slots in the order of their arrival,
-// with a head start for running ones. Others get a slot if no own job can have it, by the rank of this replica for them,
-// so that idle replicas begin with different ones.
+// with a head start for running ones. Others get a slot if no own job can have it, by the rank of this replica for
+// them, so that idle replicas begin with different ones.
 const (
 	Running Class = iota
 	Preferred
@@ -48,9 +49,9 @@ type Share struct{ Namespace, Target string }
 // Poison is the share of all items during whose calls the plugin has crashed. It has one slot at most.
 //
 // When the plugin crashes again, one poison item alone can be to blame. An item that crashes the plugin hits another
-// one at most once: after that both are poison. An innocent job therefore reaches the limit of crashes only if at least
-// as many other items crash the plugin while it runs, or if the plugin crashes for another reason. Its wait is bounded,
-// too: each crash before its call brings another item closer to the limit.
+// one at most once: after that both are poison. An innocent job therefore reaches the limit of crashes only if at
+// least as many other items crash the plugin while it runs, or if the plugin crashes for another reason. Its wait is
+// bounded, too: each crash before its call brings another item closer to the limit.
 var Poison = Share{Namespace: " poison"} // no namespace has this name
 
 // Slots are the slots of one plugin. Create them with New.
@@ -146,8 +147,8 @@ func (s *Slots) IsReserved(key types.NamespacedName) bool {
 	return s.given[key].reserved
 }
 
-// EndReconcile ends the reconcile of an item, and returns the items with newly reserved slots. wasReserved is the value
-// of IsReserved when the reconcile began.
+// EndReconcile ends the reconcile of an item, and returns the items with newly reserved slots. wasReserved is the
+// value of IsReserved when the reconcile began.
 func (s *Slots) EndReconcile(key types.NamespacedName, wasReserved bool) (reserved []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -232,8 +232,8 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; no item waits while a slot is free
-// that it may have, and all get theirs.
+// TestSlotsNeverLeak: never more calls than slots, and of poison items one at a time; no item waits while a slot is
+// free that it may have, and all get theirs.
 func TestSlotsNeverLeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "slots")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/command/local"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // defaultPoll is the default of a host for the time between calls.

@@ -11,9 +11,9 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 
-	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/processlog"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
+	"github.com/pergola-deploy/pergola/host/internal/text"
 	"github.com/pergola-deploy/pergola/proto/handshake"
 )
 

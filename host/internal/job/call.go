@@ -1,0 +1,73 @@
+package job
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+// callPhase calls the item's HTTP hook and its plugin.
+type callPhase struct {
+	*work
+	// called becomes known in this phase.
+	called *called
+}
+
+// run calls the HTTP hook and then the plugin, unless the hook fails. The error is itemclient.ErrOutdated if the call
+// was cancelled because the item has changed.
+func (p callPhase) run(ctx context.Context, c plugin.Call) (*plugin.Outcome, error) {
+	var outcome *plugin.Outcome
+	err := p.watched(ctx, func(ctx context.Context, o *observer) error {
+		var err error
+		if p.operation() == plugin.Delete {
+			outcome, err = p.delete(ctx, c, o)
+		} else {
+			outcome, err = p.deployOrAbort(ctx, c, o)
+		}
+		return err
+	})
+	if errors.Is(err, itemclient.ErrOutdated) {
+		p.keepProviderStatus(ctx, outcome)
+		return nil, err
+	}
+	p.called.answered = err == nil
+	return outcome, err
+}
+
+// delete calls the HTTP hook, and the plugin once the hook has agreed.
+func (p callPhase) delete(ctx context.Context, c plugin.Call, o *observer) (*plugin.Outcome, error) {
+	before := p.tenure.View().Generation
+	if err := p.finalize(ctx, c.Deadline); err != nil {
+		return nil, err
+	}
+	return p.callPlugin(ctx, before, c, o)
+}
+
+// deployOrAbort calls the HTTP hook for a deployment, and the plugin with the objects of its answer.
+func (p callPhase) deployOrAbort(ctx context.Context, c plugin.Call, o *observer) (*plugin.Outcome, error) {
+	before := p.tenure.View().Generation
+	if p.deploys() {
+		children, failed, err := p.preReconcile(ctx, c)
+		if err != nil || failed != nil {
+			return failed, err
+		}
+		c.Children = children
+	}
+	return p.callPlugin(ctx, before, c, o)
+}
+
+// callPlugin calls the plugin for an item that still has the generation before the HTTP hook.
+func (p callPhase) callPlugin(
+	ctx context.Context, generation int64, c plugin.Call, o *observer,
+) (*plugin.Outcome, error) {
+	if c.DeployItem = p.tenure.View(); c.DeployItem.Generation != generation { // the children are of another spec
+		return nil, itemclient.ErrOutdated
+	}
+	c.PickUpPending = p.tenure.IsPending()
+	p.called.begun = true
+	outcome, err := observed{p.Plugin}.Call(ctx, p.operation(), c, o)
+	return outcome, joberror.FromCall(err)
+}

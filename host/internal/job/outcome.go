@@ -1,0 +1,175 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/joberror"
+	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/tenure"
+	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+)
+
+// handleOutcome writes the outcome of a call into the status.
+func (e ending) handleOutcome(ctx context.Context, outcome *plugin.Outcome) error {
+	e.noteAnswer(outcome)
+	if err := checkProviderStatus(outcome.ProviderStatus); outcome.ProviderStatus != nil && err != nil {
+		return e.handleError(ctx, joberror.Protocol(err))
+	}
+	if e.call.refused != nil && outcome.Succeeded == nil { // the plugin has gone no further
+		return e.failRefused(ctx, e.call.refused)
+	}
+	err := e.writeOutcome(ctx, outcome)
+	if errors.Is(err, itemclient.ErrOutdated) {
+		e.keepProviderStatus(ctx, outcome)
+		return err
+	}
+	var refused *itemclient.RefusedError
+	if errors.As(err, &refused) {
+		return e.failRefused(ctx, refused)
+	}
+	return err
+}
+
+// noteAnswer notes whether the item's target has answered. Other errors do not show it.
+func (e ending) noteAnswer(outcome *plugin.Outcome) {
+	share := shareOf(e.tenure.View())
+	switch {
+	case slices.ContainsFunc(outcome.Errors, func(e plugin.Error) bool { return e.TargetSilent }):
+		e.Slots.SetAnswered(share, false)
+	case outcome.Succeeded != nil || outcome.InProgress != nil:
+		e.Slots.SetAnswered(share, true)
+	}
+}
+
+// failRefused ends the job because the API server refuses the status of the plugin, as it would after another call:
+// otherwise the write would be tried for ever. The last saved provider status stays.
+func (e ending) failRefused(ctx context.Context, refused error) error {
+	e.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
+	return e.with(nil).handleError(ctx, contract.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "WriteStatus", Reason: "StatusRefused",
+		Message: fmt.Sprintf("with what the plugin %q has to keep in it, %v; if it is too large, split the deploy item",
+			e.Plugin.Name(), refused),
+	})
+}
+
+func (e ending) writeOutcome(ctx context.Context, outcome *plugin.Outcome) error {
+	if err := errors.Join(checkExports(outcome.Succeeded), sdk.CheckConditions(outcome.Conditions)); err != nil {
+		// The provider status is valid, and names what is deployed.
+		return e.with(withProviderStatus(outcome.ProviderStatus)).handleError(ctx, joberror.Protocol(err))
+	}
+	e = e.with(func(item *v1alpha1.DeployItem) {
+		withProviderStatus(outcome.ProviderStatus)(item)
+		contract.SetReported(item, outcome.Conditions, e.Clock.Now())
+	})
+	switch {
+	case outcome.Succeeded != nil && e.decision.Action == contract.Abort:
+		return e.fail(ctx, contract.AbortedError(""))
+	case outcome.Succeeded != nil && e.decision.Deletion:
+		return e.finishDeletion(ctx)
+	case outcome.Succeeded != nil:
+		return e.succeed(ctx, outcome.Succeeded.Exports)
+	case outcome.InProgress != nil:
+		e.result.Retries = 0
+		e.runAfter(outcome.InProgress.PollAfter)
+		e.log.Debug("job waits", "for", outcome.InProgress.WaitingFor)
+		return e.wait(ctx, outcome.InProgress.WaitingFor)
+	case ctx.Err() != nil: // the plugin failed because it was asked to stop
+		return errors.Join(ctx.Err(), e.write(ctx, func(*v1alpha1.DeployItem) {}))
+	default:
+		return e.handleError(ctx, joberror.Join(outcome.Errors))
+	}
+}
+
+// succeed writes the exports, and then phase and jobIDFinished in one write.
+func (e ending) succeed(ctx context.Context, exports []byte) error {
+	if e.tenure.IsLost() {
+		return itemclient.ErrOutdated
+	}
+	if exports != nil && e.tenure.IsPending() { // the Secret must not change before the pick-up
+		if err := e.write(ctx, contract.Progress); err != nil {
+			return err
+		}
+	}
+	ref, err := e.Exports.Write(ctx, e.tenure.View(), exports, e.tenure.Lock.Verify)
+	if errors.Is(err, lock.ErrLost) {
+		return itemclient.ErrOutdated
+	}
+	if err != nil {
+		return e.handleError(ctx, joberror.FromHost("WriteExports", err))
+	}
+	err = e.write(ctx, func(item *v1alpha1.DeployItem) {
+		if ref != nil {
+			item.Status.ExportReference = ref
+		}
+		contract.SucceedWith(item, e.call.conditions, e.Clock.Now())
+	})
+	if err != nil {
+		return err
+	}
+	status := e.tenure.View().Status
+	e.reportEnded(ctx, status.Phase)
+	e.log.Info("job succeeded")
+	changed := e.before == nil || !reflect.DeepEqual(e.before.ProviderStatus, status.ProviderStatus)
+	if changed && !e.call.told {
+		e.event(corev1.EventTypeNormal, "Succeeded", "the job "+status.JobID+" succeeded")
+	}
+	return nil
+}
+
+// keepProviderStatus writes the provider status of a discarded outcome, unless another one was written meanwhile: it
+// may name objects of the plugin for the next call.
+func (w *work) keepProviderStatus(ctx context.Context, outcome *plugin.Outcome) {
+	if outcome == nil || outcome.ProviderStatus == nil || w.tenure.IsPending() { // or it has created nothing
+		return
+	}
+	err := checkProviderStatus(outcome.ProviderStatus)
+	if err == nil {
+		err = w.tenure.Keep(ctx, withProviderStatus(outcome.ProviderStatus))
+	}
+	if err != nil {
+		w.log.Warn("the provider status of a discarded outcome could not be written", "error", err.Error())
+	}
+}
+
+func withProviderStatus(document []byte) tenure.Change {
+	return func(item *v1alpha1.DeployItem) {
+		if document != nil {
+			item.Status.ProviderStatus = &runtime.RawExtension{Raw: document}
+		}
+	}
+}
+
+// checkProviderStatus validates a provider status: the API server takes only an object with a type.
+func checkProviderStatus(document []byte) error {
+	var meta metav1.TypeMeta
+	if err := json.Unmarshal(document, &meta); err != nil || meta.APIVersion == "" || meta.Kind == "" {
+		return errors.New("provider status: expected a JSON object with apiVersion and kind")
+	}
+	return nil
+}
+
+// checkExports validates exports.
+func checkExports(s *plugin.Succeeded) error {
+	if s == nil || s.Exports == nil {
+		return nil
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(s.Exports, &values); err != nil || values == nil || !utf8.Valid(s.Exports) {
+		return errors.New("exports: expected a JSON object in UTF-8")
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package job
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/plugin"
+)
+
+// preparePhase makes the call of the plugin ready.
+type preparePhase struct {
+	*work
+}
+
+// resolve resolves Context, Target and, at the plugin's request, the objects named by the Context. Errors are those of
+// package target, contract.Error, or of the API server.
+func (p preparePhase) resolve(ctx context.Context) (plugin.Call, error) {
+	item := p.tenure.View()
+	deadline, err := contract.Deadline(item)
+	if err != nil {
+		return plugin.Call{}, err
+	}
+	lsContext, contextErr := p.Targets.Context(ctx, item)
+	resolved, targetErr := p.Targets.Target(ctx, item)
+	if err := errors.Join(targetErr, contextErr); err != nil {
+		return plugin.Call{}, err
+	}
+	c := plugin.Call{Target: resolved, Context: lsContext, Deadline: deadline}
+	if err := c.ReadNamed(ctx, p.Plugin.Info().Capabilities, p.Targets); err != nil {
+		return plugin.Call{}, err
+	}
+	return c, nil
+}
+
+// addFinalizers adds the finalizers before anything is deployed for the item: to the item, and to what its deletion
+// reads.
+func (p preparePhase) addFinalizers(ctx context.Context, call plugin.Call) error {
+	if !p.deploys() {
+		return nil
+	}
+	if err := p.tenure.AddFinalizer(ctx); err != nil || p.Keeper == nil {
+		return err
+	}
+	used := []client.Object{call.Context}
+	if call.Target != nil {
+		used = append(used, call.Target.Target)
+	}
+	err := p.Keeper.Keep(ctx, used...)
+	if apierrors.IsForbidden(err) { // deletion in any order is not worth a failure
+		p.event(corev1.EventTypeWarning, "ReferenceNotKept",
+			err.Error()+"; delete the deploy item before it, or give the host this permission")
+		return nil
+	}
+	return err
+}
