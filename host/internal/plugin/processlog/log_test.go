@@ -114,7 +114,7 @@ func crashed(message, stack string) map[string]any {
 const (
 	goroutines = "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:4 +0x27\n\n" +
 		"goroutine 7 [select]:\nmain.work(0x1)\n\t/src/main.go:9\n"
-	exception  = "Traceback (most recent call last):\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
+	exception = "Traceback (most recent call last):\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
 )
 
 func TestLogRecords(t *testing.T) {
