@@ -61,7 +61,8 @@ func TestDetach(t *testing.T) {
 func TestAttachToNothing(t *testing.T) {
 	t.Parallel()
 	h := openHost(t, "", func(o *Options) { o.Attach = []string{"unix:///no/such/socket", "tcp://127.0.0.1:1"} }).run()
-	if s := h.waitFor("unix:///no/such/socket", Backoff); !strings.Contains(s.Problem.Error(), "no process listens there") {
+	s := h.waitFor("unix:///no/such/socket", Backoff)
+	if !strings.Contains(s.Problem.Error(), "no process listens there") {
 		t.Errorf("expected that no process listens, but found: %v", s.Problem)
 	}
 	if s := h.waitFor("tcp://127.0.0.1:1", Refused); !strings.Contains(s.Problem.Error(),

@@ -56,7 +56,8 @@ func benchPlugin(b *testing.B, program *launch.Program, confinement sandbox.Mode
 		b.Fatal(err)
 	}
 	s := session.New(process, log)
-	s.Serve(&Info{Capabilities: Capabilities{SeparateDocuments: true}}, session.Grants{}) // as of every plugin with the sdk
+	// As of every plugin with the sdk.
+	s.Serve(&Info{Capabilities: Capabilities{SeparateDocuments: true}}, session.Grants{})
 	return &Plugin{
 		settings: &settings{Options: Options{StopGrace: time.Second}}, facts: facts{run: &run{process: process, session: s}},
 	}

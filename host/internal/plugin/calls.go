@@ -53,10 +53,10 @@ func (p *Plugin) Diff(ctx context.Context, c Call) (*Diff, error) {
 	return s.Diff(ctx, c)
 }
 
-// Holdings returns the plugin's holdings outside of the targets of deploy items. It needs Capabilities.Collect. Holdings
-// with invalid names, namespaces or UIDs are ignored and logged. It blocks until the answer or the end of ctx. The error
-// is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol, or that of
-// ctx, possibly wrapped.
+// Holdings returns the plugin's holdings outside of the targets of deploy items. It needs Capabilities.Collect.
+// Holdings with invalid names, namespaces or UIDs are ignored and logged. It blocks until the answer or the end of ctx.
+// The error is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol,
+// or that of ctx, possibly wrapped.
 func (p *Plugin) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 	s, err := p.current()
 	if err != nil {
@@ -75,9 +75,9 @@ func (p *Plugin) Collect(ctx context.Context, holdings []sdk.Holding) error {
 }
 
 // RunHooks runs the plugin's hook functions of a type and returns their outcomes in the order of registration; a type
-// without functions costs no call. item and target may be nil, depending on the type; the plugin gets the target without
-// spec.config. ctx needs a deadline. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx, possibly
-// wrapped.
+// without functions costs no call. item and target may be nil, depending on the type; the plugin gets the target
+// without spec.config. ctx needs a deadline. The error is ErrNotRunning, ErrCrashed, ErrProtocol, or that of ctx,
+// possibly wrapped.
 func (p *Plugin) RunHooks(
 	ctx context.Context, hookType hook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) ([]HookOutcome, error) {

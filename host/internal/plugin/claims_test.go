@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Whatever plugins claim, and in which order: no plugin serves before the claims are settled, no two serve the same, and a
-// later one drives none out.
+// Whatever plugins claim, and in which order: no plugin serves before the claims are settled, no two serve the same,
+// and a later one drives none out.
 func TestClaimsProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,8 +8,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-// discover returns the plugins among the files of the plugin directory, in the order of names: configured or executable,
-// and not hidden. passed are the other ones, such as a README, a backup copy or lost+found, without hidden ones.
+// discover returns the plugins among the files of the plugin directory, in the order of names: configured or
+// executable, and not hidden. passed are the other ones, such as a README, a backup copy or lost+found, without hidden
+// ones.
 func discover(dir string, configured func(name string) bool) (files, passed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 //
 //	terraform#38940: Client.Kill has no deadline                          TestEndIsBounded
 //	go-plugin#38, velero#5972: a line on standard error ends the host     TestLogOfNoRecords
-//	go-plugin#149, #183: nobody knows why it does not start               TestWhatIsNoPlugin, TestLaunchWhatCannotBeExecuted
+//	go-plugin#149, #183: the reason of a failed start is lost         TestWhatIsNoPlugin
 //	AutoMTLS: the curve is known to Go only                               TestCurve
 //	go-plugin#306: a client is used again after a failed start            TestStartsThatFailAreTriedAgain
 //	go-plugin#31, #305: a plugin that has ended stays away                TestRestart

@@ -47,7 +47,9 @@ func TestNoHostCluster(t *testing.T) {
 		log := &records{}
 		p := &Plugin{settings: &settings{}, log: log.logger()}
 		if test.granted {
-			p.settings.HostClusters = map[string]HostCluster{"keeper": func(context.Context) (*sdk.HostCluster, error) { return &sdk.HostCluster{}, nil }}
+			p.settings.HostClusters = map[string]HostCluster{
+				"keeper": func(context.Context) (*sdk.HostCluster, error) { return &sdk.HostCluster{}, nil },
+			}
 		}
 		got := p.hostClusterFor(&Info{Name: "keeper", Capabilities: Capabilities{HostCluster: test.asks}})
 		if (got != nil) != test.has || len(log.with(test.logged)) != len(log.all()) ||

@@ -17,7 +17,8 @@ const (
 	CrashLoop State = "CrashLoop"
 	// Refused: it stays out of use until the host is restarted; Status.Problem has the reason.
 	Refused State = "Refused"
-	// Missing: the plugin directory lacks a file of Options.Files; or the image cannot be pulled, and the next try follows.
+	// Missing: the plugin directory lacks a file of Options.Files; or the image cannot be pulled, and the next try
+	// follows.
 	Missing State = "Missing"
 	// Stopped: the host is shutting down.
 	Stopped State = "Stopped"

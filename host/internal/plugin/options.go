@@ -48,8 +48,8 @@ type Options struct {
 	// Configs are the configuration documents of plugins, as JSON, by their names. A plugin is not used with a document
 	// against its will; with an empty document, or none, it works with defaults.
 	Configs map[string][]byte
-	// Profiles configure the processes of plugins, by the names of their files. DefaultProfile, with an empty Plugin, is for
-	// the others.
+	// Profiles configure the processes of plugins, by the names of their files. DefaultProfile, with an empty Plugin, is
+	// for the others.
 	Profiles       map[string]Profile
 	DefaultProfile Profile
 	// HostClusters grant plugins, by their names, the access to the cluster of the host. A plugin has to ask for it, too.

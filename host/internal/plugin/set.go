@@ -153,8 +153,8 @@ func (s *Set) Started() bool {
 // for hidden ones.
 func (s *Set) PassedOver() []string { return s.passed }
 
-// Unserved returns a sentence about a type without a plugin, with the served types; empty for a served type, and as long
-// as a plugin may be about to serve it.
+// Unserved returns a sentence about a type without a plugin, with the served types; empty for a served type, and as
+// long as a plugin may be about to serve it.
 func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	if !s.Started() || s.For(itemType) != nil {
 		return ""
@@ -176,8 +176,8 @@ func (s *Set) Unserved(itemType v1alpha1.DeployItemType) string {
 	return fmt.Sprintf("no plugin here serves type %q; served are %s", itemType, served)
 }
 
-// changed calls the listener, and settles the claims after the first attempt to start of every plugin; if overdue, without
-// the others.
+// changed calls the listener, and settles the claims after the first attempt to start of every plugin; if overdue,
+// without the others.
 func (s *Set) changed(overdue bool) {
 	s.mu.Lock()
 	var refused map[string]error
@@ -243,8 +243,8 @@ func (s *Set) warnOfUnusedConfigs() {
 	}
 }
 
-// Ready returns nil if there is a plugin and each is running, or about to start again after its first crashes. The error
-// names each other one with its problem.
+// Ready returns nil if there is a plugin and each is running, or about to start again after its first crashes. The
+// error names each other one with its problem.
 func (s *Set) Ready() error {
 	all := s.Status()
 	if len(all) == 0 {
@@ -264,8 +264,8 @@ func (s *Set) Ready() error {
 }
 
 // Admitted returns the plugins with undisputed claims. It is empty until the first attempt to start is over for every
-// plugin, so that a clash is known before any call; but for a few seconds at most, so that a program which hangs does not
-// keep the others from their work.
+// plugin, so that a clash is known before any call; but for a few seconds at most, so that a program which hangs does
+// not keep the others from their work.
 func (s *Set) Admitted() []*Plugin {
 	s.mu.Lock()
 	defer s.mu.Unlock()

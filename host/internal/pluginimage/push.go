@@ -38,8 +38,8 @@ func PlatformOf(program []byte) string {
 	return ""
 }
 
-// Push pushes an image with the program of each platform, at a path, and nothing else. Equal programs make equal images.
-// It returns the reference with the digest.
+// Push pushes an image with the program of each platform, at a path, and nothing else. Equal programs make equal
+// images. It returns the reference with the digest.
 func Push(ctx context.Context, to, path string, programs map[string][]byte) (image string, err error) {
 	tag, err := name.NewTag(to, name.StrictValidation)
 	if err != nil {

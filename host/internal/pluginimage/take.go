@@ -1,6 +1,6 @@
 // Package pluginimage takes the programs of plugins out of container images, keeps them in a cache, and makes such
-// images. As with other tools, registry credentials are those of docker login, and proxies and certificates those of the
-// environment.
+// images. As with other tools, registry credentials are those of docker login, and proxies and certificates those of
+// the environment.
 package pluginimage
 
 import (

@@ -61,8 +61,8 @@ func explainHandshake(line, sdk string, err error) error {
 		return fmt.Errorf("is no Pergola plugin: the first line on its standard output is no handshake: %s",
 			text.Cut(line, maxQuoted))
 	case version != handshake.ProtocolVersion:
-		return fmt.Errorf("speaks version %d of the protocol (it was built with version %s of the sdk), but this host speaks "+
-			"version %d; run a newer host, or a plugin built for this one", version,
+		return fmt.Errorf("speaks version %d of the protocol (it was built with version %s of the sdk), but this host "+
+			"speaks version %d; run a newer host, or a plugin built for this one", version,
 			cmp.Or(text.Cut(sdk, maxQuoted), "unknown"), handshake.ProtocolVersion)
 	case len(parts) == 4 || parts[4] != string(goplugin.ProtocolGRPC):
 		return errors.New("is no Pergola plugin: it does not serve gRPC")

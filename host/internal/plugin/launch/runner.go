@@ -78,7 +78,7 @@ func (r *runner) prepare(life context.Context, protocol []string, dir string) er
 	return nil
 }
 
-// environment returns the whole environment of the process: the allowed variables of the host, then the host's settings.
+// environment returns the whole environment of the process: the allowed variables of the host, then its settings.
 func (o *order) environment(protocol []string, dir string) []string {
 	var env []string
 	for _, name := range slices.Concat(environment, o.profile.Environment) {

@@ -112,8 +112,9 @@ func crashed(message, stack string) map[string]any {
 }
 
 const (
-	goroutines = "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:4 +0x27\n\ngoroutine 7 [select]:\nmain.work(0x1)\n\t/src/main.go:9\n"
-	exception  = "Traceback (most recent call last):\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
+	goroutines = "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:4 +0x27\n\n" +
+		"goroutine 7 [select]:\nmain.work(0x1)\n\t/src/main.go:9\n"
+	exception = "Traceback (most recent call last):\n  File \"/src/plugin.py\", line 3, in <module>\n    work()\n"
 )
 
 func TestLogRecords(t *testing.T) {
@@ -211,7 +212,8 @@ func TestLogIsPlainText(t *testing.T) {
 	const nasty = "a\xff\xfeb\x00\x07\x1b[2J\x7f\u009b2J\u202e\u2028"
 	escaped := `\u0000\u001b[2J\u007f\u009b2J\u202e`
 	in := nasty + "\n" +
-		`{"level":"INFO","msg":"` + escaped + `","` + escaped + `":"` + escaped + `","o":{"` + escaped + `":["` + escaped + `"]}}` + "\n" +
+		`{"level":"INFO","msg":"` + escaped + `","` + escaped + `":"` + escaped + `",` +
+		`"o":{"` + escaped + `":["` + escaped + `"]}}` + "\n" +
 		"panic: " + nasty + "\n\t" + nasty + "\n"
 	for format, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"json": func(out *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(out, nil) },
@@ -354,7 +356,8 @@ func TestLastWords(t *testing.T) {
 func TestCause(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "", "one\ntwo": "two", exception + "ValueError: oh": "ValueError: oh", "one\npanic: oh\n\n" + goroutines: "panic: oh",
+		"": "", "one\ntwo": "two", exception + "ValueError: oh": "ValueError: oh",
+		"one\npanic: oh\n\n" + goroutines: "panic: oh",
 	} {
 		l := New(slog.New(slog.DiscardHandler), clocktesting.NewFakeClock(time.Now()))
 		w := l.Writer("stderr")

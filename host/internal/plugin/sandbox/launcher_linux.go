@@ -196,8 +196,8 @@ func limit(resource int, most uint64) error {
 }
 
 // Protect keeps other processes of the same user from reading this one's memory, environment and descriptors, and from
-// tracing it, but for root with its capabilities. It is for the host: unconfined programs run as the same user. The process
-// dumps no core any more. Its children are not protected.
+// tracing it, but for root with its capabilities. It is for the host: unconfined programs run as the same user. The
+// process dumps no core any more. Its children are not protected.
 func Protect() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("make the process not dumpable: %w", err)

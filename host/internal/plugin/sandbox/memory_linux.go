@@ -14,9 +14,9 @@ import (
 )
 
 // dataLimit returns the limit of mapped memory for a limit of resident memory. It is the kernel's backstop between two
-// looks of the host, and not the limit itself, for a program maps more than it uses: Go programs of 128 MiB, 512 MiB and
-// 2 GiB, with fragmented live heaps of half the size, mapped up to 256 MiB, 716 MiB and 2146 MiB. Threads of C libraries,
-// as Python's, map stacks of 8 MiB each.
+// looks of the host, and not the limit itself, for a program maps more than it uses: Go programs of 128 MiB, 512 MiB
+// and 2 GiB, with fragmented live heaps of half the size, mapped up to 256 MiB, 716 MiB and 2146 MiB. Threads of C
+// libraries, as Python's, map stacks of 8 MiB each.
 func dataLimit(memoryBytes uint64) uint64 {
 	if memoryBytes == 0 {
 		return 0

@@ -15,20 +15,20 @@
 // # Limits
 //
 // MemoryBytes is for the program's Go runtime, as GOMEMLIMIT, and for the kernel, as a limit on how much memory of its
-// own it maps (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on resident
-// memory: the host watches it with SessionBytes. When memory becomes short all the same, the kernel kills the program
-// before it kills the host. No program dumps core, and none gains rights by executing files (set-uid files, file
-// capabilities).
+// own it maps (RLIMIT_DATA), some way above because programs map more than they use. The kernel has no limit on
+// resident memory: the host watches it with SessionBytes. When memory becomes short all the same, the kernel kills the
+// program before it kills the host. No program dumps core, and none gains rights by executing files (set-uid files,
+// file capabilities).
 //
 // # Confinement
 //
-// A confined program reads and executes the system's programs and libraries, reads the files of name resolution, TLS and
-// language runtimes in /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees no
-// secrets of the host's pod, no files of other programs, and of /proc only its own process. It signals and traces only
-// its own descendants, and these are confined as well. The network is open to it: deployers talk to clusters.
+// A confined program reads and executes the system's programs and libraries, reads the files of name resolution, TLS
+// and language runtimes in /etc, /proc and /sys, and writes its own directories; base_linux.go has the lists. It sees
+// no secrets of the host's pod, no files of other programs, and of /proc only its own process. It signals and traces
+// only its own descendants, and these are confined as well. The network is open to it: deployers talk to clusters.
 //
-// Landlock binds rules to the files of the start. The replacement of a single file is unreadable, unless it lies below a
-// readable directory.
+// Landlock binds rules to the files of the start. The replacement of a single file is unreadable, unless it lies below
+// a readable directory.
 //
 // Limits and confinement are Linux' own. On other systems programs run without, by their path.
 package sandbox

@@ -109,10 +109,10 @@ func (s *Session) Diff(ctx context.Context, c Call) (*Diff, error) {
 	}
 }
 
-// Holdings returns the plugin's holdings outside of the targets of deploy items. It needs Capabilities.Collect. Holdings
-// with invalid names, namespaces or UIDs are ignored and logged. It blocks until the answer or the end of ctx. The error
-// is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol, or that of
-// ctx, possibly wrapped.
+// Holdings returns the plugin's holdings outside of the targets of deploy items. It needs Capabilities.Collect.
+// Holdings with invalid names, namespaces or UIDs are ignored and logged. It blocks until the answer or the end of ctx.
+// The error is an Error of the plugin or about the access to the host cluster, ErrNotRunning, ErrCrashed, ErrProtocol,
+// or that of ctx, possibly wrapped.
 func (s *Session) Holdings(ctx context.Context) ([]sdk.Holding, error) {
 	out, err := ask(ctx, s, time.Time{}, func(ctx context.Context) (*deployerv1.HoldingsResponse, error) {
 		cluster, err := s.grants.access(ctx)

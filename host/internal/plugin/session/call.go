@@ -69,8 +69,8 @@ type Observer interface {
 	// ResolveTarget returns a Target of the deploy item's namespace by its name, possibly any text. The plugin waits for
 	// it, and gets an Error unchanged.
 	ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error)
-	// ResolveRegistryCredentials returns the registry credentials in a Secret by its namespace and name, possibly any text.
-	// Problems of the Secret are part of the result. The plugin waits for it, and gets an Error unchanged.
+	// ResolveRegistryCredentials returns the registry credentials in a Secret by its namespace and name, possibly any
+	// text. Problems of the Secret are part of the result. The plugin waits for it, and gets an Error unchanged.
 	ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error)
 	// Event records an event of the deploy item.
 	Event(warning bool, reason, message string)

@@ -149,8 +149,8 @@ func TestNamesThatAreNone(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for _, answer := range answers {
-		if message := answer.GetResolvedTarget().GetError().GetMessage(); message == "" || len(message) > 4*hostside.MaxMessage ||
-			strings.Contains(message, "\xff") {
+		message := answer.GetResolvedTarget().GetError().GetMessage()
+		if message == "" || len(message) > 4*hostside.MaxMessage || strings.Contains(message, "\xff") {
 			t.Errorf("expected a text that can be sent, but found %.100q", message)
 		}
 	}

@@ -66,8 +66,8 @@ func (e *ending) errorOf(c *conversation, running int) error {
 	case e.killed == nil:
 		return crashed
 	case e.blame.of(c):
-		return fmt.Errorf("%w: %s", crashed, e.killed)
+		return fmt.Errorf("%w: %w", crashed, e.killed)
 	default:
-		return fmt.Errorf("%w: %w: %s", ErrNotRunning, ErrUnhealthy, e.killed)
+		return fmt.Errorf("%w: %w: %w", ErrNotRunning, ErrUnhealthy, e.killed)
 	}
 }

@@ -103,8 +103,8 @@ func stopWith(ctx context.Context, ended <-chan struct{}, grace time.Duration, c
 	<-ended
 }
 
-// startOf returns the first message of a call. The error is that of the grants, or ErrNotRunning for a call prepared for
-// an earlier process with other capabilities.
+// startOf returns the first message of a call. The error is that of the grants, or ErrNotRunning for a call prepared
+// for an earlier process with other capabilities.
 func (s *Session) startOf(ctx context.Context, c Call) (*deployerv1.Start, error) {
 	if c.PickUpPending && !s.info.Capabilities.LatePickUp {
 		return nil, fmt.Errorf("%w as it was: it does not wait for the pick-up any more", ErrNotRunning)

@@ -87,7 +87,8 @@ func TestStart(t *testing.T) {
 		"documents": {reason: "they come beside the item", takes: hostside.Capabilities{SeparateDocuments: true},
 			want: base(func(s *deployerv1.Start) {
 				s.DeployItem = marshalled(t, bare)
-				s.ProviderConfiguration, s.ProviderStatus = full.DeployItem.Spec.Config.Raw, full.DeployItem.Status.ProviderStatus.Raw
+				s.ProviderConfiguration = full.DeployItem.Spec.Config.Raw
+				s.ProviderStatus = full.DeployItem.Status.ProviderStatus.Raw
 			})},
 		"credentials": {reason: "whole and in order", takes: hostside.Capabilities{ContextCredentials: true},
 			want: base(func(s *deployerv1.Start) {

@@ -93,7 +93,8 @@ func TestProblemsOfAConfiguration(t *testing.T) {
 	err := problemsOf(&deployerv1.ConfigureResponse{
 		Problems: slices.Repeat([]*deployerv1.Problem{problem}, maxProblems+3),
 	})
-	if err == nil || !strings.HasSuffix(err.Error(), "\nand 3 more") || len(err.Error()) > 2*maxProblems*hostside.MaxMessage {
+	if err == nil || !strings.HasSuffix(err.Error(), "\nand 3 more") ||
+		len(err.Error()) > 2*maxProblems*hostside.MaxMessage {
 		t.Errorf("expected the first problems, cut, but found %.1000v", err)
 	}
 	if err := problemsOf(&deployerv1.ConfigureResponse{}); err != nil {
