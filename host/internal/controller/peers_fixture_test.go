@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -195,7 +196,7 @@ type queuedPeer struct {
 	queue    *oneItemQueue
 	deployer *fakeDeployer
 	// seen is the item as the replica's cache has it; nil for none.
-	seen *v1alpha1.DeployItem
+	seen atomic.Pointer[v1alpha1.DeployItem]
 }
 
 // newQueuedPeer gives a peer plugins and a queue of its own.
@@ -248,14 +249,14 @@ func (r *queuedPeer) hearItem() {
 	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), item); err != nil {
 		r.b.t.Fatal(err)
 	}
-	before := r.seen
-	r.seen = itemcache.Slim(item)
+	slim := itemcache.Slim(item)
+	before := r.seen.Swap(slim)
 	r.contents.put(item, false)
 	switch {
 	case before == nil:
-		r.router.route(r.seen, priorityInitial) // as when its queue is filled
-	case before.ResourceVersion != r.seen.ResourceVersion:
-		r.router.OnUpdate(before, r.seen)
+		r.router.route(slim, priorityInitial) // as when its queue is filled
+	case before.ResourceVersion != slim.ResourceVersion:
+		r.router.OnUpdate(before, slim)
 	}
 }
 
@@ -269,10 +270,11 @@ func (c laggingCache) Get(
 	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
 	item, ok := object.(*v1alpha1.DeployItem)
-	if !ok || c.of.seen == nil {
+	seen := c.of.seen.Load()
+	if !ok || seen == nil {
 		return c.Reader.Get(ctx, key, object, opts...)
 	}
-	*item = *c.of.seen
+	*item = *seen
 	return nil
 }
 

@@ -159,7 +159,7 @@ func TestRenewals(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		for text, want := range map[string]int{"Cannot renew": 1, "renewed again": 1, "have to wait": 1} {
+		for text, want := range map[string]int{"cannot renew": 1, "renewed the Lease": 1, "wait for its expiry": 1} {
 			if found := strings.Count(a.log.String(), text); found != want {
 				t.Errorf("expected %q %d times in the log, but found it %d times:\n%s", text, want, found, a.log.String())
 			}
