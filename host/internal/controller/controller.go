@@ -35,6 +35,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
@@ -289,7 +290,7 @@ func (c *Controller) followPlugins(asked map[string]string, started *bool) error
 		}
 		var hooks []string
 		for _, t := range p.Info().Types {
-			hooks = append(hooks, hookSet{plugins: c.plugins.Hooking(t)}.asking())
+			hooks = append(hooks, pluginhook.Set{Plugins: c.plugins.Hooking(t)}.Asking())
 		}
 		before, served := asked[name]
 		asked[name] = strings.Join(hooks, ";")

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -76,10 +77,10 @@ func (p *fakePlugins) Serving() []deployer {
 	return serving
 }
 
-func (p *fakePlugins) Hooking(itemType v1alpha1.DeployItemType) []deployer {
+func (p *fakePlugins) Hooking(itemType v1alpha1.DeployItemType) []pluginhook.Plugin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var hooking []deployer
+	var hooking []pluginhook.Plugin
 	for _, d := range slices.Concat(p.serving, p.hooking) {
 		if d.itemType == itemType && d.hooks != nil {
 			hooking = append(hooking, d)

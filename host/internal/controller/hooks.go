@@ -16,6 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -29,7 +30,7 @@ const hookRequeue = time.Second
 // hookRun runs the hooks of one reconcile of an item.
 type hookRun struct {
 	r      *reconciler
-	hooks  hookSet
+	hooks  pluginhook.Set
 	item   *v1alpha1.DeployItem
 	target *v1alpha1.Target // nil if there is none
 	// decision is the one before the first hook.
@@ -43,18 +44,18 @@ type hookRun struct {
 }
 
 // hooksFor returns the hooks that run for a type of deploy items.
-func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) hookSet {
-	return hookSet{plugins: r.plugins.Hooking(itemType), timeout: r.options.HookTimeout}
+func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) pluginhook.Set {
+	return pluginhook.Set{Plugins: r.plugins.Hooking(itemType), Timeout: r.options.HookTimeout}
 }
 
 // newHookRun prepares the hooks of a reconcile. None run if only the end of a job is to be written, unless only a hook
 // can make this host responsible for the item.
 func (r *reconciler) newHookRun(
-	ctx context.Context, hooks hookSet, item *v1alpha1.DeployItem, decision contract.Decision,
+	ctx context.Context, hooks pluginhook.Set, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (*hookRun, error) {
-	p := &hookRun{r: r, item: item, decision: decision, canOverrule: hooks.has(sdkhook.DuringResponsibilityCheck)}
+	p := &hookRun{r: r, item: item, decision: decision, canOverrule: hooks.Has(sdkhook.DuringResponsibilityCheck)}
 	ours := !p.canOverrule || item.Status.Deployer.Identity == r.options.Identity
-	if ours && decision.EndsJob() || !hooks.has(sdkhook.Types()...) {
+	if ours && decision.EndsJob() || !hooks.Has(sdkhook.Types()...) {
 		return p, nil
 	}
 	p.hooks = hooks
@@ -69,20 +70,20 @@ func (r *reconciler) newHookRun(
 	if err != nil {
 		return nil, fmt.Errorf("read Target: %w", err)
 	}
-	p.target = withoutContent(target)
+	p.target = pluginhook.Target(target)
 	return p, nil
 }
 
 // run runs the hooks of a type, returns their result, and adds it to that of the reconcile.
 func (p *hookRun) run(ctx context.Context, t sdkhook.Type) (*sdkhook.Result, error) {
-	if !p.hooks.has(t) {
+	if !p.hooks.Has(t) {
 		return nil, nil //nolint:nilnil // no opinion, see sdkhook.Func
 	}
 	item, target := p.item, p.target
 	if t == sdkhook.Start {
 		item, target = nil, nil
 	}
-	result, aborting, err := p.hooks.run(ctx, t, item, target)
+	result, aborting, err := p.hooks.Run(ctx, t, item, target)
 	p.aborting = aborting
 	p.add(t, result)
 	return result, err
@@ -95,7 +96,7 @@ func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 // goesOn checks responsibility and runs the hooks before, during and after that. It reports whether the reconcile goes
 // on: this host is responsible for the item, and no hook ends the reconcile. The hooks during the check overrule it.
 func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
-	if result, err := p.run(ctx, sdkhook.Start); err != nil || aborts(result) {
+	if result, err := p.run(ctx, sdkhook.Start); err != nil || pluginhook.Aborts(result) {
 		p.reportEnd(sdkhook.Start, result)
 		return false, err
 	}
@@ -117,12 +118,12 @@ func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
 	}
 	result, err = p.run(ctx, sdkhook.AfterResponsibilityCheck)
 	p.reportEnd(sdkhook.AfterResponsibilityCheck, result)
-	return err == nil && !aborts(result), err
+	return err == nil && !pluginhook.Aborts(result), err
 }
 
 // reportEnd reports to the user that a hook has ended the reconcile, if there was something to do.
 func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
-	if !aborts(result) || p.decision.Action == contract.Nothing {
+	if !pluginhook.Aborts(result) || p.decision.Action == contract.Nothing {
 		return
 	}
 	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name,
@@ -188,8 +189,6 @@ func (p *hookRun) again(before time.Time) time.Time {
 	}
 	return earlier(before, wanted)
 }
-
-func aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
 
 // afterHookError ends a reconcile in which a hook has failed before the job.
 func (r *reconciler) afterHookError(

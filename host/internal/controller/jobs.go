@@ -8,6 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -69,13 +70,13 @@ func (c changes) IsCurrent(ctx context.Context, item *v1alpha1.DeployItem) bool 
 var _ job.Hooks = (*hookRun)(nil)
 
 // Has implements job.Hooks.
-func (p *hookRun) Has(types ...sdkhook.Type) bool { return p.hooks.has(types...) }
+func (p *hookRun) Has(types ...sdkhook.Type) bool { return p.hooks.Has(types...) }
 
 // Run implements job.Hooks.
 func (p *hookRun) Run(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem) (*job.Held, error) {
 	p.item = item
 	result, err := p.run(ctx, t)
-	if err != nil || !aborts(result) {
+	if err != nil || !pluginhook.Aborts(result) {
 		return nil, err
 	}
 	return &job.Held{Plugins: p.aborting, Message: heldBy(t, p.aborting, result)}, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -97,7 +98,7 @@ func (r *router) Lost(key lock.Key) {
 
 // skip reports whether to leave an item unread, and until when. item is that of the cache. It sends no request.
 func (r *reconciler) skip(
-	item *v1alpha1.DeployItem, known entry, slotReserved bool, hooks hookSet,
+	item *v1alpha1.DeployItem, known entry, slotReserved bool, hooks pluginhook.Set,
 ) (wait reconcile.Result, skip bool) {
 	needsNothing := r.needsNothing(item, known)
 	if needsNothing {
@@ -145,7 +146,7 @@ func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known entry) bool {
 // afterHooks reports whether no hook has to run for an item that needs nothing else, and when one wants to. After that
 // time, the replicas that the item prefers come first.
 func (r *reconciler) afterHooks(
-	item *v1alpha1.DeployItem, known entry, hooks hookSet,
+	item *v1alpha1.DeployItem, known entry, hooks pluginhook.Set,
 ) (until reconcile.Result, settled bool) {
 	if !known.knows(item.ResourceVersion) { // it has changed since hooks were asked
 		known.hooks.asked, known.version = "", item.ResourceVersion
@@ -154,7 +155,7 @@ func (r *reconciler) afterHooks(
 	if !again.IsZero() {
 		again = again.Add(r.router.delayFor(r.lockKey(item)))
 	}
-	if !known.hooks.settled(hooks.about(item), again, r.clock.Now()) {
+	if !known.hooks.settled(hooks.About(item), again, r.clock.Now()) {
 		return reconcile.Result{}, false
 	}
 	if known.hooks.isEmpty() && known.version == item.ResourceVersion {

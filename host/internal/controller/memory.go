@@ -8,6 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/job"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -76,7 +77,7 @@ func (e entry) knows(version string) bool {
 
 // hookMemory is what is remembered of the hooks for an item.
 type hookMemory struct {
-	// asked is the hookSet.asking of the ShouldReconcile hooks that ran for the idle item; empty for none.
+	// asked is the pluginhook.Set.Asking of the ShouldReconcile hooks that ran for the idle item; empty for none.
 	asked string
 	// again is when hooks want the item to be reconciled again, and begins when the job begins that they request; zero
 	// for no such time.
@@ -90,8 +91,8 @@ type hookMemory struct {
 }
 
 // settled reports whether no ShouldReconcile hook has to be asked, and no hook wants the item again by now.
-func (m hookMemory) settled(hooks hookSet, again, now time.Time) bool {
-	asked := m.asked == hooks.asking() || !hooks.has(sdkhook.ShouldReconcile)
+func (m hookMemory) settled(hooks pluginhook.Set, again, now time.Time) bool {
+	asked := m.asked == hooks.Asking() || !hooks.Has(sdkhook.ShouldReconcile)
 	return asked && (again.IsZero() || now.Before(again))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -28,8 +29,8 @@ type plugins interface {
 	// Started and Unserved: see plugin.Set.
 	Started() bool
 	Unserved(itemType v1alpha1.DeployItemType) string
-	// Hooking are the plugins with hooks for deploy items of a type, in the order in which the hooks run.
-	Hooking(itemType v1alpha1.DeployItemType) []deployer
+	// Hooking returns the plugins with hooks for a type, in the order of the calls.
+	Hooking(itemType v1alpha1.DeployItemType) []pluginhook.Plugin
 	// Running are the names of the plugins that take calls now.
 	Running() map[string]bool
 }
@@ -39,7 +40,7 @@ type pluginSet struct{ *plugin.Set }
 
 var _ plugins = pluginSet{}
 
-func (s pluginSet) Serving() []deployer { return deployers(s.Set.Serving()) }
+func (s pluginSet) Serving() []deployer { return convert[deployer](s.Set.Serving()) }
 
 func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 	if p := s.Set.For(itemType); p != nil {
@@ -48,14 +49,17 @@ func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 	return nil
 }
 
-func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []deployer {
-	return deployers(s.Set.Hooking(itemType))
+func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []pluginhook.Plugin {
+	return convert[pluginhook.Plugin](s.Set.Hooking(itemType))
 }
 
-func deployers(plugins []*plugin.Plugin) []deployer {
-	all := make([]deployer, 0, len(plugins))
+// convert returns plugins as a package uses them.
+func convert[T any](plugins []*plugin.Plugin) []T {
+	all := make([]T, 0, len(plugins))
 	for _, p := range plugins {
-		all = append(all, p)
+		if as, ok := any(p).(T); ok {
+			all = append(all, as)
+		}
 	}
 	return all
 }

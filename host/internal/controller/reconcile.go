@@ -20,6 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -106,7 +107,7 @@ func (r *reconciler) reconcile(
 	}
 
 	// 5. Hooks run before and around the check of responsibility.
-	run, err := r.newHookRun(ctx, hooks.about(item), item, decision)
+	run, err := r.newHookRun(ctx, hooks.About(item), item, decision)
 	if err != nil {
 		return r.conclude(ctx, req, nil, err)
 	}
@@ -133,7 +134,7 @@ func (r *reconciler) reconcile(
 		return r.afterHookError(ctx, req, item, err)
 	}
 	if decision.Action == contract.Nothing {
-		known.hooks.asked, known.hooks.again = hooks.asking(), run.again(known.hooks.again)
+		known.hooks.asked, known.hooks.again = hooks.Asking(), run.again(known.hooks.again)
 		r.memory.idle(item, known.hooks)
 		return r.until(known.hooks.again), nil
 	}
@@ -145,20 +146,20 @@ func (r *reconciler) reconcile(
 
 // cached returns an item as the cache has it, and the hooks of its type; nil for an item that this host cannot be
 // responsible for. The item must not be changed.
-func (r *reconciler) cached(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, hookSet, error) {
+func (r *reconciler) cached(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, pluginhook.Set, error) {
 	item := &v1alpha1.DeployItem{}
 	if err := r.cache.Get(ctx, req.NamespacedName, item, client.UnsafeDisableDeepCopy); err != nil {
 		r.forget(req.NamespacedName, apierrors.IsNotFound(err))
-		return nil, hookSet{}, client.IgnoreNotFound(err)
+		return nil, pluginhook.Set{}, client.IgnoreNotFound(err)
 	}
 	if !r.serves(item.Spec.Type) {
 		r.forget(req.NamespacedName, false)
-		return nil, hookSet{}, nil
+		return nil, pluginhook.Set{}, nil
 	}
 	hooks := r.hooksFor(item.Spec.Type)
-	if ours, err := r.mayBeOurs(ctx, item); err != nil || !ours && !hooks.has(sdkhook.DuringResponsibilityCheck) {
+	if ours, err := r.mayBeOurs(ctx, item); err != nil || !ours && !hooks.Has(sdkhook.DuringResponsibilityCheck) {
 		r.forget(req.NamespacedName, false)
-		return nil, hookSet{}, err
+		return nil, pluginhook.Set{}, err
 	}
 	return item, hooks, nil
 }
@@ -320,12 +321,12 @@ func (r *reconciler) reportUnwritable(j *jobRun, err error) {
 func (r *reconciler) afterJob(j *jobRun) reconcile.Result {
 	j.known.hooks.again = j.hooks.again(j.known.hooks.again)
 	hooks := r.hooksFor(j.item.Spec.Type)
-	if hooks.about(j.item).has(sdkhook.ShouldReconcile) {
+	if hooks.About(j.item).Has(sdkhook.ShouldReconcile) {
 		r.contents.put(j.item, true)
 		r.memory.finished(j.item, j.known.hooks)
 		return pollAfter(time.Millisecond)
 	}
-	j.known.hooks.asked = hooks.asking()
+	j.known.hooks.asked = hooks.Asking()
 	r.memory.idle(j.item, j.known.hooks)
 	return r.until(j.known.hooks.again)
 }

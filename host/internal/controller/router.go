@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -184,9 +185,9 @@ func (r *router) isIdle(item *v1alpha1.DeployItem) bool {
 	if !known.knows(item.ResourceVersion) {
 		known.hooks.asked = ""
 	}
-	hooks := hookSet{plugins: r.plugins.Hooking(item.Spec.Type)}
+	hooks := pluginhook.Set{Plugins: r.plugins.Hooking(item.Spec.Type)}
 	return decide(item, r.standalone, r.now()).Action == contract.Nothing && contract.UnknownOperation(item) == "" &&
-		known.hooks.settled(hooks.about(item), time.Time{}, r.now())
+		known.hooks.settled(hooks.About(item), time.Time{}, r.now())
 }
 
 // wakeWhere has the jobs reconciled that which selects.

@@ -24,10 +24,10 @@ func (p *hookRun) shouldReconcile(
 	if !now.Before(known.again) {
 		known.again = time.Time{}
 	}
-	if !p.hooks.has(sdkhook.ShouldReconcile) {
+	if !p.hooks.Has(sdkhook.ShouldReconcile) {
 		return decision, nil
 	}
-	result, _, err := p.hooks.run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
+	result, _, err := p.hooks.Run(ctx, sdkhook.ShouldReconcile, p.item, p.target)
 	var failed contract.Error
 	switch {
 	case errors.As(err, &failed) && failed.Final() && decision.Action == contract.Nothing:

@@ -1,4 +1,4 @@
-package controller
+package pluginhook
 
 import (
 	"context"
@@ -17,9 +17,30 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+// fakePlugin is a plugin whose hooks are a function.
+type fakePlugin struct {
+	name         string
+	capabilities plugin.Capabilities
+	hooks        func(
+		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error)
+}
+
+func (p *fakePlugin) Name() string { return p.name }
+func (p *fakePlugin) Info() plugin.Info {
+	return plugin.Info{Name: p.name, Capabilities: p.capabilities}
+}
+func (p *fakePlugin) Build() string { return "b" }
+
+func (p *fakePlugin) RunHooks(
+	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+) ([]plugin.HookOutcome, error) {
+	return p.hooks(ctx, t, item, target)
+}
+
 // hooking is a plugin with Start hooks that answer so; without an answer they hang.
-func hooking(name string, calls *[]string, err error, outcomes ...plugin.HookOutcome) deployer {
-	return &fakeDeployer{
+func hooking(name string, calls *[]string, err error, outcomes ...plugin.HookOutcome) Plugin {
+	return &fakePlugin{
 		name: name, capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.Start)}},
 		hooks: func(
 			ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
@@ -45,7 +66,7 @@ func TestCallsOfHooks(t *testing.T) {
 	configuration := []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
 	for name, tc := range map[string]struct {
 		reason  string
-		plugins []deployer
+		plugins []Plugin
 		timeout time.Duration
 		want    *sdkhook.Result
 		// aborting are the plugins of which a function aborts.
@@ -56,16 +77,16 @@ func TestCallsOfHooks(t *testing.T) {
 	}{
 		"none": {
 			reason: "a plugin without a hook of the type is not called",
-			plugins: []deployer{
-				&fakeDeployer{name: "a", capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.End)}}},
+			plugins: []Plugin{
+				&fakePlugin{name: "a", capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.End)}}},
 			},
 		},
 		"no opinion": {
-			reason: "nil of nil", plugins: []deployer{hooking("a", &calls, nil, none, none)}, calls: []string{"a Start"},
+			reason: "nil of nil", plugins: []Plugin{hooking("a", &calls, nil, none, none)}, calls: []string{"a Start"},
 		},
 		"several": {
 			reason: "all functions of all plugins count, in the order of the plugins",
-			plugins: []deployer{
+			plugins: []Plugin{
 				hooking("b", &calls, nil, result(sdkhook.Result{RequeueAfter: 5}), none),
 				hooking("a", &calls, nil, result(sdkhook.Result{AbortReconcile: true, RequeueAfter: 3})),
 			},
@@ -74,7 +95,7 @@ func TestCallsOfHooks(t *testing.T) {
 		},
 		"a function fails": {
 			reason: "the results do not count, and nobody is called any more",
-			plugins: []deployer{
+			plugins: []Plugin{
 				hooking(
 					"a", &calls, nil, result(sdkhook.Result{AbortReconcile: true}),
 					failed(plugin.Error{Message: "broken", Codes: configuration}),
@@ -86,33 +107,33 @@ func TestCallsOfHooks(t *testing.T) {
 		},
 		"a function fails for a reason": {
 			reason:  "the function names it",
-			plugins: []deployer{hooking("a", &calls, nil, failed(plugin.Error{Reason: "Friday", Message: "no"}))},
+			plugins: []Plugin{hooking("a", &calls, nil, failed(plugin.Error{Reason: "Friday", Message: "no"}))},
 			calls:   []string{"a Start"},
 			err:     hookError("Friday", "no"),
 		},
 		"not running": {
 			reason:  "nothing goes on without it",
-			plugins: []deployer{hooking("a", &calls, plugin.ErrNotRunning)},
+			plugins: []Plugin{hooking("a", &calls, plugin.ErrNotRunning)},
 			calls:   []string{"a Start"},
 			err:     hookError("HookNotRun", plugin.ErrNotRunning.Error()),
 			cause:   plugin.ErrNotRunning,
 		},
 		"hangs": {
-			reason: "its time is over", plugins: []deployer{hooking("a", &calls, nil)}, timeout: time.Millisecond,
+			reason: "its time is over", plugins: []Plugin{hooking("a", &calls, nil)}, timeout: time.Millisecond,
 			calls: []string{"a Start"},
 			err:   hookError("HookTimeout", "no answer within 1ms"),
 		},
 		"leaves off": {
 			reason:  "its time is over, and it fails for that",
-			plugins: []deployer{hooking("a", &calls, nil, failed(plugin.Error{Message: "context deadline exceeded"}))},
+			plugins: []Plugin{hooking("a", &calls, nil, failed(plugin.Error{Message: "context deadline exceeded"}))},
 			timeout: time.Millisecond, calls: []string{"a Start"},
 			err: hookError("HookTimeout", "no answer within 1ms"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls = nil
-			hooks := hookSet{plugins: tc.plugins, timeout: tc.timeout}
-			got, aborting, err := hooks.run(t.Context(), sdkhook.Start, nil, nil)
+			hooks := Set{Plugins: tc.plugins, Timeout: tc.timeout}
+			got, aborting, err := hooks.Run(t.Context(), sdkhook.Start, nil, nil)
 			if diff := cmp.Diff(tc.aborting, aborting); diff != "" {
 				t.Errorf("%s: aborting (-want +got):\n%s", tc.reason, diff)
 			}
@@ -149,8 +170,8 @@ func TestHostStopsDuringAHook(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
 	var calls []string
-	hooks := hookSet{plugins: []deployer{hooking("a", &calls, nil)}, timeout: time.Hour}
-	_, _, err := hooks.run(ctx, sdkhook.Start, nil, nil)
+	hooks := Set{Plugins: []Plugin{hooking("a", &calls, nil)}, Timeout: time.Hour}
+	_, _, err := hooks.Run(ctx, sdkhook.Start, nil, nil)
 	if failed := (contract.Error{}); !errors.Is(err, stop) || errors.As(err, &failed) {
 		t.Errorf("unexpected error: %v", err)
 	}
@@ -173,7 +194,7 @@ func TestTargetsOfHooksHaveNoContent(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: map[string]string{"a": "b"}},
 		Spec:       v1alpha1.TargetSpec{Type: "x", SecretRef: &v1alpha1.LocalSecretReference{Name: "s"}},
 	}
-	if diff := cmp.Diff(want, withoutContent(target)); diff != "" {
+	if diff := cmp.Diff(want, Target(target)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, target); diff != "" {

@@ -1,4 +1,6 @@
-package controller
+// Package pluginhook calls the hooks of plugins for a DeployItem, in the order of the plugins, and aggregates their
+// results.
+package pluginhook
 
 import (
 	"cmp"
@@ -20,32 +22,45 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// hookSet are the hooks for one type of deploy items, or for one item. It is immutable. The zero value has none.
-type hookSet struct {
-	plugins []deployer // in the order in which they are called
-	timeout time.Duration
-	// unscheduled: the item has no schedule, so that hooks that have no opinion without one are left out.
+// Plugin is a plugin with hooks; see plugin.Plugin.
+type Plugin interface {
+	Name() string
+	Info() plugin.Info
+	// Build identifies the program.
+	Build() string
+	RunHooks(
+		ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error)
+}
+
+// Set is the hooks for one type of deploy items, or for one item; see About. It is immutable. The zero value has none.
+type Set struct {
+	// Plugins are in the order of their calls.
+	Plugins []Plugin
+	// Timeout bounds the call of one plugin; zero for no bound.
+	Timeout time.Duration
+	// unscheduled: the item has no schedule. Plugins that need one for an opinion are not asked.
 	unscheduled bool
 }
 
-// has reports whether there is a hook of any of the types.
-func (h hookSet) has(types ...sdkhook.Type) bool {
-	return slices.ContainsFunc(h.plugins, func(p deployer) bool {
+// Has reports whether there is a hook of any of the types.
+func (h Set) Has(types ...sdkhook.Type) bool {
+	return slices.ContainsFunc(h.Plugins, func(p Plugin) bool {
 		return slices.ContainsFunc(types, func(t sdkhook.Type) bool { return h.runs(p, t) })
 	})
 }
 
-// about returns the hooks that run for an item of the type.
-func (h hookSet) about(item *v1alpha1.DeployItem) hookSet {
+// About returns the hooks for an item of the type.
+func (h Set) About(item *v1alpha1.DeployItem) Set {
 	h.unscheduled = !itemcache.HasSchedule(item.Spec.Config)
 	return h
 }
 
-// asking identifies the ShouldReconcile hooks for the type: plugins and their builds; empty if there are none. Equal
-// ones give equal results. Versions would not do: an author may forget to change them.
-func (h hookSet) asking() string {
+// Asking identifies the ShouldReconcile hooks for the type: plugins and their builds; empty if there are none. Equal
+// identities give equal results. Builds and not versions count, because an author may forget to change a version.
+func (h Set) Asking() string {
 	var names []string
-	for _, p := range h.plugins {
+	for _, p := range h.Plugins {
 		if hasHook(p, sdkhook.ShouldReconcile) {
 			names = append(names, p.Name()+"="+p.Build())
 		}
@@ -53,14 +68,13 @@ func (h hookSet) asking() string {
 	return strings.Join(names, ",")
 }
 
-// run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil.
-// aborting are the plugins of which a hook aborts. It returns the first error, a contract.Error, or that of ctx if the
-// host stops.
-func (h hookSet) run(
+// Run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil. aborting
+// are the plugins with a hook that aborts. The error is the first contract.Error, or the cause of ctx if the host stops.
+func (h Set) Run(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) (result *sdkhook.Result, aborting []string, err error) {
 	var results []*sdkhook.Result
-	for _, p := range h.plugins {
+	for _, p := range h.Plugins {
 		if !h.runs(p, t) {
 			continue
 		}
@@ -78,13 +92,13 @@ func (h hookSet) run(
 	return sdkhook.Aggregate(t, results...), aborting, nil
 }
 
-func (h hookSet) call(
-	ctx context.Context, p deployer, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+func (h Set) call(
+	ctx context.Context, p Plugin, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) ([]plugin.HookOutcome, error) {
 	bounded := ctx
-	if h.timeout > 0 {
+	if h.Timeout > 0 {
 		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, h.timeout)
+		bounded, cancel = context.WithTimeout(ctx, h.Timeout)
 		defer cancel()
 	}
 	bounded, end := telemetry.Begin(bounded, telemetry.Work{Of: telemetry.KindHook, Name: string(t), By: p.Name()})
@@ -99,9 +113,9 @@ func (h hookSet) call(
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case errors.Is(err, context.DeadlineExceeded), // which is not that of the job
-		isOver(bounded) && slices.ContainsFunc(outcomes, outcomeFails): // as a function does whose time is over
-		return nil, failed(reasonHookTimeout, fmt.Sprintf("no answer within %s", h.timeout))
+	// A function may fail by itself when its time is over.
+	case errors.Is(err, context.DeadlineExceeded), isOver(bounded) && slices.ContainsFunc(outcomes, outcomeFails):
+		return nil, failed(reasonHookTimeout, fmt.Sprintf("no answer within %s", h.Timeout))
 	case err != nil: // the plugin is not running, or has crashed
 		e := failed(reasonHookNotRun, err.Error())
 		e.Cause = err
@@ -138,30 +152,33 @@ func resultOf(ctx context.Context, outcomes []plugin.HookOutcome, err error) str
 	}
 }
 
-func outcomeAborts(o plugin.HookOutcome) bool { return aborts(o.Result) }
+// Aborts reports whether a result aborts a reconcile; result may be nil.
+func Aborts(result *sdkhook.Result) bool { return result != nil && result.AbortReconcile }
+
+func outcomeAborts(o plugin.HookOutcome) bool { return Aborts(o.Result) }
 
 func outcomeFails(o plugin.HookOutcome) bool { return o.Error != nil }
 
-// isOver reports whether the deadline of a context has passed, which the context itself may not know yet.
+// isOver reports whether the deadline of a context has passed; the context may learn of it a moment later.
 func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && !time.Now().Before(deadline)
 }
 
-func hasHook(p deployer, t sdkhook.Type) bool {
+func hasHook(p Plugin, t sdkhook.Type) bool {
 	return slices.Contains(p.Info().Capabilities.HookTypes, string(t))
 }
 
-// runs reports whether a plugin has a hook of a type that may have an opinion.
-func (h hookSet) runs(p deployer, t sdkhook.Type) bool {
+// runs reports whether to ask a plugin for an opinion.
+func (h Set) runs(p Plugin, t sdkhook.Type) bool {
 	return hasHook(p, t) &&
 		(t != sdkhook.ShouldReconcile || !h.unscheduled || !p.Info().Capabilities.ScheduleInConfig)
 }
 
-// withoutContent returns a Target as hooks get it: without its content, which has credentials.
-func withoutContent(target *v1alpha1.Target) *v1alpha1.Target {
+// Target returns a Target as hooks get it: its content has credentials, and is left out.
+func Target(target *v1alpha1.Target) *v1alpha1.Target {
 	bare := target.DeepCopy()
 	bare.Spec.Configuration = nil
-	delete(bare.Annotations, corev1.LastAppliedConfigAnnotation) // repeats it
+	delete(bare.Annotations, corev1.LastAppliedConfigAnnotation) // it repeats the content
 	return bare
 }
