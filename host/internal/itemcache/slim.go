@@ -13,7 +13,7 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// kept are the annotations that decisions need.
+// kept are the annotations of items in the cache.
 var kept = []string{
 	v1alpha1.DeployerTypeAnnotation, v1alpha1.DeployerTargetNameAnnotation, v1alpha1.OperationAnnotation,
 	contract.AcceptedAnnotation, v1alpha1.DeleteWithoutUninstallAnnotation,
@@ -22,7 +22,7 @@ var kept = []string{
 // scheduled stands for the provider configuration of an item with a schedule.
 var scheduled = &runtime.RawExtension{Raw: []byte(`{"` + sdkhook.ScheduleField + `":null}`)}
 
-// Slim returns the part of an item that decisions need, for a cache. Texts that many items have in common are shared.
+// Slim returns the part of an item with all fields for decisions, for a cache. Common texts are shared.
 // It must not be written to the API server: it lacks fields.
 func Slim(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 	slim := &v1alpha1.DeployItem{}

@@ -32,7 +32,7 @@ const (
 	pageSize = 20_000
 )
 
-// Source lists and watches DeployItems in full for a cache that keeps what decisions need; see Slim.
+// Source lists and watches DeployItems in full for a cache of slim items; see Slim.
 type Source struct {
 	client rest.Interface
 	// arrived gets each listed or watched item in full, before the cache has it.
@@ -161,7 +161,7 @@ func (s *Source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 // in full.
 func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
-		// Any list that the API server has might be older than what this host has written before its restart.
+		// Another list might be older than the last writes of this host before its restart.
 		options.ResourceVersion = ""
 	}
 	if options.Limit > 0 {

@@ -11,12 +11,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// baits are secrets that no message holds by chance.
+// baits are secrets, too long to be in a message by chance.
 var baits = []string{
 	"bait-0f6e7a1b", "Y29uZm9ybWFuY2U6YmFpdC0wZjZlN2ExYg==", "Bearer bait-c5d24e98", "bait-7d20b9e6", "bait-91c4f2d3",
 }
 
-// Bait returns credentials for servers that do not exist. A plugin that repeats them is caught.
+// Bait returns credentials for invented servers, to catch a plugin in repeating them.
 func Bait() *sdk.Credentials {
 	return &sdk.Credentials{
 		Registries: []sdk.RegistryCredentials{{
@@ -31,7 +31,7 @@ func Bait() *sdk.Credentials {
 	}
 }
 
-// BaitCluster returns the access to a cluster that does not exist.
+// BaitCluster returns the access to an invented cluster.
 func BaitCluster() *sdk.HostCluster {
 	return &sdk.HostCluster{
 		Kubeconfig: fmt.Appendf(nil,
