@@ -1,5 +1,5 @@
-// Package plugindir installs programs in the plugin directories of hosts. The sdk installs the plugin itself, and pergola
-// the plugins of its image.
+// Package plugindir installs programs in the plugin directories of hosts. The sdk installs the plugin itself, and
+// pergola the plugins of its image.
 package plugindir
 
 import (

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pergola-deploy/pergola/host/internal/selector"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/pergola-deploy/pergola/host/internal/selector"
 )
 
 const (

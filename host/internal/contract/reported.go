@@ -7,9 +7,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// maxQuoted bounds what is quoted of a condition that is refused.
-const maxQuoted = 64
-
 // SetReported sets the conditions that a deployer reports. They belong to the item and not to a job, and stay until
 // they are reported again.
 func SetReported(item *v1alpha1.DeployItem, reported []sdk.Condition, now time.Time) {

@@ -49,7 +49,7 @@ func (c *contents) put(item *v1alpha1.DeployItem, own bool) {
 	key, added := keyOf(item), content{item: item, own: own}
 	if before, ok := c.items[key]; ok {
 		if before.item.UID == item.UID && !contract.Newer(item.ResourceVersion, before.item.ResourceVersion) &&
-			!(own && before.item.ResourceVersion == item.ResourceVersion) {
+			(!own || before.item.ResourceVersion != item.ResourceVersion) {
 			return
 		}
 		c.remove(key)

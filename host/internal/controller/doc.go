@@ -4,15 +4,16 @@
 //
 // # Events
 //
-// One list and watch serves all plugins; see itemcache.Source. The router puts each item into the queue of its plugin. Each
-// plugin has its own queue and workers, so that none waits for another.
+// One list and watch serves all plugins; see itemcache.Source. The router puts each item into the queue of its plugin.
+// Each plugin has its own queue and workers, so that none waits for another.
 //
 // # Memory
 //
 // Decisions need no memory: the cache has all items without their large parts, and contract.Decide has the same answer
-// for both. The memory has the state of jobs between two reconciles, and what hooks have asked for. The contents have items
-// with work in full, so that they are not read again. Every write is conditional on the resourceVersion that was decided
-// on; after a conflict the item is read and decided again. A lost entry costs a read, and releases the lock of its job.
+// for both. The memory has the state of jobs between two reconciles, and what hooks have asked for. The contents have
+// items with work in full, so that they are not read again. Every write is conditional on the resourceVersion that was
+// decided on; after a conflict the item is read and decided again. A lost entry costs a read, and releases the lock of
+// its job.
 //
 // # Slots
 //
@@ -34,10 +35,11 @@
 // # Replicas
 //
 // Every replica watches every item. Each item prefers one replica; the others wait for a moment before they try to
-// handle it. A job needs the item's lock (package lock), which is acquired when there is something to do and a slot for
-// it, and held until the job ends. An item whose lock another replica holds is not read. When that replica releases the
-// lock, it notes the version at which the item was idle, so that a replica whose cache is older does not start. A job that is
-// queued for a slot has no lock: its pick-up starts nothing, and the replica with the first free slot handles it.
+// handle it. A job needs the item's lock (package lock), which is acquired when there is something to do and a slot
+// for it, and held until the job ends. An item whose lock another replica holds is not read. When that replica
+// releases the lock, it notes the version at which the item was idle, so that a replica whose cache is older does not
+// start. A job that is queued for a slot has no lock: its pick-up starts nothing, and the replica with the first free
+// slot handles it.
 //
 // A replica that has lost a lock must not write any more: see packages tenure and exports.
 //
@@ -47,9 +49,10 @@
 // is written before they agree. They do not run before a write that only ends a job, as after its deadline, so that no
 // hook can keep a job from ending, unless only a hook can make this host responsible for the item.
 //
-// ShouldReconcile hooks run once for each version of an idle item in each replica; after a job they run at once. A plugin
-// with schedules in the provider configuration is not asked about an item without one. The host sets the job that they
-// request by the write that picks it up. That write is conditional, so that a job that was set meanwhile wins.
+// ShouldReconcile hooks run once for each version of an idle item in each replica; after a job they run at once. A
+// plugin with schedules in the provider configuration is not asked about an item without one. The host sets the job
+// that they request by the write that picks it up. That write is conditional, so that a job that was set meanwhile
+// wins.
 //
 // HTTP hooks are part of the plugin's call: what cancels the call cancels them.
 //

@@ -133,8 +133,8 @@ func (m *memory) set(key types.NamespacedName, e entry) {
 	m.entries[key] = &e
 }
 
-// lockState is what unlock needs to know of an item: its UID, empty if nothing is remembered; the version at which it is
-// idle, empty if it is not; and whether its lock is kept.
+// lockState is what unlock needs to know of an item: its UID, empty if nothing is remembered; the version at which it
+// is idle, empty if it is not; and whether its lock is kept.
 func (m *memory) lockState(key types.NamespacedName) (uid types.UID, idleAt string, kept bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -164,8 +164,8 @@ func (r *reconciler) cached(ctx context.Context, req reconcile.Request) (*v1alph
 	return item, hooks, nil
 }
 
-// inFull returns an item in full: as it has arrived or was written here, or else read. It has no item if that is gone or
-// turns out to have another type. An error is that of the read, or lock.ErrHeld or errOutdated.
+// inFull returns an item in full: as it has arrived or was written here, or else read. It has no item if that is gone
+// or turns out to have another type. An error is that of the read, or lock.ErrHeld or errOutdated.
 func (r *reconciler) inFull(ctx context.Context, cached *v1alpha1.DeployItem, known entry) (content, error) {
 	key, version := keyOf(cached), cached.ResourceVersion
 	if known.knows(version) {

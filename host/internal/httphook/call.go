@@ -13,8 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pergola-deploy/pergola/host/internal/text"
 	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 const (

@@ -157,8 +157,8 @@ func (s *Source) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists the items. It decodes each while the API server encodes the next, so that the list is never held
-// in full.
+// ListWithContext lists the items. It decodes each while the API server encodes the next, so that the list is never
+// held in full.
 func (s *Source) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
 		// Another list might be older than the last writes of this host before its restart.

@@ -89,7 +89,8 @@ func TestEventsDoNotFlood(t *testing.T) {
 		c.Add(false, fmt.Sprintf("Probed%d", i), fmt.Sprint(i))
 	}
 	c.End()
-	if got := len(*recorded); got != MaxOfCall || !strings.HasPrefix((*recorded)[0], corev1.EventTypeWarning+" TooManyEvents") {
+	if got := len(*recorded); got != MaxOfCall ||
+		!strings.HasPrefix((*recorded)[0], corev1.EventTypeWarning+" TooManyEvents") {
 		t.Errorf("expected %d events, but found %q", MaxOfCall, *recorded)
 	}
 	first, number := fmt.Sprintf("message=%d\n", MaxOfCall-1), fmt.Sprintf("count=%d\n", 500-MaxOfCall+1)

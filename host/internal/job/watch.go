@@ -199,7 +199,9 @@ func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.Re
 		// In the protocol only a code can end a job.
 		e.Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}
 	}
-	return nil, plugin.Error{Codes: e.Codes, Operation: joberror.OperationResolveOther, Reason: e.Reason, Message: e.Message}
+	return nil, plugin.Error{
+		Codes: e.Codes, Operation: joberror.OperationResolveOther, Reason: e.Reason, Message: e.Message,
+	}
 }
 
 // ResolveRegistryCredentials reads a Secret by the rules for those of the item's Context. An error is worth a retry.

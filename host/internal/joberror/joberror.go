@@ -90,6 +90,7 @@ func FromCall(err error) error {
 	}
 }
 
+// Protocol is the error of a job whose plugin has broken the protocol.
 func Protocol(err error) contract.Error {
 	return contract.Error{Operation: "CallPlugin", Reason: "PluginProtocolError", Message: err.Error()}
 }
@@ -146,6 +147,7 @@ func Level(e contract.Error) slog.Level {
 	return slog.LevelWarn
 }
 
+// EventType is the type of the Event about an error.
 func EventType(e contract.Error) string {
 	if e.ForInfoOnly() {
 		return corev1.EventTypeNormal

@@ -135,6 +135,7 @@ func (f *fleetOfCalls) reserved(key types.NamespacedName, was bool) {
 
 // TestNoJobStarves: a job for a target that answers begins soon, whatever the jobs of others do.
 func TestNoJobStarves(t *testing.T) {
+	ofTarget := func(n int) Share { return Share{"a", fmt.Sprint(n)} }
 	hanging := playedItem{call: 10 * time.Second, pause: 50 * time.Second, silent: true}
 	inHook := playedItem{call: 10 * time.Minute, pause: time.Second}
 	busy := playedItem{call: time.Second, pause: 100 * time.Millisecond}
@@ -161,10 +162,10 @@ func TestNoJobStarves(t *testing.T) {
 		"silent targets of the same namespace": {
 			20, 200, hanging, func(n int) Share { return Share{"good", fmt.Sprint(n)} }, 3 * time.Minute, time.Second,
 		},
-		"four slots":                      {4, 40, hanging, func(n int) Share { return Share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 3 * time.Second},
-		"one slot":                        {1, 40, hanging, func(n int) Share { return Share{"a", fmt.Sprint(n)} }, 10 * time.Minute, 10 * time.Second},
+		"four slots":                      {4, 40, hanging, ofTarget, 10 * time.Minute, 3 * time.Second},
+		"one slot":                        {1, 40, hanging, ofTarget, 10 * time.Minute, 10 * time.Second},
 		"hooks that hang":                 {16, 100, inHook, func(int) Share { return Share{"a", "x"} }, time.Minute, 0},
-		"hooks that hang on many targets": {16, 100, inHook, func(n int) Share { return Share{"a", fmt.Sprint(n)} }, time.Minute, 0},
+		"hooks that hang on many targets": {16, 100, inHook, ofTarget, time.Minute, 0},
 		"jobs that go on and on, of the same target": {
 			2, 40, busy, func(int) Share { return Share{"good", "good"} }, time.Minute, headStart + 30*time.Second,
 		},

@@ -69,14 +69,5 @@ func (o Options) pickup() time.Duration {
 	return o.PickupTimeout + resolution
 }
 
-// statusDelay is how long after a write to its status an item is to be reconciled, if that write has set a job or
-// picked one up; zero for never. All writes of this time have the one read.
-func (o Options) statusDelay() time.Duration {
-	if o.PickupTimeout <= 0 && o.ProgressingTimeout > 0 {
-		return o.ProgressingTimeout + resolution
-	}
-	return o.pickup()
-}
-
 // resolution is that of the times in a status, which are cut off to it.
 const resolution = time.Second

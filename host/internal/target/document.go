@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pergola-deploy/pergola/host/internal/text"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 // maxLevels bounds how deep objects and lists are nested. Without it the paths of a small text would fill the memory.

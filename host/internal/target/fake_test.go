@@ -3,7 +3,6 @@ package target
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -190,5 +189,3 @@ var newAuthority = sync.OnceValue(func() (pair struct{ certificate, key string }
 	pair.certificate, pair.key = string(certificate), string(key)
 	return pair
 })
-
-func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pergola-deploy/pergola/host/internal/text"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/text"
 )
 
 const (

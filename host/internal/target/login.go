@@ -10,11 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+
+	"github.com/pergola-deploy/pergola/host/internal/lscontext"
 )
 
 // The fields of the content of a Kubernetes cluster with a ServiceAccount to log in with.
