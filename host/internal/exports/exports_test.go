@@ -107,7 +107,8 @@ func TestExports(t *testing.T) {
 			}
 			before := &corev1.Secret{}
 			if tc.there != nil {
-				before.Namespace, before.Name, before.OwnerReferences, before.Data = item.Namespace, tc.there.Name, tc.there.Owners, tc.there.Data
+				before.Namespace, before.Name = item.Namespace, tc.there.Name
+				before.OwnerReferences, before.Data = tc.there.Owners, tc.there.Data
 				create(t, api, before)
 			}
 			var values []byte

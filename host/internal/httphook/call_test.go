@@ -60,7 +60,8 @@ func TestPlainTextErrors(t *testing.T) {
 			reason: "control characters are made visible", body: "a\x1b[31mb\u202e\nc", want: `a\x1b[31mb\u202e\nc`,
 		},
 		"Huge": {
-			reason: "bounded before it is read", body: strings.Repeat("a", 1<<20), want: strings.Repeat("a", 1024-len("…")) + "…",
+			reason: "bounded before it is read", body: strings.Repeat("a", 1<<20),
+			want: strings.Repeat("a", 1024-len("…")) + "…",
 		},
 		"HugeStructure": {
 			reason: "cut off, so no structure", body: `{"permanent":true,"message":"` + strings.Repeat("a", 1<<20) + `"}`,

@@ -68,8 +68,9 @@ func (h Set) Asking() string {
 	return strings.Join(names, ",")
 }
 
-// Run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil. aborting
-// are the plugins with a hook that aborts. The error is the first contract.Error, or the cause of ctx if the host stops.
+// Run runs all hooks of a type and aggregates their results; nil if there are none. item and target may be nil.
+// aborting are the plugins with a hook that aborts. The error is the first contract.Error, or the cause of ctx if the
+// host stops.
 func (h Set) Run(
 	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 ) (result *sdkhook.Result, aborting []string, err error) {

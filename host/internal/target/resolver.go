@@ -262,7 +262,8 @@ func (r *Resolver) Context(ctx context.Context, item *v1alpha1.DeployItem) (*v1a
 	}
 	found := &v1alpha1.Context{}
 	missing := func(err error) bool {
-		return apierrors.IsNotFound(err) || err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
+		return apierrors.IsNotFound(err) ||
+			err == nil && r.options.Keeps && contract.CameTooLate(item.CreationTimestamp, found)
 	}
 	err := r.cached.Get(ctx, name, found)
 	if missing(err) {
