@@ -256,7 +256,7 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 	}
 	out := &deployerv1.RunHooksResponse{}
 	for _, f := range s.plugin.hooks[hookType] {
-		if ctx.Err() != nil { // nobody waits for the rest
+		if ctx.Err() != nil { // the call was cancelled
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
 		out.Outcomes = append(out.Outcomes, described(s, log, "hook", in.GetHookType(),

@@ -74,21 +74,21 @@ type Options struct {
 	Selectors selector.Selectors
 	// Keeper keeps what items use until they are gone; nil for a host that does not.
 	Keeper job.Keeper
-	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, as nobody creates it, and
-	// an item whose job has failed because something was missing gets a new one when that exists.
+	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, because no Landscaper
+	// creates it, and a job that failed for a missing reference is followed by another when the reference exists.
 	Standalone bool
 	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts;
 	// empty if each names its own.
 	TargetServiceAccount string
 	// JobEnded is called with the plugin of each job that has ended without its outcome, such as one that has exceeded
-	// its time. It must not block. Nil for nobody.
+	// its time. It must not block. Nil for no call.
 	JobEnded func(plugin string)
 	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
-	// to start. It must not block. Nil for nobody.
+	// to start. It must not block. Nil for no call.
 	Served func(types []v1alpha1.DeployItemType)
 	// Items is the source of the deploy items in the manager's cache. Required.
 	Items *itemcache.Source
-	// Observed gets the events of jobs; nil for nobody.
+	// Observed gets the events of jobs; nil for no events.
 	Observed *telemetry.Stream
 	// Log is required.
 	Log *slog.Logger

@@ -127,7 +127,7 @@ func (r *router) logUnserved(itemType v1alpha1.DeployItemType) {
 	}
 	r.mu.Unlock()
 	if first {
-		r.log.Info("deploy items of a type that nobody here serves are left alone", "why", message)
+		r.log.Info("ignoring deploy items of a type without a plugin", "why", message)
 	}
 }
 

@@ -15,7 +15,7 @@ const (
 	needNothing need = "nothing"
 	// needJob: the item needs a job and can have one.
 	needJob need = "job"
-	// needPickupTimeout: the job is to be ended because nobody has picked it up.
+	// needPickupTimeout: the job is to be ended because it was not picked up in time.
 	needPickupTimeout need = "pickup timeout"
 	// needProgressingTimeout: the job is to be ended because its deployer is dead.
 	needProgressingTimeout need = "progressing timeout"

@@ -142,7 +142,7 @@ func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error 
 	return nil
 }
 
-// setJob sets a new job. The deployer takes a job without initTime for one that nobody has picked up.
+// setJob sets a new job. A job without initTime is not picked up yet.
 func (s *Setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
 	now := v1alpha1.NewTime(s.clock.Now())
 	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {
@@ -157,7 +157,7 @@ func (s *Setter) setJob(ctx context.Context, item *v1alpha1.DeployItem) error {
 	return nil
 }
 
-// endPickup ends a job that nobody has picked up.
+// endPickup ends a job after its pickup timeout.
 func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error {
 	missing, err := s.targetMissing(ctx, item)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 	key := types.NamespacedName{Namespace: item.Namespace, Name: item.Spec.Target.Name}
 	err := s.client.Get(ctx, key, &v1alpha1.Target{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("read the Target of a job that nobody has picked up: %w", err)
+		return false, fmt.Errorf("read the Target of a job after its pickup timeout: %w", err)
 	}
 	return err != nil, nil
 }
@@ -215,8 +215,8 @@ func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) 
 	return nil
 }
 
-// writeStatus writes a change of the status of an item, if nobody else has written since it was read. The item becomes
-// the one that was written.
+// writeStatus writes a change of the status of an item on condition of its resourceVersion. Afterwards the item is as
+// written.
 func (s *Setter) writeStatus(ctx context.Context, item *v1alpha1.DeployItem, change func(*v1alpha1.DeployItem)) error {
 	before, after := item.DeepCopy(), item.DeepCopy()
 	change(after)

@@ -38,11 +38,11 @@ type Options struct {
 	// Elected reports whether this replica sets and ends the jobs of a type. Two such replicas for a moment do no harm:
 	// every write is conditional. Setter.ReplicasChanged says that the answer may have changed. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool
-	// Unserved says of a type that nobody serves, and what is served instead; empty for a type that is served, and as
-	// long as that is not known. Setter.Served tells that the answer may be another one now. Required.
+	// Unserved returns a sentence for a type without a plugin, with the types that are served; empty for a served type,
+	// and before the plugins have started. Setter.Served says that the answer may have changed. Required.
 	Unserved func(itemType v1alpha1.DeployItemType) string
-	// UnservedGrace is how long an item of a type that nobody here serves is left to others before it says so: another
-	// installation may serve it, or a replica that starts. Zero for no time.
+	// UnservedGrace is the time before the status of an item says that its type is not served: another installation, or a
+	// replica that starts, may serve it. Zero for no time.
 	UnservedGrace time.Duration
 }
 

@@ -1,5 +1,5 @@
 // Package continuousreconcile gives a deployer schedules: a finished deploy item gets a new job at fixed times or
-// intervals although nothing has changed, so that what somebody has changed by hand is put right again.
+// intervals although nothing has changed, so that changes by hand are reverted.
 //
 // A deployer whose provider configuration has the field continuousReconcile registers it with one line:
 //
@@ -88,7 +88,7 @@ func decide(due, now time.Time) *hook.Result {
 	if wait <= 0 {
 		return &hook.Result{}
 	}
-	// Whoever waits may count in milliseconds, and a reconcile that comes too early finds nothing due and is followed by
+	// A waiting host may count in milliseconds, and a reconcile that comes too early finds nothing due and is followed by
 	// another.
 	if rest := wait % time.Millisecond; rest > 0 {
 		wait = max(wait, wait-rest+time.Millisecond) // the greatest duration cannot be rounded up
