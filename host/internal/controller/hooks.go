@@ -197,7 +197,7 @@ func (r *reconciler) afterHookError(
 	r.reportHook(item, err)
 	crashed := errors.Is(err, plugin.ErrCrashed)
 	if !crashed && !errors.Is(err, plugin.ErrNotRunning) {
-		return r.conclude(ctx, req, nil, err)
+		return r.afterError(ctx, req, nil, err)
 	}
 	var e contract.Error
 	errors.As(err, &e)

@@ -21,15 +21,7 @@ type jobRun struct {
 	gone  bool
 }
 
-// leaves is the item as the job has left it; nil without a job.
-func (j *jobRun) leaves() *v1alpha1.DeployItem {
-	if j == nil {
-		return nil
-	}
-	return j.item
-}
-
-// runJob carries on an item's job.
+// runJob carries on an item's job. The run has the item also after an error.
 func (r *reconciler) runJob(
 	ctx context.Context, item *v1alpha1.DeployItem, known entry, decision contract.Decision, hooks *hookRun,
 ) (*jobRun, error) {

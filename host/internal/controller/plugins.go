@@ -40,7 +40,12 @@ type pluginSet struct{ *plugin.Set }
 
 var _ plugins = pluginSet{}
 
-func (s pluginSet) Serving() []deployer { return convert[deployer](s.Set.Serving()) }
+func (s pluginSet) Serving() (serving []deployer) {
+	for _, p := range s.Set.Serving() {
+		serving = append(serving, p)
+	}
+	return serving
+}
 
 func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 	if p := s.Set.For(itemType); p != nil {
@@ -49,19 +54,11 @@ func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
 	return nil
 }
 
-func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) []pluginhook.Plugin {
-	return convert[pluginhook.Plugin](s.Set.Hooking(itemType))
-}
-
-// convert returns plugins as a package uses them.
-func convert[T any](plugins []*plugin.Plugin) []T {
-	all := make([]T, 0, len(plugins))
-	for _, p := range plugins {
-		if as, ok := any(p).(T); ok {
-			all = append(all, as)
-		}
+func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) (hooking []pluginhook.Plugin) {
+	for _, p := range s.Set.Hooking(itemType) {
+		hooking = append(hooking, p)
 	}
-	return all
+	return hooking
 }
 
 func (s pluginSet) Running() map[string]bool {

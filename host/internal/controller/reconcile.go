@@ -93,7 +93,7 @@ func (r *reconciler) reconcile(
 	// 4. The item is read in full, unless it has arrived or is known, and contract.Decide decides what to do with it.
 	full, err := r.inFull(ctx, cached, known)
 	if err != nil {
-		return r.conclude(ctx, req, nil, err)
+		return r.afterError(ctx, req, nil, err)
 	} else if full.item == nil {
 		return reconcile.Result{}, nil
 	}
@@ -109,7 +109,7 @@ func (r *reconciler) reconcile(
 	// 5. Hooks run before and around the check of responsibility.
 	run, err := r.newHookRun(ctx, hooks.About(item), item, decision)
 	if err != nil {
-		return r.conclude(ctx, req, nil, err)
+		return r.afterError(ctx, req, nil, err)
 	}
 	if goesOn, err := run.goesOn(ctx); err != nil {
 		return r.afterHookError(ctx, req, item, err)
@@ -122,7 +122,7 @@ func (r *reconciler) reconcile(
 		r.reportUnknownOperation(item)
 	}
 	if decision, err = r.accept(ctx, item, decision); err != nil {
-		return r.conclude(ctx, req, nil, err)
+		return r.afterError(ctx, req, nil, err)
 	}
 	if decision.Action == contract.Restart { // something is still missing; when it comes there is an event
 		r.forget(req.NamespacedName, false)
@@ -141,7 +141,10 @@ func (r *reconciler) reconcile(
 
 	// 8 to 15. The job goes one step on.
 	j, err := r.runJob(ctx, item, r.memory.begin(item, known, r.name), decision, run)
-	return r.conclude(ctx, req, j, err)
+	if err != nil {
+		return r.afterError(ctx, req, j.item, err)
+	}
+	return r.afterRun(req, j), nil
 }
 
 // cached returns an item as the cache has it, and the hooks of its type; nil for an item that this host cannot be
@@ -264,56 +267,71 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	return nil
 }
 
-// conclude remembers the result of a job's step and returns when to reconcile the item again. j is nil after an error
-// before the job.
-func (r *reconciler) conclude(ctx context.Context, req reconcile.Request, j *jobRun, err error) (reconcile.Result, error) {
+// afterError returns when to reconcile an item again after an error. item is the item as its job has left it; nil for an
+// error before the job.
+func (r *reconciler) afterError(
+	ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error,
+) (reconcile.Result, error) {
 	switch {
-	case errors.Is(err, lock.ErrHeld): // there is an event when it is free
+	case errors.Is(err, lock.ErrHeld):
+		// There is an event when the lock is free.
 		r.forget(req.NamespacedName, false)
 		return pollAfter(heldPoll), nil
 	case errors.Is(err, itemclient.ErrOutdated):
-		r.memory.outdated(req.NamespacedName, j.leaves())
+		r.memory.outdated(req.NamespacedName, item)
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	case errors.Is(err, job.ErrAbandoned):
 		return reconcile.Result{}, err
-	case ctx.Err() != nil: // the host is shutting down; another replica goes on from the status
+	case ctx.Err() != nil:
+		// The host is shutting down. Another replica goes on from the status.
 		r.forget(req.NamespacedName, false)
 		return reconcile.Result{}, nil //nolint:nilerr // the error is the shutdown, or caused by it
-	case err != nil:
-		r.reportUnwritable(j, err)
-		r.memory.outdated(req.NamespacedName, j.leaves())
+	default:
+		if item != nil {
+			r.reportUnwritable(item, err)
+		}
+		r.memory.outdated(req.NamespacedName, item)
 		return reconcile.Result{}, err
+	}
+}
+
+// afterRun remembers an item after a run of its job, and returns when to reconcile the item again.
+func (r *reconciler) afterRun(req reconcile.Request, j *jobRun) reconcile.Result {
+	switch {
 	case j.gone:
 		r.forget(req.NamespacedName, true)
-		r.memory.idle(j.item, hookMemory{}) // older events may come
-		return reconcile.Result{}, nil
+		// Older events may come.
+		r.memory.idle(j.item, hookMemory{})
+		return reconcile.Result{}
 	case contract.Finished(j.item) && r.decide(j.item).Action == contract.Nothing:
-		return r.afterJob(j), nil
-	case contract.Finished(j.item): // more is requested
+		return r.afterJob(j)
+	case contract.Finished(j.item):
+		// More is requested.
 		r.forget(req.NamespacedName, false)
-		return reconcile.Result{RequeueAfter: conflictPause}, nil
+		return reconcile.Result{RequeueAfter: conflictPause}
 	}
 	if again := j.hooks.again(j.known.hooks.again); !again.IsZero() {
 		j.known.due = earlier(j.known.due, again)
 	}
 	r.contents.put(j.item, true)
 	due := r.memory.requeue(j.item, j.known, r.clock.Now())
-	if r.plugins.Running()[j.known.waitsFor] { // it has started before the memory had that the job waits for it
+	if r.plugins.Running()[j.known.waitsFor] {
+		// The plugin has started before the memory had that the job waits for it.
 		j.known.due = earlier(j.known.due, r.clock.Now().Add(joberror.FirstRetry))
 		due = r.memory.requeue(j.item, j.known, r.clock.Now())
 	}
-	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond)), nil
+	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond))
 }
 
-// reportUnwritable reports to the user that the API server has refused a write of the item: the status cannot say so.
-func (r *reconciler) reportUnwritable(j *jobRun, err error) {
+// reportUnwritable reports in an event that the API server has refused a write of the item: the status cannot say so.
+func (r *reconciler) reportUnwritable(item *v1alpha1.DeployItem, err error) {
 	var answer apierrors.APIStatus
 	passing := apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsTooManyRequests(err)
-	if j == nil || !errors.As(err, &answer) || passing {
+	if !errors.As(err, &answer) || passing {
 		return
 	}
-	r.recorder.Record(j.item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
+	r.recorder.Record(item, corev1.EventTypeWarning, "DeployItemNotWritable", err.Error()+"; it is tried again")
 }
 
 // afterJob remembers an item whose job has just ended, and returns when to reconcile it again. ShouldReconcile hooks
