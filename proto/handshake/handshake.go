@@ -29,8 +29,8 @@ const LogLevelEnv = "PERGOLA_LOG_LEVEL"
 // ConfinedEnv names an environment variable of confined plugins. Its value has no meaning.
 const ConfinedEnv = "PERGOLA_CONFINED"
 
-// Config is the handshake of every Pergola plugin. The cookie is no secret: it keeps people from running a plugin by hand
-// without an explanation.
+// Config is the handshake of every Pergola plugin. The cookie is no secret: it keeps people from running a plugin by
+// hand without an explanation.
 func Config() goplugin.HandshakeConfig {
 	return goplugin.HandshakeConfig{
 		ProtocolVersion:  ProtocolVersion,

@@ -19,8 +19,8 @@ const (
 	certificateSlack = 24 * time.Hour
 )
 
-// ClientTLS returns the host's side of mutual TLS for one process of a plugin, and the host's certificate in PEM for the
-// plugin. The plugin's own certificate comes with the handshake; go-plugin adds it.
+// ClientTLS returns the host's side of mutual TLS for one process of a plugin, and the host's certificate in PEM for
+// the plugin. The plugin's own certificate comes with the handshake; go-plugin adds it.
 //
 // go-plugin's AutoMTLS does the same with a key on the curve P-521. BoringSSL, and so gRPC for most other languages,
 // does not know that curve.

@@ -82,7 +82,8 @@ func TestReadInfoNamesAllProblems(t *testing.T) {
 		"too many types": {serving(slices.Repeat([]string{""}, 1<<20)...),
 			[]string{"more than 100 deploy item types"}},
 		"misspelt hook type": {hooking("BeforeDeploy", "type"), []string{
-			`hooks of the type "BeforeDeploy", which this host does not know; expected some of [Start DuringResponsibilityCheck`}},
+			`hooks of the type "BeforeDeploy", which this host does not know; ` +
+				`expected some of [Start DuringResponsibilityCheck`}},
 		"long hook type":    {hooking(strings.Repeat("h", 1<<20), "type"), []string{"which this host does not know"}},
 		"nothing but hooks": {hooking("End", "type"), nil},
 		"hooks for nothing": {hooking("End"), []string{"no deploy item type"}},

@@ -95,11 +95,8 @@ type reader struct {
 func (r *reader) Get(_ context.Context, name types.NamespacedName, object client.Object, _ ...client.GetOption) error {
 	r.reads.Add(1)
 	item := r.items[name]
-	switch object := object.(type) {
-	case *v1alpha1.DeployItem:
-		if item != nil {
-			item.DeepCopyInto(object)
-		}
+	if read, ok := object.(*v1alpha1.DeployItem); ok && item != nil {
+		item.DeepCopyInto(read)
 	}
 	if item == nil && r.err == nil {
 		return apierrors.NewNotFound(deployItems, name.Name)

@@ -1,5 +1,5 @@
-// Package target resolves the Target and the Context of a DeployItem to a form fit for plugins, and gives plugins access
-// to the cluster of the host.
+// Package target resolves the Target and the Context of a DeployItem to a form fit for plugins, and gives plugins
+// access to the cluster of the host.
 //
 // # Where objects are read from
 //
@@ -13,11 +13,11 @@
 //
 // The Target without spec.config, managed fields and annotations with a second copy of the object, as kubectl writes
 // them; and its content. The content of a Target of type landscaper.gardener.cloud/kubernetes-cluster is
-// `{"kubeconfig": "<text>"}`, where the text is a kubeconfig (in JSON, which is YAML) written by this package itself: the
-// current context with its cluster and user, and of these only harmless fields. Unknown fields are dropped; duplicate
-// keys, keys that differ only in case and aliases are refused, as parsers differ about them. A kubeconfig that runs
-// commands, reads files or impersonates users, in any of its entries, is refused as a whole, and all forbidden fields
-// are reported at once.
+// `{"kubeconfig": "<text>"}`, where the text is a kubeconfig (in JSON, which is YAML) written by this package itself:
+// the current context with its cluster and user, and of these only harmless fields. Unknown fields are dropped;
+// duplicate keys, keys that differ only in case and aliases are refused, as parsers differ about them. A kubeconfig
+// that runs commands, reads files or impersonates users, in any of its entries, is refused as a whole, and all
+// forbidden fields are reported at once.
 //
 // # Targets that name a ServiceAccount
 //
@@ -39,7 +39,8 @@
 // configuration, and none of its credentials.
 //
 // The field kubeconfig counts before the others, as in Landscaper. Both oidcConfig and selfConfig, or one of them
-// beside a kubeconfig as the content itself, are an error, because the cluster would be a guess. So is an unknown field.
+// beside a kubeconfig as the content itself, are an error, because the cluster would be a guess. So is an unknown
+// field.
 //
 // With Options.ServiceAccount the operator fixes the ServiceAccount of each oidcConfig and selfConfig. It may be left
 // out then, and a Target with another one is refused. Otherwise writers of Targets in a namespace can act as each of
