@@ -61,9 +61,9 @@ type Resolver struct {
 
 // NewResolver returns a Resolver.
 //
-// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps (each
-// a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is asked for
-// the same Targets and Contexts, and for Secrets and ConfigMaps.
+// cached is backed by informers and asked for Targets and Contexts, and for the metadata of Secrets and ConfigMaps
+// (each a *metav1.PartialObjectMetadata of kind v1/Secret or v1/ConfigMap). live reads from the API server and is
+// asked for the same Targets and Contexts, and for Secrets and ConfigMaps.
 func NewResolver(cached, live client.Reader, o Options) *Resolver {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
