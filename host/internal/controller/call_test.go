@@ -26,7 +26,7 @@ func blocksOnce(b **bench, meanwhile func()) answer {
 		}
 		first = false
 		meanwhile()
-		(*b).memory.changed(client.ObjectKeyFromObject((*b).item))
+		(*b).memory.Changed(client.ObjectKeyFromObject((*b).item))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, plugin.ErrInterrupted) {
 			return nil, fmt.Errorf("cancelled for another reason: %w", cause)
@@ -75,7 +75,7 @@ func TestCallIsCancelled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b = newBench(t, blocksOnce(&b, tc.meanwhile))
-			b.plugin.capabilities = plugin.Capabilities{Abort: true, ForceReconcile: true}
+			b.plugin.Capabilities = plugin.Capabilities{Abort: true, ForceReconcile: true}
 			b.setJob()
 			item := b.drive()
 			if got := operations(b.calls); got != tc.calls {
@@ -106,7 +106,7 @@ func TestStoppedCallIsNotForgotten(t *testing.T) {
 			return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
 		}
 		b.remove(b.item)
-		b.memory.changed(client.ObjectKeyFromObject(b.item))
+		b.memory.Changed(client.ObjectKeyFromObject(b.item))
 		<-ctx.Done()
 		return &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}, nil
 	})
@@ -179,7 +179,7 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	b = newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 		b.touch(b.item)
 		b.annotate(b.item, v1alpha1.OperationAnnotation, "reconcile") // waits for the end of the job
-		b.memory.changed(client.ObjectKeyFromObject(b.item))
+		b.memory.Changed(client.ObjectKeyFromObject(b.item))
 		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
 			return nil, err
 		}
@@ -276,7 +276,7 @@ func TestAbort(t *testing.T) {
 				i.Spec.Timeout = v1alpha1.NoDuration
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			})
-			b.plugin.capabilities.Abort = !tc.unable
+			b.plugin.Capabilities.Abort = !tc.unable
 			jobID := b.setJob()
 			b.reconcile(t.Context())
 			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
@@ -325,7 +325,7 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 	b.drive()
 	b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
 		b.patchStatus(b.item, fmt.Sprintf(`{"jobID":%q}`, landscapers))
-		b.memory.changed(keyOf(b.item))
+		b.memory.Changed(client.ObjectKeyFromObject(b.item))
 		<-ctx.Done()
 		return fails("stopped")
 	}

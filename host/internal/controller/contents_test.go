@@ -2,15 +2,13 @@ package controller
 
 import (
 	"context"
-	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -35,25 +33,33 @@ func TestArrivedItemsAreNotRead(t *testing.T) {
 		"new job":                       {status: newJob, kept: true},
 		"operation":                     {status: finished, modify: asks(v1alpha1.OperationReconcile), kept: true},
 		"unknown operation, for events": {status: finished, modify: asks("dance"), kept: true},
-		"schedule, for hooks":           {status: finished, modify: func(i *v1alpha1.DeployItem) { scheduled(i) }, kept: true},
+		"schedule, for hooks": {
+			status: finished, kept: true, modify: func(i *v1alpha1.DeployItem) {
+				i.Spec.Config = raw(`{"continuousReconcile":{"every":"1h"}}`)
+			},
+		},
 		"type that no plugin serves": {
 			status: newJob, modify: func(i *v1alpha1.DeployItem) { i.Spec.Type = "test.pergola.dev/foreign" },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, succeeds)
-			c := &Controller{contents: b.contents, plugins: b.plugins, clock: b.clock}
+			c := &Controller{contents: b.contents, plugins: b.plugins, rules: b.rules}
 			item := b.newItemAs(b.item.Namespace, "arrived", tc.status, func(item *v1alpha1.DeployItem) {
 				if tc.modify != nil {
 					tc.modify(item)
 				}
 			})
 			c.arrived(b.api.read(item))
-			if _, kept := b.contents.items[keyOf(item)]; kept != tc.kept {
+			arrived, kept := b.contents.Take(client.ObjectKeyFromObject(item), item.UID, item.ResourceVersion)
+			if kept != tc.kept {
 				t.Errorf("kept: %t", kept)
 			}
+			if kept {
+				b.contents.Put(arrived)
+			}
 			reads := 0
-			b.items = itemclient.New(b.written, interceptor.NewClient(b.admin, interceptor.Funcs{
+			b.readFrom(interceptor.NewClient(b.admin, interceptor.Funcs{
 				Get: func(
 					ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 				) error {
@@ -61,44 +67,11 @@ func TestArrivedItemsAreNotRead(t *testing.T) {
 					return c.Get(ctx, key, obj, opts...)
 				},
 			}))
-			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: keyOf(item)}); err != nil || reads != 0 {
+			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item)}
+			if _, err := b.Reconcile(t.Context(), request); err != nil || reads != 0 {
 				t.Errorf("expected no read, but found %d, %v", reads, err)
 			}
 		})
-	}
-}
-
-// TestContents: the newest version is kept, as far as there is room, and handed over once.
-func TestContents(t *testing.T) {
-	c := newContents()
-	for _, version := range []string{"5", "4"} {
-		c.put(itemAt("a", version), false)
-	}
-	for _, tc := range []struct {
-		reason  string
-		uid     types.UID
-		version string
-		ok      bool
-	}{
-		{"another item of the name", "b", "5", false},
-		{"the cache has a newer version", "a", "6", false},
-		{"it is the newest", "a", "5", true},
-		{"it is handed over", "a", "5", false},
-	} {
-		if _, ok := c.take(itemKey, tc.uid, tc.version); ok != tc.ok {
-			t.Errorf("%s: found %t", tc.reason, ok)
-		}
-	}
-	c.put(itemAt("a", "5"), false)
-	c.put(itemAt("a", "5"), true)
-	if found, _ := c.take(itemKey, "a", "5"); !found.own {
-		t.Error("expected the item as it was written here")
-	}
-	large := scheduled(itemAt("a", "5"))
-	large.Spec.Config.Raw = []byte(strings.Repeat("x", maxContents))
-	c.put(large, false)
-	if _, ok := c.take(itemKey, "a", "5"); ok || c.size != 0 {
-		t.Errorf("expected no room, but found %t, and %d bytes", ok, c.size)
 	}
 }
 
@@ -107,23 +80,23 @@ func TestContents(t *testing.T) {
 func TestArrivesWhileItIsRead(t *testing.T) {
 	b := newBench(t, always(waits("a Pod")))
 	b.setJob()
-	b.items = itemclient.New(b.written, interceptor.NewClient(b.admin, interceptor.Funcs{
+	b.readFrom(interceptor.NewClient(b.admin, interceptor.Funcs{
 		Get: func(
 			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 		) error {
 			err := c.Get(ctx, key, obj, opts...)
 			if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
-				b.contents.put(item.DeepCopy(), false)
+				b.contents.Put(itemstate.Content{Item: item.DeepCopy()})
 			}
 			return err
 		},
 	}))
 	b.reconcile(t.Context())
-	if _, _, kept := b.memory.lockState(client.ObjectKeyFromObject(b.item)); !kept {
+	if !b.memory.Last(client.ObjectKeyFromObject(b.item)).KeepsLock() {
 		t.Error("the lock of the job is released")
 	}
 	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-	b.contents.put(b.read(), false)
+	b.contents.Put(itemstate.Content{Item: b.read()})
 	if b.reconcile(t.Context()); b.read().Annotations[v1alpha1.OperationAnnotation] != "" {
 		t.Error("the abort is left for later")
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"runtime/debug"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,15 +28,16 @@ import (
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/intake"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
-	"github.com/pergola-deploy/pergola/host/internal/selector"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -46,72 +47,19 @@ import (
 // pickUpWorkers is how many items of one plugin can be reconciled at once while all its slots are taken.
 const pickUpWorkers = 4
 
-// Options of a Controller.
-type Options struct {
-	// Plugins to call. The Controller is their listener. Required.
-	Plugins *plugin.Set
-	// Locks of items; the Controller is their listener. Nil for a host without other replicas.
-	Locks *lock.Locker
-	// Identity of this installation, for the status of the items. Required.
-	Identity string
-	// Workers is how many calls of a plugin may run at once. Calls do not wait, so that few suffice. Required.
-	Workers int
-	// PluginWorkers are the Workers of single plugins, by name.
-	PluginWorkers map[string]int
-	// AbortTimeout is how long a deployer may take for an abort. Required.
-	AbortTimeout time.Duration
-	// MaxCrashes is how often a plugin may crash during calls for one job; with the last the job fails. A crash beside
-	// other calls counts for a quarter. Zero stands for 3.
-	MaxCrashes int
-	// HookTimeout is how long one call of a plugin's hooks may take. Zero for ever.
-	HookTimeout time.Duration
-	// MinimumInterval is the least time between the beginning of a job and that of the next one that hooks, such as a
-	// schedule, request. Jitter is how much later such a job may begin; each item has a constant part of it.
-	MinimumInterval, Jitter time.Duration
-	// HTTPHooks say which HTTP hooks there are; nil for none.
-	HTTPHooks HTTPHooks
-	// Selectors choose the items of certain Targets; the zero value takes all.
-	Selectors selector.Selectors
-	// Keeper keeps what items use until they are gone; nil for a host that does not.
-	Keeper job.Keeper
-	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, because no Landscaper
-	// creates it, and a job that failed for a missing reference is followed by another when the reference exists.
-	Standalone bool
-	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts;
-	// empty if each names its own.
-	TargetServiceAccount string
-	// JobEnded is called with the plugin of each job that has ended without its outcome, such as one that has exceeded
-	// its time. It must not block. Nil for no call.
-	JobEnded func(plugin string)
-	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
-	// to start. It must not block. Nil for no call.
-	Served func(types []v1alpha1.DeployItemType)
-	// Items is the source of the deploy items in the manager's cache. Required.
-	Items *itemcache.Source
-	// Observed gets the events of jobs; nil for no events.
-	Observed *telemetry.Stream
-	// Log is required.
-	Log *slog.Logger
-}
-
-// HTTPHooks are the *httphook.Registrations.
-type HTTPHooks interface {
-	job.HTTPHooks
-	// Synced is closed when the hooks are known. No item is reconciled before.
-	Synced() <-chan struct{}
-}
-
 // Controller reconciles deploy items. It adds a queue and workers for each plugin once the types are known that the
 // plugin serves.
 type Controller struct {
 	options Options
 	manager manager.Manager
-	plugins plugins
-	memory  *memory
+	plugins intake.Plugins
+	memory  *itemstate.Memory
 	// contents are shared by all plugins.
-	contents *contents
-	router   *router
+	contents *itemstate.Contents
+	router   *intake.Router
+	locks    locks
 	targets  *target.Resolver
+	rules    contract.Rules
 	clock    clock.WithTicker
 	changes  chan struct{}
 
@@ -130,26 +78,29 @@ var (
 
 // New returns a Controller, which is to be added to its manager before that starts.
 func New(mgr manager.Manager, options Options) *Controller {
-	return newController(mgr, pluginSet{options.Plugins}, options)
+	return newController(mgr, intake.PluginSet{Set: options.Plugins}, options)
 }
 
-func newController(mgr manager.Manager, plugins plugins, options Options) *Controller {
+func newController(mgr manager.Manager, plugins intake.Plugins, options Options) *Controller {
 	options.MaxCrashes = cmp.Or(options.MaxCrashes, job.DefaultMaxCrashes)
 	c := &Controller{
 		options:  options,
 		manager:  mgr,
 		plugins:  plugins,
-		memory:   newMemory(),
-		contents: newContents(),
+		memory:   itemstate.NewMemory(),
+		contents: itemstate.NewContents(),
+		locks:    lock.Off{},
 		clock:    clock.RealClock{},
 		changes:  make(chan struct{}, 1),
 		slots:    map[string]*slots.Slots{},
 	}
-	c.router = newRouter(plugins, lock.Off{}, c.memory, c.clock.Now, options.Log)
-	c.router.cache, c.router.standalone = options.Items, options.Standalone
 	if options.Locks != nil {
-		c.router.locks = options.Locks
+		c.locks = options.Locks
 	}
+	c.rules = rules(options, c.clock)
+	c.router = intake.NewRouter(intake.Options{
+		Plugins: plugins, Locks: c.locks, Memory: c.memory, Items: options.Items, Rules: c.rules, Log: options.Log,
+	})
 	c.targets = target.NewResolver(mgr.GetCache(), mgr.GetAPIReader(), target.Options{
 		Tokens: mgr.GetClient(), Cluster: mgr.GetConfig(),
 		ServiceAccount: options.TargetServiceAccount, DefaultContext: options.Standalone,
@@ -161,13 +112,11 @@ func newController(mgr manager.Manager, plugins plugins, options Options) *Contr
 
 // arrived keeps an item with work, so that its reconcile need not read it.
 func (c *Controller) arrived(item *v1alpha1.DeployItem) {
-	idle := decide(item, c.options.Standalone, c.clock.Now()).Action == contract.Nothing &&
-		contract.UnknownOperation(item) == ""
 	switch {
-	case idle && !itemcache.HasSchedule(item.Spec.Config):
-		c.contents.drop(keyOf(item))
+	case c.rules.NeedsNothing(item) && !itemcache.HasSchedule(item.Spec.Config):
+		c.contents.Drop(client.ObjectKeyFromObject(item))
 	case c.plugins.For(item.Spec.Type) != nil:
-		c.contents.put(item, false)
+		c.contents.Put(itemstate.Content{Item: item})
 	}
 }
 
@@ -185,7 +134,9 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 }
 
 // HTTPHooksChanged retries the jobs with an error of some types, whose HTTP hooks have changed. It does not block.
-func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) { c.router.hooksChanged(types) }
+func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) {
+	c.router.HTTPHooksChanged(types)
+}
 
 // Freed implements lock.Listener.
 func (c *Controller) Freed(key lock.Key) { c.router.Freed(key) }
@@ -209,14 +160,14 @@ func (c *Controller) Workers() []telemetry.Workers {
 }
 
 // Remembered is the number of deploy items that are remembered.
-func (c *Controller) Remembered() int { return c.memory.size() }
+func (c *Controller) Remembered() int { return c.memory.Size() }
 
 // Unserved is the number of deploy items whose types no plugin serves; zero as long as that is unknown.
 func (c *Controller) Unserved() int {
 	if !c.ready.Load() || !c.plugins.Started() {
 		return 0
 	}
-	return c.router.countUnserved()
+	return c.router.CountUnserved()
 }
 
 // Ready says why the Controller has not begun to work; nil once it has listed the deploy items.
@@ -232,7 +183,11 @@ func (c *Controller) NeedLeaderElection() bool { return false }
 
 // Start watches deploy items and reconciles them. It blocks until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	if err := c.watchReferences(ctx); err != nil {
+	references := &intake.References{
+		Router: c.router, Reader: c.manager.GetCache(), Log: c.options.Log,
+		All: c.options.Standalone || !c.options.Selectors.Empty(),
+	}
+	if err := references.Watch(ctx, c.manager.GetCache()); err != nil {
 		return err
 	}
 	if err := c.watchLocks(ctx); err != nil {
@@ -301,16 +256,16 @@ func (c *Controller) followPlugins(asked map[string]string, started *bool) error
 			}
 			c.served(p.Info().Types)
 		case asked[name] != before:
-			c.router.refill(name)
+			c.router.Refill(name)
 		}
 	}
 	if !*started && c.plugins.Started() {
 		*started = true
-		c.router.countUnserved() // logs them
+		c.router.CountUnserved() // logs them
 		c.served(nil)
 	}
-	c.router.locks.Serve(atWork)
-	c.router.pluginsRun(running)
+	c.locks.Serve(atWork)
+	c.router.PluginsRun(running)
 	return nil
 }
 
@@ -321,7 +276,7 @@ func (c *Controller) served(types []v1alpha1.DeployItemType) {
 }
 
 // addPlugin adds the queue and the workers of a plugin.
-func (c *Controller) addPlugin(p deployer) error {
+func (c *Controller) addPlugin(p intake.Deployer) error {
 	name := p.Name()
 	calls := c.options.Workers
 	if n := c.options.PluginWorkers[name]; n > 0 {
@@ -334,24 +289,24 @@ func (c *Controller) addPlugin(p deployer) error {
 	c.mu.Lock()
 	c.slots[name] = pluginSlots
 	c.mu.Unlock()
-	r := &reconciler{
-		name: name, plugin: p, options: c.options,
+	r := newReconciler(parts{
+		plugin: p, options: c.options,
 		cache: c.manager.GetCache(), items: itemclient.New(c.manager.GetClient(), c.manager.GetAPIReader()),
 		exports: exports.New(c.manager.GetClient()),
 		targets: c.targets, plugins: c.plugins, router: c.router, memory: c.memory, contents: c.contents,
-		slots: pluginSlots, locks: c.router.locks, recorder: itemevents.New(c.manager.GetEventRecorder("pergola")),
+		slots: pluginSlots, locks: c.locks, recorder: itemevents.New(c.manager.GetEventRecorder("pergola")),
 		clock: c.clock, random: rand.Float64, newJobID: uuid.NewString,
 		log: c.options.Log.With("plugin", name),
-	}
-	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q queue) error {
-		c.router.attach(name, q)
+	})
+	return c.add("plugin-"+name, calls+pickUpWorkers, r, func(_ context.Context, q intake.Queue) error {
+		c.router.Attach(name, q)
 		return nil
 	})
 }
 
 // add adds a queue whose only source is the router.
 func (c *Controller) add(
-	name string, workers int, r reconcile.Reconciler, attach func(context.Context, queue) error,
+	name string, workers int, r reconcile.Reconciler, attach func(context.Context, intake.Queue) error,
 ) error {
 	everyReplica := false
 	options := controller.Options{
@@ -381,4 +336,16 @@ func (c *Controller) add(
 		return fmt.Errorf("start queue %q: %w", name, err)
 	}
 	return nil
+}
+
+// watchLocks returns when the locks of other replicas are known.
+func (c *Controller) watchLocks(ctx context.Context) error {
+	if c.options.Locks == nil {
+		return nil
+	}
+	informer, err := c.manager.GetCache().GetInformer(ctx, &v1alpha1.SyncObject{})
+	if err != nil {
+		return fmt.Errorf("watch locks: %w", err)
+	}
+	return c.options.Locks.Watch(ctx, informer)
 }

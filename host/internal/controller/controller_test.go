@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -31,7 +32,7 @@ func newType() v1alpha1.DeployItemType {
 }
 
 // startController starts a whole controller with these plugins. It is stopped at the end of the test.
-func (a *api) startController(plugins *fakePlugins, set ...func(*Options)) *Controller {
+func (a *api) startController(plugins *intaketest.Plugins, set ...func(*Options)) *Controller {
 	a.t.Helper()
 	options := Options{Identity: "here", Workers: 2, AbortTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)}
 	for _, s := range set {
@@ -72,13 +73,13 @@ func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.
 
 func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 	a, first, second := newServerAPI(t), newType(), newType()
-	one := &fakeDeployer{name: "one", itemType: first}
-	two := &fakeDeployer{name: "two", itemType: second}
-	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+	one := &intaketest.Deployer{PluginName: "one", Type: first}
+	two := &intaketest.Deployer{PluginName: "two", Type: second}
+	one.OnCall = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 		return succeeds(ctx, op, o)
 	}
-	two.call = one.call
-	a.startController(&fakePlugins{serving: []*fakeDeployer{one, two}})
+	two.OnCall = one.OnCall
+	a.startController(&intaketest.Plugins{Serve: []*intaketest.Deployer{one, two}})
 	namespace := a.newNamespace()
 	for name, annotation := range map[string]string{"silent": "", "lying": string(first)} {
 		item := newDeployItem(namespace, name, func(i *v1alpha1.DeployItem) {
@@ -96,28 +97,30 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 // TestServed: whoever sets jobs hears of the types of each plugin that comes to be served, once, and when all plugins
 // have come through their first attempt to start, since it is known then of each type whether somebody serves it.
 func TestServed(t *testing.T) {
-	a, early, late, plugins := newServerAPI(t), newType(), newType(), &fakePlugins{}
+	a, early, late, plugins := newServerAPI(t), newType(), newType(), &intaketest.Plugins{}
 	served := make(chan []v1alpha1.DeployItemType, 10)
 	c := a.startController(plugins, func(o *Options) {
 		o.Served = func(types []v1alpha1.DeployItemType) { served <- types }
 	})
 	for _, step := range []struct {
 		what   string
-		change func(p *fakePlugins)
+		change func(p *intaketest.Plugins)
 		want   []v1alpha1.DeployItemType
 	}{
 		{
-			"a plugin", func(p *fakePlugins) { p.serving = []*fakeDeployer{{name: "early", itemType: early}} },
+			"a plugin", func(p *intaketest.Plugins) { p.Serve = []*intaketest.Deployer{{PluginName: "early", Type: early}} },
 			[]v1alpha1.DeployItemType{early},
 		},
-		{"all have started", func(p *fakePlugins) { p.started = true }, nil},
+		{"all have started", func(p *intaketest.Plugins) { p.AllStarted = true }, nil},
 		{
 			"another plugin",
-			func(p *fakePlugins) { p.serving = append(p.serving, &fakeDeployer{name: "late", itemType: late}) },
+			func(p *intaketest.Plugins) {
+				p.Serve = append(p.Serve, &intaketest.Deployer{PluginName: "late", Type: late})
+			},
 			[]v1alpha1.DeployItemType{late},
 		},
 	} {
-		plugins.change(step.change)
+		plugins.Change(step.change)
 		c.Changed()
 		select {
 		case types := <-served:

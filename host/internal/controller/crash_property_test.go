@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -61,7 +62,7 @@ func (w *poisonTest) call(
 			return call.process == process
 		})
 		w.process++
-		w.router.pluginsRun(map[string]bool{w.name: true})
+		w.router.PluginsRun(map[string]bool{w.name: true})
 	}
 	if w.process != process {
 		w.note("the call of %s has crashed, beside others: %t", name, w.beside[process])
@@ -88,7 +89,7 @@ func (q testQueue) AddAfter(request reconcile.Request, after time.Duration) {
 func (w *poisonTest) work() bool {
 	var due []*v1alpha1.DeployItem
 	for _, item := range w.items {
-		if _, inCall := w.inCall[item.Name]; !inCall && w.queues[keyOf(item)].isDue() {
+		if _, inCall := w.inCall[item.Name]; !inCall && w.queues[client.ObjectKeyFromObject(item)].isDue() {
 			due = append(due, item)
 		}
 	}
@@ -99,11 +100,11 @@ func (w *poisonTest) work() bool {
 		innocent := w.items[len(w.items)-1]
 		w.note("%s gets a new job", innocent.Name)
 		w.api.setJob(innocent, w.clock.Now())
-		w.queues[keyOf(innocent)].due = w.clock.Now()
+		w.queues[client.ObjectKeyFromObject(innocent)].due = w.clock.Now()
 	}
 	item := rapid.SampledFrom(due).Draw(w.t, "item")
-	w.queues[keyOf(item)].due = time.Time{}
-	request := reconcile.Request{NamespacedName: keyOf(item)}
+	w.queues[client.ObjectKeyFromObject(item)].due = time.Time{}
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item)}
 	result, err := w.Reconcile(w.bench.t.Context(), request)
 	if err != nil {
 		w.fail("%s: %v", item.Name, err)
@@ -124,16 +125,16 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 			inCall: map[string]calledItem{}, beside: map[int]bool{},
 		}
 		w.queues = map[types.NamespacedName]*oneItemQueue{}
-		w.router.queues[w.name] = testQueue{poisonTest: w}
-		w.slots = slots.New(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now)
-		w.plugin.call = w.call
+		w.set(func(p *parts) { p.slots = slots.New(rapid.IntRange(1, 4).Draw(rt, "slots"), w.clock.Now) })
+		w.router.Attach(w.name, testQueue{poisonTest: w})
+		w.plugin.OnCall = w.call
 		poisons := rapid.IntRange(1, 2*job.DefaultMaxCrashes).Draw(rt, "poisons")
 		for n := range poisons + rapid.IntRange(1, 5).Draw(rt, "innocents") {
 			item := w.newItemAs(w.item.Namespace, fmt.Sprint("item-", n), "", withoutTimeout)
 			w.poison[item.Name] = n < poisons
 			w.api.setJob(item, w.clock.Now())
 			w.items = append(w.items, item)
-			w.queues[keyOf(item)] = &oneItemQueue{now: w.clock.Now, due: w.clock.Now()}
+			w.queues[client.ObjectKeyFromObject(item)] = &oneItemQueue{now: w.clock.Now, due: w.clock.Now()}
 		}
 		for start := w.clock.Now(); w.clock.Since(start) < slotPoll/2; w.clock.Step(job.MinPoll) {
 			for w.work() {

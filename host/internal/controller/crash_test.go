@@ -3,11 +3,13 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -62,7 +64,7 @@ func TestPoisonItem(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, crashes, withoutTimeout)
-			b.plugin.capabilities.Abort = true
+			b.plugin.Capabilities.Abort = true
 			if tc.deleted {
 				b.remove(b.item)
 			}
@@ -115,8 +117,8 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	}
 
 	b.answer = always(nil, plugin.ErrNotRunning)
-	b.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.down = map[string]bool{"one": true} })
-	b.router.pluginsRun(map[string]bool{"one": true})
+	b.plugins.(*intaketest.Plugins).Change(func(p *intaketest.Plugins) { p.Down = map[string]bool{"one": true} })
+	b.router.PluginsRun(map[string]bool{"one": true})
 	writes := b.n
 	if wait := b.reconcile(t.Context()); b.n != writes || wait != job.PluginPoll || len(b.calls) != 2 {
 		t.Errorf(
@@ -127,7 +129,7 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	expect("the plugin does not run yet")
 
 	b.answer = succeeds
-	b.router.pluginsRun(map[string]bool{"one": true}) // the job does not wait for the next poll
+	b.router.PluginsRun(map[string]bool{"one": true}) // the job does not wait for the next poll
 	if b.reconcile(t.Context()); b.read().Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
 		t.Errorf("expected success, but found %s", describe(b.read()))
 	}
@@ -159,7 +161,7 @@ func TestCrashThatDoesNotCount(t *testing.T) {
 		{"shutdown", "the host ends its plugins", func(_ *bench, stop func()) { stop() }},
 		{"another job", "the call was not for the job that is there now", func(b *bench, _ func()) {
 			b.setJob()
-			b.memory.changed(keyOf(b.item))
+			b.memory.Changed(client.ObjectKeyFromObject(b.item))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

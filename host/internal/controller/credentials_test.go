@@ -40,21 +40,21 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 					return succeeds(ctx, op, o)
 				}
 			})
-			b.plugin.capabilities.ContextCredentials, b.plugin.capabilities.ContextOCMConfig = wanted, wanted
+			b.plugin.Capabilities.ContextCredentials, b.plugin.Capabilities.ContextOCMConfig = wanted, wanted
 			type named struct {
 				Credentials *sdk.Credentials
 				OCMConfig   *sdk.OCMConfig
 			}
 			var got []named
-			call := b.plugin.call
-			b.plugin.call = func(
+			call := b.plugin.OnCall
+			b.plugin.OnCall = func(
 				ctx context.Context, op plugin.Operation, in plugin.Call, observer plugin.Observer,
 			) (*plugin.Outcome, error) {
 				got = append(got, named{in.Credentials, in.OCMConfig})
 				return call(ctx, op, in, observer)
 			}
 			var secretReads, configMapReads int
-			b.targets = target.NewResolver(b.admin, interceptor.NewClient(b.admin, interceptor.Funcs{
+			counting := interceptor.NewClient(b.admin, interceptor.Funcs{
 				Get: func(
 					ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 				) error {
@@ -66,9 +66,12 @@ func TestCredentialsGoToThePlugin(t *testing.T) {
 					}
 					return c.Get(ctx, key, object, opts...)
 				},
-			}), target.Options{})
+			})
 			var log bytes.Buffer
-			b.log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			b.set(func(p *parts) {
+				p.targets = target.NewResolver(b.admin, counting, target.Options{})
+				p.log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			})
 			lsContext := &v1alpha1.Context{}
 			if err := b.admin.Get(
 				t.Context(), client.ObjectKey{Namespace: b.item.Namespace, Name: v1alpha1.DefaultContextName}, lsContext,

@@ -39,7 +39,7 @@ func TestReferencesAreKept(t *testing.T) {
 				Spec:       v1alpha1.TargetSpec{Type: "other"},
 			})
 			var kept []string
-			b.options.Keeper = keeperFunc(func(used ...client.Object) error {
+			keep := keeperFunc(func(used ...client.Object) error {
 				for _, object := range used {
 					kept = append(kept, object.GetName())
 				}
@@ -48,6 +48,7 @@ func TestReferencesAreKept(t *testing.T) {
 				}
 				return tc.err
 			})
+			b.set(func(p *parts) { p.options.Keeper = keep })
 			b.setJob()
 			b.reconcile(t.Context())
 			if len(b.calls) != tc.calls || strings.Join(kept, " ") != "default here" {

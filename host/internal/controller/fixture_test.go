@@ -21,8 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/intake"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
+	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/itemevents"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -51,7 +55,7 @@ type bench struct {
 	t      *testing.T
 	item   *v1alpha1.DeployItem
 	clock  *clocktesting.FakeClock
-	plugin *fakeDeployer
+	plugin *intaketest.Deployer
 	events *events.FakeRecorder
 
 	answer answer
@@ -92,32 +96,47 @@ func newBenchOn(t *testing.T, a *api, answer answer, modify ...func(*v1alpha1.De
 		answer: answer,
 		write:  func(_ int, do func() error) error { return do() },
 	}
-	b.plugin = &fakeDeployer{name: "one", itemType: testType}
-	b.plugin.call = func(
+	b.plugin = &intaketest.Deployer{PluginName: "one", Type: testType}
+	b.plugin.OnCall = func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
 	) (*plugin.Outcome, error) {
 		b.calls, b.pending = append(b.calls, string(op)+" "+c.DeployItem.Status.JobID), c.PickUpPending
 		return b.answer(ctx, op, observer)
 	}
-	plugins, m := &fakePlugins{serving: []*fakeDeployer{b.plugin}}, newMemory()
-	r := newRouter(plugins, lock.Off{}, m, b.clock.Now, slog.New(slog.DiscardHandler))
 	b.written = client.WithFieldOwner(interceptor.NewClient(a.admin, b.interceptors()), UserAgent)
-	b.reconciler = &reconciler{
-		name: "one", plugin: b.plugin, options: Options{
+	b.reconciler = newReconciler(parts{
+		plugin: b.plugin, plugins: &intaketest.Plugins{Serve: []*intaketest.Deployer{b.plugin}}, options: Options{
 			Identity: "here", AbortTimeout: time.Minute, MaxCrashes: job.DefaultMaxCrashes,
-		}, slots: slots.New(1, b.clock.Now), locks: lock.Off{}, newJobID: uuid.NewString,
+		}, locks: lock.Off{}, newJobID: uuid.NewString,
 		cache: a.admin, items: itemclient.New(b.written, a.admin), exports: exports.New(b.written),
-		targets: target.NewResolver(a.admin, a.admin, target.Options{}), plugins: r.plugins, router: r, memory: m,
-		contents: newContents(), recorder: itemevents.New(b.events), clock: b.clock,
-		random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
-	}
+		targets: target.NewResolver(a.admin, a.admin, target.Options{}), recorder: itemevents.New(b.events),
+		clock: b.clock, random: func() float64 { return 0 }, log: slog.New(slog.DiscardHandler),
+	})
+	b.set(func(p *parts) { p.restart() })
 	b.item = newDeployItem(b.newNamespace(), "item", modify...)
 	b.create(b.item)
 	return b
 }
 
+// set makes the reconciler anew of changed parts.
+func (b *bench) set(change func(*parts)) {
+	change(&b.parts)
+	b.reconciler = newReconciler(b.parts)
+}
+
+// restart gives a reconciler the state of a new process.
+func (p *parts) restart() {
+	p.memory, p.contents, p.slots = itemstate.NewMemory(), itemstate.NewContents(), slots.New(1, p.clock.Now)
+	p.router = intake.NewRouter(intake.Options{
+		Plugins: p.plugins, Locks: p.locks, Memory: p.memory, Items: &itemcache.Source{}, Rules: rules(p.options, p.clock),
+		Log: p.log,
+	})
+}
+
 // readFrom has items read by another client.
-func (b *bench) readFrom(reader client.Reader) { b.items = itemclient.New(b.written, reader) }
+func (b *bench) readFrom(reader client.Reader) {
+	b.set(func(p *parts) { p.items = itemclient.New(b.written, reader) })
+}
 
 func (b *bench) interceptors() interceptor.Funcs {
 	write := func(do func() error) error {

@@ -4,74 +4,119 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemevents"
 	"github.com/pergola-deploy/pergola/host/internal/job"
-	"github.com/pergola-deploy/pergola/host/internal/joberror"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// crashPause is how long an item is skipped during whose hooks a plugin has crashed repeatedly: others need the plugin.
-const crashPause = 10 * time.Minute
-
 // hookRequeue is the pause before an item is reconciled again that hooks want to be requeued at once.
 const hookRequeue = time.Second
 
+// hookRunner runs the hooks of the items of one plugin.
+type hookRunner struct {
+	options        Options
+	responsibility responsibility
+	// isPreferred reports whether an item prefers this replica.
+	isPreferred func(item *v1alpha1.DeployItem) bool
+	cache       client.Reader // Targets
+	recorder    *itemevents.Recorder
+	clock       clock.PassiveClock
+	log         *slog.Logger
+}
+
 // hookRun runs the hooks of one reconcile of an item.
 type hookRun struct {
-	r      *reconciler
+	*hookRunner
 	hooks  pluginhook.Set
 	item   *v1alpha1.DeployItem
 	target *v1alpha1.Target // nil if there is none
-	// decision is the one before the first hook.
+	// decision is the decision before the first hook.
 	decision contract.Decision
-	// canOverrule: there are hooks that can make this host responsible for the item.
-	canOverrule bool
+	// goesOn: this host is responsible for the item, and no hook has ended the reconcile.
+	goesOn bool
 	// result is that of all hooks so far.
 	result *sdkhook.Result
 	// aborting are the plugins of which a hook of the type that ran last aborts.
 	aborting []string
 }
 
-// hooksFor returns the hooks that run for a type of deploy items.
-func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) pluginhook.Set {
-	return pluginhook.Set{Plugins: r.plugins.Hooking(itemType), Timeout: r.options.HookTimeout}
-}
+var _ job.Hooks = (*hookRun)(nil)
 
-// newHookRun prepares the hooks of a reconcile. None run if only the end of a job is to be written, unless only a hook
-// can make this host responsible for the item.
-func (r *reconciler) newHookRun(
+// begin checks responsibility and runs the hooks before, during and after that. The hooks during the check overrule it.
+// No hooks run, neither here nor later, if only the end of a job is to be written, unless only a hook can make this host
+// responsible for the item.
+func (r *hookRunner) begin(
 	ctx context.Context, hooks pluginhook.Set, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (*hookRun, error) {
-	p := &hookRun{r: r, item: item, decision: decision, canOverrule: hooks.Has(sdkhook.DuringResponsibilityCheck)}
-	ours := !p.canOverrule || item.Status.Deployer.Identity == r.options.Identity
-	if ours && decision.EndsJob() || !hooks.Has(sdkhook.Types()...) {
-		return p, nil
+	p := &hookRun{hookRunner: r, item: item, decision: decision}
+	canOverrule := hooks.Has(sdkhook.DuringResponsibilityCheck)
+	ours := !canOverrule || item.Status.Deployer.Identity == r.options.Identity
+	if (!ours || !decision.EndsJob()) && hooks.Has(sdkhook.Types()...) {
+		p.hooks = hooks
+		if err := p.readTarget(ctx); err != nil {
+			return p, err
+		}
 	}
-	p.hooks = hooks
-	if item.Spec.Target == nil {
-		return p, nil
+	var err error
+	p.goesOn, err = p.runFirst(ctx, canOverrule)
+	return p, err
+}
+
+// readTarget reads the Target of the item, as hooks get it.
+func (p *hookRun) readTarget(ctx context.Context) error {
+	if p.item.Spec.Target == nil {
+		return nil
 	}
 	target := &v1alpha1.Target{}
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: item.Namespace, Name: item.Spec.Target.Name}, target)
-	if apierrors.IsNotFound(err) {
-		return p, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read Target: %w", err)
+	err := p.cache.Get(ctx, client.ObjectKey{Namespace: p.item.Namespace, Name: p.item.Spec.Target.Name}, target)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read Target: %w", err)
 	}
 	p.target = pluginhook.Target(target)
-	return p, nil
+	return nil
+}
+
+// runFirst runs the hooks around the check of responsibility, and reports whether the reconcile goes on. canOverrule:
+// there are hooks that can make this host responsible for the item.
+func (p *hookRun) runFirst(ctx context.Context, canOverrule bool) (goesOn bool, err error) {
+	if result, err := p.run(ctx, sdkhook.Start); err != nil || pluginhook.Aborts(result) {
+		p.reportEnd(sdkhook.Start, result)
+		return false, err
+	}
+	ours, err := p.responsibility.sure(ctx, p.item)
+	if err != nil {
+		return false, err
+	}
+	result, err := p.run(ctx, sdkhook.DuringResponsibilityCheck)
+	switch {
+	case err != nil:
+		return false, err
+	case result != nil:
+		ours = !result.AbortReconcile
+	case canOverrule && p.decision.EndsJob():
+		ours = ours || p.responsibility.deployedHere(p.item)
+	}
+	if !ours {
+		return false, nil
+	}
+	result, err = p.run(ctx, sdkhook.AfterResponsibilityCheck)
+	p.reportEnd(sdkhook.AfterResponsibilityCheck, result)
+	return err == nil && !pluginhook.Aborts(result), err
 }
 
 // run runs the hooks of a type, returns their result, and adds it to that of the reconcile.
@@ -93,32 +138,34 @@ func (p *hookRun) add(t sdkhook.Type, result *sdkhook.Result) {
 	p.result = sdkhook.Aggregate(t, p.result, result)
 }
 
-// goesOn checks responsibility and runs the hooks before, during and after that. It reports whether the reconcile goes
-// on: this host is responsible for the item, and no hook ends the reconcile. The hooks during the check overrule it.
-func (p *hookRun) goesOn(ctx context.Context) (bool, error) {
-	if result, err := p.run(ctx, sdkhook.Start); err != nil || pluginhook.Aborts(result) {
-		p.reportEnd(sdkhook.Start, result)
-		return false, err
+// Has implements job.Hooks.
+func (p *hookRun) Has(types ...sdkhook.Type) bool { return p.hooks.Has(types...) }
+
+// Run implements job.Hooks.
+func (p *hookRun) Run(ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem) (*job.Held, error) {
+	p.item = item
+	result, err := p.run(ctx, t)
+	if err != nil || !pluginhook.Aborts(result) {
+		return nil, err
 	}
-	ours, err := p.r.isOurs(ctx, p.item)
-	if err != nil {
-		return false, err
-	}
-	result, err := p.run(ctx, sdkhook.DuringResponsibilityCheck)
+	return &job.Held{Plugins: p.aborting, Message: heldBy(t, p.aborting, result)}, nil
+}
+
+// ReportError implements job.Hooks.
+func (p *hookRun) ReportError(item *v1alpha1.DeployItem, err error) { p.reportError(item, err) }
+
+// again is the time of the next reconcile that hooks want, those of earlier reconciles (before) included; zero for no
+// such time.
+func (p *hookRun) again(before time.Time) time.Time {
+	var wanted time.Time
 	switch {
-	case err != nil:
-		return false, err
-	case result != nil:
-		ours = !result.AbortReconcile
-	case p.canOverrule && p.decision.EndsJob():
-		ours = ours || p.r.deployedHere(p.item)
+	case p.result == nil:
+	case p.result.Requeue:
+		wanted = p.clock.Now().Add(hookRequeue)
+	case p.result.RequeueAfter > 0:
+		wanted = p.clock.Now().Add(max(p.result.RequeueAfter, job.MinPoll))
 	}
-	if !ours {
-		return false, nil
-	}
-	result, err = p.run(ctx, sdkhook.AfterResponsibilityCheck)
-	p.reportEnd(sdkhook.AfterResponsibilityCheck, result)
-	return err == nil && !pluginhook.Aborts(result), err
+	return earlier(before, wanted)
 }
 
 // reportEnd reports to the user that a hook has ended the reconcile, if there was something to do.
@@ -126,9 +173,9 @@ func (p *hookRun) reportEnd(t sdkhook.Type, result *sdkhook.Result) {
 	if !pluginhook.Aborts(result) || p.decision.Action == contract.Nothing {
 		return
 	}
-	p.r.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name,
+	p.log.Info("hook ends the reconcile", "deployitem", p.item.Namespace+"/"+p.item.Name,
 		"hookType", string(t), "hookPlugins", p.aborting)
-	p.r.recorder.Record(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
+	p.recorder.Record(p.item, corev1.EventTypeNormal, "HeldByHook", heldBy(t, p.aborting, result))
 }
 
 // heldBy says which hook holds a job up, and when it is asked again.
@@ -144,29 +191,15 @@ func heldBy(t sdkhook.Type, plugins []string, result *sdkhook.Result) string {
 	}
 }
 
-// end ends a reconcile that does not go on, and returns when to reconcile the item again: when hooks want it, or at the
-// deadline of a running job.
-func (p *hookRun) end() reconcile.Result {
-	p.r.forget(keyOf(p.item), false)
-	return p.r.until(p.r.orDeadline(p.item, p.again(time.Time{})))
-}
-
-// orDeadline returns a time, or the deadline of a running job if that is earlier and has not passed: after the deadline
-// a job that comes here is left to other hosts, or to hooks.
-func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time.Time {
-	deadline, err := contract.Deadline(item)
-	if err == nil && contract.IsUnderWay(item) && deadline.After(r.clock.Now()) {
-		return earlier(again, deadline)
+// reportError reports a failed hook to user and operator.
+func (r *hookRunner) reportError(item *v1alpha1.DeployItem, err error) {
+	var e contract.Error
+	if !errors.As(err, &e) {
+		return
 	}
-	return again
-}
-
-// until is the Result for a reconcile at a time; none for the zero time.
-func (r *reconciler) until(again time.Time) reconcile.Result {
-	if again.IsZero() {
-		return reconcile.Result{}
-	}
-	return pollAfter(max(again.Sub(r.clock.Now()), time.Millisecond))
+	r.log.Warn("hook failed; the deploy item is reconciled again later", "deployitem", item.Namespace+"/"+item.Name,
+		"hookPlugin", e.Plugin, "hookType", e.Operation, "reason", e.Reason, "error", e.Message)
+	r.recorder.Record(item, corev1.EventTypeWarning, e.Reason, e.Message)
 }
 
 // earlier returns the earlier of two times; the zero time is none.
@@ -175,50 +208,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// again is when hooks want the next reconcile, those of earlier reconciles (before) included; zero for no such time.
-func (p *hookRun) again(before time.Time) time.Time {
-	var wanted time.Time
-	switch {
-	case p.result == nil:
-	case p.result.Requeue:
-		wanted = p.r.clock.Now().Add(hookRequeue)
-	case p.result.RequeueAfter > 0:
-		wanted = p.r.clock.Now().Add(max(p.result.RequeueAfter, job.MinPoll))
-	}
-	return earlier(before, wanted)
-}
-
-// afterHookError ends a reconcile in which a hook has failed before the job.
-func (r *reconciler) afterHookError(
-	ctx context.Context, req reconcile.Request, item *v1alpha1.DeployItem, err error,
-) (reconcile.Result, error) {
-	r.reportHook(item, err)
-	crashed := errors.Is(err, plugin.ErrCrashed)
-	if !crashed && !errors.Is(err, plugin.ErrNotRunning) {
-		return r.afterError(ctx, req, nil, err)
-	}
-	var e contract.Error
-	errors.As(err, &e)
-	missed := r.memory.hookMissed(item, r.name, e.Plugin)
-	if crashed && r.memory.hookCrashed(item, r.options.MaxCrashes, r.clock.Now().Add(crashPause)) {
-		r.recorder.Record(item, corev1.EventTypeWarning, contract.ReasonPluginCrashed, fmt.Sprintf(
-			"a plugin has ended in the middle of a hook for this deploy item again and again; it is left alone for %s: %s",
-			crashPause, err))
-		return r.until(r.orDeadline(item, r.clock.Now().Add(crashPause))), nil
-	}
-	// There is an event when the plugin runs, unless it does already.
-	return r.until(r.orDeadline(item, r.clock.Now().Add(joberror.RetryPause(missed, r.random())))), nil
-}
-
-// reportHook reports a failed hook to user and operator.
-func (r *reconciler) reportHook(item *v1alpha1.DeployItem, err error) {
-	var e contract.Error
-	if !errors.As(err, &e) {
-		return
-	}
-	r.log.Warn("hook failed; the deploy item is reconciled again later", "deployitem", item.Namespace+"/"+item.Name,
-		"hookPlugin", e.Plugin, "hookType", e.Operation, "reason", e.Reason, "error", e.Message)
-	r.recorder.Record(item, corev1.EventTypeWarning, e.Reason, e.Message)
 }

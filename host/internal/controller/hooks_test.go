@@ -11,8 +11,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -41,9 +43,9 @@ func newHooked(t *testing.T, answer answer, types []sdkhook.Type, modify ...func
 		return answer(ctx, op, o)
 	}, modify...)
 	for _, hookType := range types {
-		b.plugin.capabilities.HookTypes = append(b.plugin.capabilities.HookTypes, string(hookType))
+		b.plugin.Capabilities.HookTypes = append(b.plugin.Capabilities.HookTypes, string(hookType))
 	}
-	b.plugin.hooks = func(
+	b.plugin.OnHooks = func(
 		_ context.Context, hookType sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
 	) ([]plugin.HookOutcome, error) {
 		b.pass(string(hookType))
@@ -110,8 +112,8 @@ func TestHooksOfAnOperation(t *testing.T) {
 			b := newHooked(
 				t, outcome, sdkhook.Types(), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
 			)
-			tc.capabilities.HookTypes = b.plugin.capabilities.HookTypes
-			b.plugin.capabilities = tc.capabilities
+			tc.capabilities.HookTypes = b.plugin.Capabilities.HookTypes
+			b.plugin.Capabilities = tc.capabilities
 			tc.before(b)
 			b.passed = nil
 			item := b.drive()
@@ -340,17 +342,17 @@ func TestPoisonInHooks(t *testing.T) {
 func TestHookOfAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.BeforeReconcile})
-	other := &fakeDeployer{
-		name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{"BeforeReconcile"}},
+	other := &intaketest.Deployer{
+		PluginName: "policy", Type: testType, Capabilities: plugin.Capabilities{HookTypes: []string{"BeforeReconcile"}},
 	}
 	var held bool
-	other.hooks = func(
+	other.OnHooks = func(
 		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
 	) ([]plugin.HookOutcome, error) {
 		b.pass("policy")
 		return []plugin.HookOutcome{{Result: &sdkhook.Result{AbortReconcile: held, RequeueAfter: time.Second}}}, nil
 	}
-	b.plugins.(*fakePlugins).hooking = []*fakeDeployer{other}
+	b.plugins.(*intaketest.Plugins).HooksOnly = []*intaketest.Deployer{other}
 	held = true
 	b.setJob()
 	b.clock.Step(b.reconcile(t.Context()))
@@ -369,17 +371,17 @@ func TestItemsWhoseHooksWereMissedAreReconciled(t *testing.T) {
 			t.Run(fmt.Sprint(hookType, " ", err), func(t *testing.T) {
 				t.Parallel()
 				b := newHooked(t, done, nil)
-				policy := &fakeDeployer{
-					name: "policy", itemType: testType, capabilities: plugin.Capabilities{HookTypes: []string{string(hookType)}},
+				policy := &intaketest.Deployer{
+					PluginName: "policy", Type: testType, Capabilities: plugin.Capabilities{HookTypes: []string{string(hookType)}},
 				}
-				policy.hooks = b.plugin.hooks
-				b.plugins.(*fakePlugins).hooking = []*fakeDeployer{policy}
+				policy.OnHooks = b.plugin.OnHooks
+				b.plugins.(*intaketest.Plugins).HooksOnly = []*intaketest.Deployer{policy}
 				b.failing[hookType] = err
 				b.setJob()
 				b.reconcile(t.Context())
 				queue := &oneItemQueue{now: b.clock.Now}
-				b.router.queues["one"] = queue
-				if b.router.pluginsRun(map[string]bool{"policy": true}); !queue.isDue() {
+				b.router.Attach("one", queue)
+				if b.router.PluginsRun(map[string]bool{"policy": true}); !queue.isDue() {
 					t.Error("the item is not woken")
 				}
 				b.failing[hookType] = nil
@@ -397,11 +399,11 @@ func TestNotOursIsNotEndedHere(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, always(waits("it")),
 		[]sdkhook.Type{sdkhook.DuringResponsibilityCheck}, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1m" })
-	b.options.Identity = "other"
+	b.set(func(p *parts) { p.options.Identity = "other" })
 	b.setJob()
 	b.reconcile(t.Context())
-	b.options.Identity = "here"
-	b.memory.forget(keyOf(b.item))
+	b.set(func(p *parts) { p.options.Identity = "here" })
+	b.memory.Forget(client.ObjectKeyFromObject(b.item))
 	b.results[sdkhook.DuringResponsibilityCheck] = &sdkhook.Result{AbortReconcile: true}
 	before := b.read()
 	b.clock.Step(2 * time.Minute)

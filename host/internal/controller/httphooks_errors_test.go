@@ -143,10 +143,10 @@ func TestHTTPHookThatCannotBeCalled(t *testing.T) {
 		t.Errorf("%s, next reconcile after %s", describe(item), wait)
 	}
 	b.registered = nil
-	b.router.hooksChanged([]v1alpha1.DeployItemType{"another"})
+	b.router.HTTPHooksChanged([]v1alpha1.DeployItemType{"another"})
 	b.reconcile(t.Context())
 	b.expectPassed("another type's hook is no reason to reconcile")
-	b.router.hooksChanged([]v1alpha1.DeployItemType{testType})
+	b.router.HTTPHooksChanged([]v1alpha1.DeployItemType{testType})
 	b.reconcile(t.Context())
 	b.expectPassed("the hook has come", "pre-reconcile", "call Reconcile")
 	b.registered = notReadyError{v1alpha1.HookPreReconcile}
@@ -190,7 +190,7 @@ func TestErrorsBeforeAnHTTPHook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-			b.plugin.render = func(context.Context, plugin.Call) (*plugin.Rendered, error) { return tc.rendered, tc.err }
+			b.plugin.OnRender = func(context.Context, plugin.Call) (*plugin.Rendered, error) { return tc.rendered, tc.err }
 			b.setJob()
 			b.reconcile(t.Context())
 			item, got := b.read(), ""
@@ -216,7 +216,7 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 		)
 	}
 	var rendered int64
-	b.plugin.render = func(_ context.Context, c plugin.Call) (*plugin.Rendered, error) {
+	b.plugin.OnRender = func(_ context.Context, c plugin.Call) (*plugin.Rendered, error) {
 		rendered = c.DeployItem.Generation
 		return &plugin.Rendered{
 			Children: []sdk.Child{{Name: "manifests[0]", Object: json.RawMessage(child(rendered, ""))}},
@@ -233,7 +233,7 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"children":{"configmap":%s}}`, child(rendered, `,"labels":{"x":"y"}`))
 	}
 	calls := 0
-	b.plugin.call = func(
+	b.plugin.OnCall = func(
 		_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
 	) (*plugin.Outcome, error) {
 		if calls++; c.DeployItem.Generation != rendered {

@@ -69,16 +69,16 @@ func newHookedByHTTP(t *testing.T, answer answer, capabilities ...v1alpha1.HookC
 		Conditions: []v1alpha1.ConditionType{"Labelled"},
 		Metrics:    httphook.NewMetrics(),
 	})
-	b.options.HTTPHooks = b
-	b.plugin.call = func(
+	b.set(func(p *parts) { p.options.HTTPHooks = b })
+	b.plugin.OnCall = func(
 		ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer,
 	) (*plugin.Outcome, error) {
 		b.pass("call " + string(op))
 		b.children = c.Children
 		return b.answer(ctx, op, observer)
 	}
-	b.plugin.capabilities.Render = true
-	b.plugin.render = func(context.Context, plugin.Call) (*plugin.Rendered, error) {
+	b.plugin.Capabilities.Render = true
+	b.plugin.OnRender = func(context.Context, plugin.Call) (*plugin.Rendered, error) {
 		return &plugin.Rendered{Children: []sdk.Child{{
 			Name: "manifests[0]", Object: json.RawMessage(
 				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"n":"1"}}`,
@@ -183,7 +183,7 @@ func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	for range 3 {
 		b.reconcile(t.Context())
 		b.clock.Step(time.Minute)
-		b.memory.forget(client.ObjectKeyFromObject(b.item)) // as another replica
+		b.memory.Forget(client.ObjectKeyFromObject(b.item)) // as another replica
 	}
 	b.expectPassed("one agreement is enough", "finalize", "call Delete", "call Delete", "call Delete")
 }
@@ -202,7 +202,7 @@ func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	b.reconcile(t.Context())
 	b.expectPassed("others have all of the slots")
 	b.slots.Release(anotherItem)
-	b.router.slotsReserved(b.name, b.slots.EndReconcile(anotherItem, false))
+	b.router.SlotsReserved(b.name, b.slots.EndReconcile(anotherItem, false))
 	b.fails("")
 	b.clock.Step(b.reconcile(t.Context()))
 	if b.expectPassed("the hook does not agree", "finalize"); b.read() == nil {
@@ -221,7 +221,7 @@ func TestHTTPHookIsInterrupted(t *testing.T) {
 	for name, interrupt := range map[string]func(b *hookedByHTTP, stop func()){
 		"an abort": func(b *hookedByHTTP, _ func()) {
 			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-			b.memory.changed(client.ObjectKeyFromObject(b.item))
+			b.memory.Changed(client.ObjectKeyFromObject(b.item))
 		},
 		"the host stops": func(_ *hookedByHTTP, stop func()) { stop() },
 	} {
@@ -250,8 +250,8 @@ func TestHTTPHookIsInterrupted(t *testing.T) {
 func TestOrderOfHooks(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
-	b.plugin.capabilities.HookTypes = []string{"BeforeReconcile", "End"}
-	b.plugin.hooks = func(
+	b.plugin.Capabilities.HookTypes = []string{"BeforeReconcile", "End"}
+	b.plugin.OnHooks = func(
 		_ context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
 	) ([]plugin.HookOutcome, error) {
 		b.pass(string(t))

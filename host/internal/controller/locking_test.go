@@ -19,9 +19,9 @@ func TestLockOfAJob(t *testing.T) {
 	for name, prepare := range map[string]func(b *bench){
 		"without hooks": func(*bench) {},
 		"with a hook that has no opinion about an item without a schedule": func(b *bench) {
-			b.plugin.capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
-			b.plugin.capabilities.ScheduleInConfig = true
-			b.plugin.hooks = func(
+			b.plugin.Capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
+			b.plugin.Capabilities.ScheduleInConfig = true
+			b.plugin.OnHooks = func(
 				context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
 			) ([]plugin.HookOutcome, error) {
 				t.Error("the hook was asked")

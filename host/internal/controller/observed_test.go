@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/pergola-deploy/pergola/host/internal/intake"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
@@ -49,7 +51,7 @@ func (o *recorder) Observe(job telemetry.Job, _ time.Time, event telemetry.Event
 // record has a bench report what happens to jobs.
 func (b *bench) record() *recorder {
 	o := &recorder{}
-	b.options.Observed = telemetry.NewStream(b.clock, nil, o)
+	b.set(func(p *parts) { p.options.Observed = telemetry.NewStream(b.clock, nil, o) })
 	return o
 }
 
@@ -160,7 +162,8 @@ func TestLostLocksAreReported(t *testing.T) {
 	o := &recorder{}
 	stream := telemetry.NewStream(clock.RealClock{}, nil, o)
 	key := lock.Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid"}
-	c := &Controller{options: Options{Observed: stream}, router: newRouter(nil, nil, newMemory(), time.Now, nil)}
+	router := intake.NewRouter(intake.Options{Memory: itemstate.NewMemory()})
+	c := &Controller{options: Options{Observed: stream}, router: router}
 	c.Lost(key)
 	want := telemetry.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}
 	if len(o.jobs) != 1 || o.jobs[0].Job != want || o.jobs[0].events[0] != telemetry.Event(telemetry.Left{}) {

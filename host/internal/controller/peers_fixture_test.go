@@ -15,10 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/exports"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
-	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -84,20 +85,22 @@ func newPeer(b *bench, podName string) *peer {
 
 func newProcess(b *bench, others *fakeReplicas) *peer {
 	p := &peer{b: b, others: others}
-	podName := others.podName
-	r := *b.reconciler
-	r.options.Identity, r.memory, r.slots = podName, newMemory(), slots.New(1, b.clock.Now)
-	r.contents = newContents()
-	r.router = newRouter(b.plugins, lock.Off{}, r.memory, b.clock.Now, r.log)
+	r := b.parts
+	r.options.Identity = others.podName
 	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
 	r.items, r.exports = itemclient.New(client.WithFieldOwner(api, UserAgent), api), exports.New(api)
-	p.reconciler = &r
-	p.locker = lock.New(
-		lock.Options{API: api, Replicas: p.others, Listener: r.router, Metrics: lock.NewMetrics(), Log: r.log},
-	)
-	r.locks, r.router.locks = p.locker, p.locker
+	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: p, Metrics: lock.NewMetrics(), Log: r.log})
+	r.locks = p.locker
+	r.restart()
+	p.reconciler = newReconciler(r)
 	return p
 }
+
+// Freed implements lock.Listener.
+func (p *peer) Freed(key lock.Key) { p.router.Freed(key) }
+
+// Lost implements lock.Listener.
+func (p *peer) Lost(key lock.Key) { p.router.Lost(key) }
 
 // interceptors count the requests, and pass the writes on.
 func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
@@ -194,18 +197,20 @@ func (b *bench) holder() (podName string, exists bool) {
 type queuedPeer struct {
 	*peer
 	queue    *oneItemQueue
-	deployer *fakeDeployer
+	deployer *intaketest.Deployer
 	// seen is the item as the replica's cache has it; nil for none.
 	seen atomic.Pointer[v1alpha1.DeployItem]
 }
 
 // newQueuedPeer gives a peer plugins and a queue of its own.
-func newQueuedPeer(p *peer, deployer *fakeDeployer) *queuedPeer {
+func newQueuedPeer(p *peer, deployer *intaketest.Deployer) *queuedPeer {
 	r := &queuedPeer{peer: p, queue: &oneItemQueue{now: p.b.clock.Now}, deployer: deployer}
-	p.plugin, p.plugins = deployer, &fakePlugins{serving: []*fakeDeployer{deployer}}
-	p.router.plugins = p.plugins
-	p.router.queues[p.name] = r.queue
-	p.cache = laggingCache{Reader: p.cache, of: r}
+	p.set(func(parts *parts) {
+		parts.plugin, parts.plugins = deployer, &intaketest.Plugins{Serve: []*intaketest.Deployer{deployer}}
+		parts.cache = laggingCache{Reader: p.cache, of: r}
+		parts.restart()
+	})
+	p.router.Attach(p.name, r.queue)
 	return r
 }
 
@@ -223,6 +228,13 @@ func (q *oneItemQueue) AddAfter(_ reconcile.Request, after time.Duration) {
 }
 
 func (q *oneItemQueue) isDue() bool { return !q.due.IsZero() && !q.due.After(q.now()) }
+
+// set makes the reconciler anew of changed parts.
+func (p *peer) set(change func(*parts)) {
+	parts := p.parts
+	change(&parts)
+	p.reconciler = newReconciler(parts)
+}
 
 // work reconciles the item if it is time. What goes wrong is tried again a second later.
 func (r *queuedPeer) work() (worked bool) {
@@ -251,10 +263,10 @@ func (r *queuedPeer) hearItem() {
 	}
 	slim := itemcache.Slim(item)
 	before := r.seen.Swap(slim)
-	r.contents.put(item, false)
+	r.contents.Put(itemstate.Content{Item: item})
 	switch {
 	case before == nil:
-		r.router.route(slim, priorityInitial) // as when its queue is filled
+		r.router.OnAdd(slim, false)
 	case before.ResourceVersion != slim.ResourceVersion:
 		r.router.OnUpdate(before, slim)
 	}
@@ -287,9 +299,9 @@ func (r *queuedPeer) hearAll() {
 
 // setPlugin has the plugin of the replica run or not, and does what the controller does about it.
 func (r *queuedPeer) setPlugin(runs bool) {
-	plugins, _ := r.plugins.(*fakePlugins)
-	plugins.change(func(p *fakePlugins) { p.down = map[string]bool{r.name: !runs} })
-	r.router.pluginsRun(plugins.Running())
+	plugins, _ := r.plugins.(*intaketest.Plugins)
+	plugins.Change(func(p *intaketest.Plugins) { p.Down = map[string]bool{r.name: !runs} })
+	r.router.PluginsRun(plugins.Running())
 }
 
 // runs reports whether the replica has a plugin that takes calls.

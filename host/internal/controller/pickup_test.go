@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -21,7 +22,7 @@ import (
 func newLateBench(t *testing.T, answer answer) *bench {
 	t.Helper()
 	b := newBench(t, answer, func(item *v1alpha1.DeployItem) { item.Finalizers = []string{v1alpha1.Finalizer} })
-	b.plugin.capabilities.LatePickUp = true
+	b.plugin.Capabilities.LatePickUp = true
 	return b
 }
 
@@ -61,8 +62,8 @@ func TestWritesOfAJob(t *testing.T) {
 		"hook": {
 			"a hook before the operation may change something", save(providerStatus, succeed),
 			func(b *bench) {
-				b.plugin.capabilities.HookTypes = []string{string(sdkhook.BeforeAnyReconcile)}
-				b.plugin.hooks = func(
+				b.plugin.Capabilities.HookTypes = []string{string(sdkhook.BeforeAnyReconcile)}
+				b.plugin.OnHooks = func(
 					context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
 				) ([]plugin.HookOutcome, error) {
 					return nil, nil
@@ -72,7 +73,7 @@ func TestWritesOfAJob(t *testing.T) {
 		},
 		"no promise": {
 			"a plugin without LatePickUp may change something before it saves", save(providerStatus, succeed),
-			func(b *bench) { b.plugin.capabilities.LatePickUp = false },
+			func(b *bench) { b.plugin.Capabilities.LatePickUp = false },
 			phases{"Init", "Progressing", "Succeeded"},
 		},
 	} {
@@ -157,7 +158,7 @@ func TestSlowPlanIsPickedUp(t *testing.T) {
 // TestFinalizerRefused: a job whose item cannot get its finalizer is picked up, so that its time runs and ends it.
 func TestFinalizerRefused(t *testing.T) {
 	b := newBench(t, succeeds)
-	b.plugin.capabilities.LatePickUp = true
+	b.plugin.Capabilities.LatePickUp = true
 	b.write = func(n int, do func() error) error {
 		if n == 1 {
 			return errors.New("a webhook refuses it")
@@ -254,7 +255,7 @@ func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {
 		t.Errorf("expected a job that waits for up to %s, but found phase %q, and %s", queuedAfter, phase, wait)
 	}
-	if _, _, kept := b.memory.lockState(keyOf(b.item)); kept {
+	if b.memory.Last(client.ObjectKeyFromObject(b.item)).KeepsLock() {
 		t.Error("the lock is kept from replicas that have a slot")
 	}
 	b.clock.Step(wait)

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
-	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -94,7 +94,7 @@ func (c *interferenceTest) interfere() {
 	case "leave behind":
 		c.annotate(c.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	}
-	c.memory.changed(keyOf(c.item))
+	c.memory.Changed(client.ObjectKeyFromObject(c.item))
 }
 
 // deploy is what the deployer does. In the middle of its call anything may happen.
@@ -279,8 +279,12 @@ func (c *interferenceTest) check(before, after *v1alpha1.DeployItem) {
 // restart is a host that was killed, and another one that knows nothing.
 func (c *interferenceTest) restart() {
 	c.note("host restarts")
-	c.memory, c.slots = newMemory(), slots.New(1, time.Now)
-	c.router = newRouter(c.plugins, lock.Off{}, c.memory, c.clock.Now, c.log)
+	c.bench.set(func(p *parts) { p.restart() })
+}
+
+// freeSlots frees all slots.
+func (c *interferenceTest) freeSlots() {
+	c.bench.set(func(p *parts) { p.slots = slots.New(1, time.Now) })
 }
 
 // checkForeign has the host reconcile the items that are none of its own.
@@ -335,14 +339,14 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 				i.Finalizers = []string{v1alpha1.Finalizer}
 			}
 		}), history: history{t: rt}, t: rt, foreign: map[string]*v1alpha1.DeployItem{}}
-		c.plugin.capabilities = plugin.Capabilities{
+		c.plugin.Capabilities = plugin.Capabilities{
 			Abort: rapid.Bool().Draw(rt, "Abort"), ForceReconcile: true, LatePickUp: rapid.Bool().Draw(rt, "LatePickUp"),
 		}
 		c.answer, c.write = c.deploy, c.written
 		if rapid.Bool().Draw(rt, "hooks") {
-			c.plugin.hooks = c.hooks
+			c.plugin.OnHooks = c.hooks
 			for _, hookType := range sdkhook.Types() {
-				c.plugin.capabilities.HookTypes = append(c.plugin.capabilities.HookTypes, string(hookType))
+				c.plugin.Capabilities.HookTypes = append(c.plugin.Capabilities.HookTypes, string(hookType))
 			}
 		}
 		c.addForeign()
@@ -364,10 +368,10 @@ func TestInvariantsHoldInAnyOrder(t *testing.T) {
 			},
 			"restart":   func(*rapid.T) { c.restart() },
 			"no worker": func(*rapid.T) { c.slots.Acquire(anotherItem, slots.Share{}, slots.Running) },
-			"worker":    func(*rapid.T) { c.slots = slots.New(1, time.Now) },
+			"worker":    func(*rapid.T) { c.freeSlots() },
 		})
 		c.calm = true
-		c.slots = slots.New(1, time.Now)
+		c.freeSlots()
 		c.clock.Step(time.Hour)
 		c.checkForeign()
 		if item := c.drive(); item != nil && item.Status.JobID != item.Status.JobIDFinished {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -145,7 +146,7 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 func TestDeletionHasTheNewestSpec(t *testing.T) {
 	b := newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
 	var generations []int64
-	b.plugin.call = func(
+	b.plugin.OnCall = func(
 		_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
 	) (*plugin.Outcome, error) {
 		if generations = append(generations, c.DeployItem.Generation); len(generations) < 3 {
@@ -343,7 +344,7 @@ func TestLyingMetadata(t *testing.T) {
 		t.Errorf("an item of another type was written or carried out: calls %v", b.calls)
 	}
 	b.reconcile(t.Context())
-	if known := b.memory.recall(client.ObjectKeyFromObject(b.item), b.item.UID); known.state != stateUnknown {
+	if known := b.memory.Recall(client.ObjectKeyFromObject(b.item), b.item.UID); known.State != itemstate.Unknown {
 		t.Error("an item of another type is remembered")
 	}
 }
@@ -372,7 +373,7 @@ func TestJobEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.answer)
 			var heard []string
-			b.options.JobEnded = func(plugin string) { heard = append(heard, plugin) }
+			b.set(func(p *parts) { p.options.JobEnded = func(plugin string) { heard = append(heard, plugin) } })
 			jobID := b.setJob()
 			b.reconcile(t.Context())
 			if tc.interrupted {

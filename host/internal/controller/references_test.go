@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
@@ -49,14 +50,14 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 			}
 			withHost := func(do func()) {
 				t.Run("host", func(t *testing.T) { // at the end of which it stops
-					one := &fakeDeployer{name: "one", itemType: itemType}
-					one.call = func(
+					one := &intaketest.Deployer{PluginName: "one", Type: itemType}
+					one.OnCall = func(
 						ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer,
 					) (*plugin.Outcome, error) {
 						return succeeds(ctx, op, o)
 					}
 					newServerAPI(t).startController(
-						&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) { o.Standalone = true },
+						&intaketest.Plugins{Serve: []*intaketest.Deployer{one}}, func(o *Options) { o.Standalone = true },
 					)
 					do()
 				})
@@ -90,7 +91,7 @@ func TestJobThatLacksSomething(t *testing.T) {
 	for name, standalone := range map[string]bool{"standalone": true, "beside a Landscaper": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, succeeds, withTargetNamed("target"))
-			b.options.Standalone = standalone
+			b.set(func(p *parts) { p.options.Standalone = standalone })
 			jobID := b.setJob()
 			b.drive()
 			writes := b.n
@@ -131,11 +132,11 @@ func TestReferenceIsBeingDeleted(t *testing.T) {
 	})
 	a.create(item)
 	a.setJob(item, time.Now())
-	one := &fakeDeployer{name: "one", itemType: itemType}
-	one.call = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+	one := &intaketest.Deployer{PluginName: "one", Type: itemType}
+	one.OnCall = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 		return succeeds(ctx, op, o)
 	}
-	a.startController(&fakePlugins{serving: []*fakeDeployer{one}}, func(o *Options) {
+	a.startController(&intaketest.Plugins{Serve: []*intaketest.Deployer{one}}, func(o *Options) {
 		o.Standalone, o.Keeper = true, keeperFunc(func(...client.Object) error { return nil })
 	})
 	a.waitFor(item, "that has failed", func(i *v1alpha1.DeployItem) bool {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
@@ -66,14 +67,14 @@ func (c *replicaTest) start(podName string) {
 		r.others.change(func(o *fakeReplicas) { o.processes = c.processes })
 	}
 	var r *queuedPeer
-	r = newQueuedPeer(newProcess(c.bench, others), &fakeDeployer{
-		name: "one", itemType: testType, capabilities: plugin.Capabilities{Abort: true, LatePickUp: c.late},
-		call: func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
+	r = newQueuedPeer(newProcess(c.bench, others), &intaketest.Deployer{
+		PluginName: "one", Type: testType, Capabilities: plugin.Capabilities{Abort: true, LatePickUp: c.late},
+		OnCall: func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
 			return c.call(ctx, r, op, o)
 		},
 	})
 	r.written = func() { c.wrote(r) }
-	r.clock = withoutTicks{c.clock}
+	r.set(func(p *parts) { p.clock = withoutTicks{c.clock} })
 	c.replicas[podName] = r
 }
 
@@ -100,7 +101,7 @@ func (c *replicaTest) wrote(r *queuedPeer) {
 func (c *replicaTest) keepsOff(holder string, r *queuedPeer) bool {
 	for _, other := range c.replicas {
 		if other != r && other.others.Process() == holder {
-			return other.locker.Holds(r.lockKey(c.read()))
+			return other.locker.Holds(lockKey(r.name, c.read()))
 		}
 	}
 	return holder != r.others.Process()
@@ -209,7 +210,7 @@ func (c *replicaTest) freeSlot(r *queuedPeer) {
 	if c.full[r] {
 		delete(c.full, r)
 		r.slots.Release(anotherItem)
-		r.router.slotsReserved(r.name, r.slots.EndReconcile(anotherItem, false))
+		r.router.SlotsReserved(r.name, r.slots.EndReconcile(anotherItem, false))
 	}
 }
 

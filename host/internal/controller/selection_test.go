@@ -17,7 +17,7 @@ func (b *bench) selects(target string) {
 	if errs != nil {
 		b.t.Fatal(errs)
 	}
-	b.options.Selectors = selectors
+	b.set(func(p *parts) { p.options.Selectors = selectors })
 }
 
 // TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end,

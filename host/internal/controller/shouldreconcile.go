@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -18,11 +19,11 @@ import (
 // shouldReconcile runs the ShouldReconcile hooks. They can request a job for an idle item, and cannot stop a job. It
 // notes in known when they want the item to be reconciled again.
 func (p *hookRun) shouldReconcile(
-	ctx context.Context, known *hookMemory, decision contract.Decision,
+	ctx context.Context, known *itemstate.Hooks, decision contract.Decision,
 ) (contract.Decision, error) {
-	now := p.r.clock.Now()
-	if !now.Before(known.again) {
-		known.again = time.Time{}
+	now := p.clock.Now()
+	if !now.Before(known.Again) {
+		known.Again = time.Time{}
 	}
 	if !p.hooks.Has(sdkhook.ShouldReconcile) {
 		return decision, nil
@@ -31,13 +32,13 @@ func (p *hookRun) shouldReconcile(
 	var failed contract.Error
 	switch {
 	case errors.As(err, &failed) && failed.Final() && decision.Action == contract.Nothing:
-		p.r.reportHook(p.item, err) // another try makes no sense before the item changes
+		p.reportError(p.item, err) // another try makes no sense before the item changes
 	case errors.Is(err, plugin.ErrCrashed): // it is counted, whatever there is to do
 		return decision, err
 	case err != nil && ctx.Err() == nil && decision.Action != contract.Nothing:
 		// They could not stop the job either. The error is reported once, and not with each poll.
 		if decision.Action != contract.Continue {
-			p.r.reportHook(p.item, err)
+			p.reportError(p.item, err)
 		}
 		return decision, nil
 	case err != nil:
@@ -47,7 +48,7 @@ func (p *hookRun) shouldReconcile(
 	case decision.Action != contract.Nothing:
 		p.add(sdkhook.ShouldReconcile, result)
 	case result != nil && !result.AbortReconcile:
-		decision.Action, known.again = p.enforce(known)
+		decision.Action, known.Again = p.enforce(known)
 		decision.ByHook = decision.Action == contract.Start
 	default:
 		p.plan(known, result)
@@ -56,58 +57,58 @@ func (p *hookRun) shouldReconcile(
 }
 
 // enforce decides whether to start the job that hooks request now, or when to run them again.
-func (p *hookRun) enforce(known *hookMemory) (contract.Action, time.Time) {
-	now := p.r.clock.Now()
+func (p *hookRun) enforce(known *itemstate.Hooks) (contract.Action, time.Time) {
+	now := p.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
-		known.begins = earliest
+		known.Begins = earliest
 		return contract.Nothing, earliest
 	}
-	offset := offset(p.item, p.r.options.Jitter)
-	if offset > 0 && (known.begins.IsZero() || now.Before(known.begins)) {
-		known.begins = earlier(known.begins, now.Add(offset))
-		return contract.Nothing, known.begins
+	offset := offset(p.item, p.options.Jitter)
+	if offset > 0 && (known.Begins.IsZero() || now.Before(known.Begins)) {
+		known.Begins = earlier(known.Begins, now.Add(offset))
+		return contract.Nothing, known.Begins
 	}
-	known.begins = time.Time{}
+	known.Begins = time.Time{}
 	return contract.Start, time.Time{}
 }
 
 // plan notes when to run hooks again that request no job now.
-func (p *hookRun) plan(known *hookMemory, result *sdkhook.Result) {
+func (p *hookRun) plan(known *itemstate.Hooks, result *sdkhook.Result) {
 	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
 		p.add(sdkhook.ShouldReconcile, result)
 		return
 	}
-	due := p.r.clock.Now().Add(result.RequeueAfter)
+	due := p.clock.Now().Add(result.RequeueAfter)
 	if earliest := p.earliest(); due.Before(earliest) {
 		p.reportRaised(known, earliest)
 		due = earliest
 	}
-	known.begins = due.Add(offset(p.item, p.r.options.Jitter))
-	known.again = known.begins
+	known.Begins = due.Add(offset(p.item, p.options.Jitter))
+	known.Again = known.Begins
 }
 
 // earliest is when the next job may begin that hooks request.
 func (p *hookRun) earliest() time.Time {
 	if last := p.item.Status.LastReconcileTime; last != nil {
-		return last.Add(p.r.options.MinimumInterval)
+		return last.Add(p.options.MinimumInterval)
 	}
 	return time.Time{}
 }
 
 // reportRaised reports to the user, once for each generation of an item, that hooks request jobs too often.
-func (p *hookRun) reportRaised(known *hookMemory, earliest time.Time) {
-	if known.raised == p.item.Generation {
+func (p *hookRun) reportRaised(known *itemstate.Hooks, earliest time.Time) {
+	if known.Raised == p.item.Generation {
 		return
 	}
-	known.raised = p.item.Generation
-	if p.r.locks.Rank(p.r.lockKey(p.item)) > 0 { // one replica is enough
+	known.Raised = p.item.Generation
+	if !p.isPreferred(p.item) { // one replica is enough
 		return
 	}
-	p.r.recorder.Record(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
+	p.recorder.Record(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
 		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
 			"allows (continuousReconcile.minimumInterval); it begins at %s",
-		p.r.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))
+		p.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))
 }
 
 // offset is the delay of the jobs of an item that hooks request, up to jitter. It is constant, and the same in all

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/itemcache"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -20,7 +22,7 @@ import (
 
 // due is a ShouldReconcile hook with a schedule: every so often after the last job.
 func (b *hooked) due(every time.Duration) {
-	b.plugin.hooks = func(
+	b.plugin.OnHooks = func(
 		_ context.Context, _ sdkhook.Type, item *v1alpha1.DeployItem, _ *v1alpha1.Target,
 	) ([]plugin.HookOutcome, error) {
 		b.pass("asked")
@@ -45,7 +47,7 @@ func TestScheduledJobs(t *testing.T) {
 			const jobs = 50
 			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 			b.due(tc.every)
-			b.options.MinimumInterval = tc.minimum
+			b.set(func(p *parts) { p.options.MinimumInterval = tc.minimum })
 			landscapers := b.setJob()
 			seen, last := map[string]bool{}, b.clock.Now()
 			for len(seen) < jobs {
@@ -126,7 +128,7 @@ func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 	asked := 0
-	b.plugin.hooks = func(
+	b.plugin.OnHooks = func(
 		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
 	) ([]plugin.HookOutcome, error) {
 		asked++
@@ -153,7 +155,7 @@ func TestOffset(t *testing.T) {
 	const jitter, items, parts = time.Hour, 10000, 10
 	var counts [parts]int
 	for range items {
-		one := itemAt(types.UID(uuid.NewString()), "1")
+		one := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uuid.NewString())}}
 		own := offset(one, jitter)
 		if own < 0 || own >= jitter || own != offset(one, jitter) || offset(one, 0) != 0 {
 			t.Fatalf("unexpected offset: %s", own)
@@ -170,7 +172,7 @@ func TestJitter(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
 	b.due(time.Minute)
-	b.options.Jitter = time.Hour
+	b.set(func(p *parts) { p.options.Jitter = time.Hour })
 	b.setJob()
 	b.reconcile(t.Context())
 	item := b.read()
@@ -179,7 +181,7 @@ func TestJitter(t *testing.T) {
 	if want := time.Minute + offset; wait < want-2*time.Second || wait > want+time.Second {
 		t.Errorf("expected the next reconcile after %s, but found %s", want, wait)
 	}
-	b.memory.forget(keyOf(item)) // another host
+	b.memory.Forget(client.ObjectKeyFromObject(item)) // another host
 	b.clock.Step(2 * time.Hour)
 	if wait = b.reconcile(t.Context()); wait != offset || len(b.calls) != 1 {
 		t.Errorf("expected a job after %s, but found %s, calls %v", offset, wait, b.calls)
@@ -196,13 +198,13 @@ func TestHooksAreAskedAboutIdleItems(t *testing.T) {
 	t.Parallel()
 	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
 		"at the start": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.forget(keyOf(item))
+			b.memory.Forget(client.ObjectKeyFromObject(item))
 		},
 		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idle(item, hookMemory{asked: "one=b0"})
+			b.memory.SetIdle(item, itemstate.Hooks{Asked: "one=before"})
 		},
 		"due while nobody was there": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.idle(item, hookMemory{asked: "one=b", again: b.clock.Now()})
+			b.memory.SetIdle(item, itemstate.Hooks{Asked: "one=b", Again: b.clock.Now()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +237,7 @@ func TestItemsWithoutSchedule(t *testing.T) {
 				t, done, []sdkhook.Type{sdkhook.ShouldReconcile},
 				func(item *v1alpha1.DeployItem) { item.Spec.Config = tc.config },
 			)
-			b.plugin.capabilities.ScheduleInConfig = true
+			b.plugin.Capabilities.ScheduleInConfig = true
 			var want []string
 			if tc.asked {
 				want = []string{"ShouldReconcile"}
@@ -244,10 +246,7 @@ func TestItemsWithoutSchedule(t *testing.T) {
 			b.drive()
 			b.expectPassed("after a job", slices.Concat(want, []string{"call Reconcile"}, want)...)
 			item := b.read()
-			b.memory.forget(keyOf(item))
-			if idle := b.router.isIdle(itemcache.Slim(item)); idle == tc.asked {
-				t.Errorf("after the list of a new host: idle: %t", idle)
-			}
+			b.memory.Forget(client.ObjectKeyFromObject(item))
 			b.reconcile(t.Context())
 			b.expectPassed("when it was listed", want...)
 			b.annotate(item, "a", "b")

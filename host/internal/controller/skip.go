@@ -6,9 +6,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
@@ -17,15 +19,10 @@ import (
 )
 
 const (
-	// heldPoll is how long an item is skipped whose lock another replica holds, if no event says earlier that the lock
-	// is free.
+	// heldPoll is the pause of an item whose lock another replica holds, if no event says earlier that the lock is free.
 	heldPoll = time.Minute
 	// unlockRetry is the pause before another try to release a lock.
 	unlockRetry = time.Second
-	// rankDelay is how long a replica waits for each one that an item prefers to it.
-	rankDelay = 500 * time.Millisecond
-	// maxRankDelay is how long it waits in all.
-	maxRankDelay = 2 * time.Second
 )
 
 // locks keep replicas from handling the same item at the same time; see lock.Locker and lock.Off.
@@ -40,24 +37,21 @@ type locks interface {
 	Forget(plugin string, item types.NamespacedName)
 }
 
-// forget drops what is remembered of an item that is not handled here, or not now. gone: it does not exist any more,
-// and neither does its lock.
-func (r *reconciler) forget(key types.NamespacedName, gone bool) {
-	r.memory.forget(key)
-	r.contents.drop(key)
-	if gone {
-		r.locks.Forget(r.name, key)
+func lockKey(plugin string, item metav1.Object) lock.Key {
+	return lock.Key{
+		Plugin: plugin, UID: item.GetUID(),
+		Item: types.NamespacedName{Namespace: item.GetNamespace(), Name: item.GetName()},
 	}
 }
 
-// unlock keeps the lock of a job that goes on later, and releases any other one. It reports whether that has succeeded.
+// unlock keeps the lock of a job that goes on later, and releases any other lock. It reports whether that has succeeded.
 func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
-	uid, idleAt, kept := r.memory.lockState(item)
-	if kept && ctx.Err() == nil {
+	last := r.memory.Last(item)
+	if last.KeepsLock() && ctx.Err() == nil {
 		r.locks.Keep(ctx, r.name, item)
 		return true
 	}
-	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: uid}, idleAt)
+	err := r.locks.Release(ctx, lock.Key{Plugin: r.name, Item: item, UID: last.UID}, last.IdleAt())
 	if err != nil {
 		r.log.Warn("the lock of a deploy item was not released; it is tried again",
 			"deployitem", item.String(), "error", err.Error())
@@ -65,40 +59,9 @@ func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool
 	return err == nil
 }
 
-func (r *reconciler) lockKey(item metav1.Object) lock.Key {
-	return lock.Key{
-		Plugin: r.name, UID: item.GetUID(),
-		Item: types.NamespacedName{Namespace: item.GetNamespace(), Name: item.GetName()},
-	}
-}
-
-var _ lock.Listener = (*router)(nil)
-
-// delayFor is how long this replica leaves an item to those that the item prefers. It keeps them from all trying at
-// once, and costs time only if they fail.
-func (r *router) delayFor(key lock.Key) time.Duration {
-	rank := r.locks.Rank(key)
-	if rank == 0 || r.locks.Holds(key) {
-		return 0
-	}
-	return min(time.Duration(rank)*rankDelay, maxRankDelay)
-}
-
-// Freed implements lock.Listener: the lock of an item can be had now.
-func (r *router) Freed(key lock.Key) {
-	r.memory.wake(key.Item, key.Plugin, r.now())
-	r.enqueue(key.Plugin, key.Item, priorityChange, r.delayFor(key))
-}
-
-// Lost implements lock.Listener: what is remembered of an item is outdated.
-func (r *router) Lost(key lock.Key) {
-	r.memory.forget(key.Item)
-	r.enqueue(key.Plugin, key.Item, priorityChange, 0)
-}
-
 // skip reports whether to leave an item unread, and until when. item is that of the cache. It sends no request.
 func (r *reconciler) skip(
-	item *v1alpha1.DeployItem, known entry, slotReserved bool, hooks pluginhook.Set,
+	item *v1alpha1.DeployItem, known itemstate.Entry, slotReserved bool, hooks pluginhook.Set,
 ) (wait reconcile.Result, skip bool) {
 	needsNothing := r.needsNothing(item, known)
 	if needsNothing {
@@ -106,7 +69,7 @@ func (r *reconciler) skip(
 			return wait, true
 		}
 	}
-	key := r.lockKey(item)
+	key := lockKey(r.name, item)
 	if r.leftToOthers(key) {
 		r.forget(key.Item, false)
 		return pollAfter(job.PluginPoll), true
@@ -120,8 +83,9 @@ func (r *reconciler) skip(
 		// Another replica has finished the job at a version that the cache does not have yet: there will be an event.
 		return reconcile.Result{}, true
 	}
-	if wait := known.due.Sub(r.clock.Now()); wait > 0 && known.isJob() && known.knows(item.ResourceVersion) && !slotReserved {
-		return pollAfter(wait), true
+	pause := known.Due.Sub(r.clock.Now())
+	if pause > 0 && known.IsJob() && known.Knows(item.ResourceVersion) && !slotReserved {
+		return pollAfter(pause), true
 	}
 	rank := r.locks.Rank(key)
 	if rank > 0 && view != lock.Ours && !r.slots.Standby(key.Item, shareOf(item), slots.ClassOf(rank)) {
@@ -132,37 +96,37 @@ func (r *reconciler) skip(
 
 // needsNothing reports whether an item needs nothing but its hooks, by the cache or by a newer version that this replica
 // knows.
-func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known entry) bool {
+func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known itemstate.Entry) bool {
 	switch {
-	case known.outdated:
+	case known.Outdated:
 		return false
-	case known.knows(item.ResourceVersion):
-		return known.state == stateIdle
+	case known.Knows(item.ResourceVersion):
+		return known.State == itemstate.Idle
 	default:
-		return r.decide(item).Action == contract.Nothing && contract.UnknownOperation(item) == ""
+		return r.rules.NeedsNothing(item)
 	}
 }
 
-// afterHooks reports whether no hook has to run for an item that needs nothing else, and when one wants to. After that
-// time, the replicas that the item prefers come first.
+// afterHooks reports whether no hook has to run for an item that needs nothing else, and the time of the next hook.
+// After that time, the replicas that the item prefers come first.
 func (r *reconciler) afterHooks(
-	item *v1alpha1.DeployItem, known entry, hooks pluginhook.Set,
+	item *v1alpha1.DeployItem, known itemstate.Entry, hooks pluginhook.Set,
 ) (until reconcile.Result, settled bool) {
-	if !known.knows(item.ResourceVersion) { // it has changed since hooks were asked
-		known.hooks.asked, known.version = "", item.ResourceVersion
+	if !known.Knows(item.ResourceVersion) { // it has changed since hooks were asked
+		known.Hooks.Asked, known.Version = "", item.ResourceVersion
 	}
-	again := known.hooks.again
+	again := known.Hooks.Again
 	if !again.IsZero() {
-		again = again.Add(r.router.delayFor(r.lockKey(item)))
+		again = again.Add(r.router.DelayFor(lockKey(r.name, item)))
 	}
-	if !known.hooks.settled(hooks.About(item), again, r.clock.Now()) {
+	if !known.Hooks.Settled(hooks.About(item), again, r.clock.Now()) {
 		return reconcile.Result{}, false
 	}
-	if known.hooks.isEmpty() && known.version == item.ResourceVersion {
-		r.forget(keyOf(item), false) // the cache says as much
+	if known.Hooks.IsEmpty() && known.Version == item.ResourceVersion {
+		r.forget(client.ObjectKeyFromObject(item), false) // the cache says as much
 	} else {
-		r.memory.set(keyOf(item), entry{uid: item.UID, state: stateIdle, version: known.version, hooks: known.hooks})
-		r.contents.drop(keyOf(item))
+		r.memory.KeepIdle(item, known)
+		r.contents.Drop(client.ObjectKeyFromObject(item))
 	}
 	return r.until(again), true
 }

@@ -1,4 +1,4 @@
-package controller
+package intake
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// deployer is a plugin as this package uses it; see plugin.Plugin.
-type deployer interface {
+// Deployer is a *plugin.Plugin.
+type Deployer interface {
 	Name() string
 	Info() plugin.Info
 	Call(ctx context.Context, op plugin.Operation, c plugin.Call, observer plugin.Observer) (*plugin.Outcome, error)
@@ -21,47 +21,51 @@ type deployer interface {
 	) ([]plugin.HookOutcome, error)
 }
 
-// plugins are all plugins as this package uses them; see plugin.Set.
-type plugins interface {
-	Serving() []deployer
-	// For returns nil for a type that no plugin serves.
-	For(itemType v1alpha1.DeployItemType) deployer
+// Plugins are the plugins of a host; see PluginSet.
+type Plugins interface {
+	Serving() []Deployer
+	// For returns the plugin for a type; nil if it is not served.
+	For(itemType v1alpha1.DeployItemType) Deployer
 	// Started and Unserved: see plugin.Set.
 	Started() bool
 	Unserved(itemType v1alpha1.DeployItemType) string
 	// Hooking returns the plugins with hooks for a type, in the order of the calls.
 	Hooking(itemType v1alpha1.DeployItemType) []pluginhook.Plugin
-	// Running are the names of the plugins that take calls now.
+	// Running has the names of the plugins that take calls now.
 	Running() map[string]bool
 }
 
-// pluginSet are the plugins of a plugin.Set.
-type pluginSet struct{ *plugin.Set }
+// PluginSet are the plugins of a plugin.Set.
+type PluginSet struct{ *plugin.Set }
 
-var _ plugins = pluginSet{}
+var _ Plugins = PluginSet{}
 
-func (s pluginSet) Serving() (serving []deployer) {
+// Serving implements Plugins.
+func (s PluginSet) Serving() (serving []Deployer) {
 	for _, p := range s.Set.Serving() {
 		serving = append(serving, p)
 	}
 	return serving
 }
 
-func (s pluginSet) For(itemType v1alpha1.DeployItemType) deployer {
+// For implements Plugins.
+func (s PluginSet) For(itemType v1alpha1.DeployItemType) Deployer {
 	if p := s.Set.For(itemType); p != nil {
 		return p
 	}
 	return nil
 }
 
-func (s pluginSet) Hooking(itemType v1alpha1.DeployItemType) (hooking []pluginhook.Plugin) {
+// Hooking implements Plugins.
+func (s PluginSet) Hooking(itemType v1alpha1.DeployItemType) (hooking []pluginhook.Plugin) {
 	for _, p := range s.Set.Hooking(itemType) {
 		hooking = append(hooking, p)
 	}
 	return hooking
 }
 
-func (s pluginSet) Running() map[string]bool {
+// Running implements Plugins.
+func (s PluginSet) Running() map[string]bool {
 	running := map[string]bool{}
 	for _, status := range s.Status() {
 		if status.State == plugin.Running && status.Info != nil {

@@ -1,4 +1,4 @@
-package controller
+package intake_test
 
 import (
 	"bytes"
@@ -18,11 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/intake"
+	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
 	"github.com/pergola-deploy/pergola/host/internal/itemcache"
+	"github.com/pergola-deploy/pergola/host/internal/itemstate"
+	"github.com/pergola-deploy/pergola/host/internal/job"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // cached puts items into the cache of a router.
@@ -32,18 +37,32 @@ func (r *routed) cached(all ...*v1alpha1.DeployItem) {
 	for _, item := range all {
 		_ = store.Add(item) // which cannot fail for an item that has a name
 	}
-	r.cache = source
+	r.Items = source
 }
 
 func typedItem(name string, itemType v1alpha1.DeployItemType) *v1alpha1.DeployItem {
-	item := itemAt(types.UID("uid of "+name), "5")
-	item.Name, item.Generation, item.Spec.Type = name, 1, itemType
-	return item
+	return &v1alpha1.DeployItem{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID("uid of " + name), ResourceVersion: "5", Generation: 1,
+		},
+		Spec: v1alpha1.DeployItemSpec{Type: itemType},
+	}
+}
+
+var noon = time.Date(2024, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+// newTestRouter returns a Router for plugins, at noon, without other replicas.
+func newTestRouter(plugins ...*intaketest.Deployer) *intake.Router {
+	return intake.NewRouter(intake.Options{
+		Plugins: &intaketest.Plugins{Serve: plugins}, Locks: lock.Off{}, Memory: itemstate.NewMemory(),
+		Items: &itemcache.Source{}, Rules: contract.Rules{Now: func() time.Time { return noon }},
+		Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 // routed is a router of two plugins for the types one and two.
 type routed struct {
-	*router
+	*intake.Router
 	one, two priorityqueue.PriorityQueue[reconcile.Request]
 }
 
@@ -54,11 +73,13 @@ func newRouted(t *testing.T, attach bool) *routed {
 		t.Cleanup(q.ShutDown)
 		return q
 	}
-	plugins := &fakePlugins{serving: []*fakeDeployer{{name: "one", itemType: "one"}, {name: "two", itemType: "two"}}}
 	r := &routed{one: newQueue("one"), two: newQueue("two")}
-	r.router = newRouter(plugins, lock.Off{}, newMemory(), func() time.Time { return noon }, slog.New(slog.DiscardHandler))
+	r.Router = newTestRouter(
+		&intaketest.Deployer{PluginName: "one", Type: "one"}, &intaketest.Deployer{PluginName: "two", Type: "two"},
+	)
 	if attach {
-		r.queues["one"], r.queues["two"] = r.one, r.two
+		r.Attach("one", r.one)
+		r.Attach("two", r.two)
 	}
 	return r
 }
@@ -107,7 +128,7 @@ func TestRouteByType(t *testing.T) {
 	r := newRouted(t, true)
 	r.OnAdd(typedItem("a", "one"), false)
 	r.OnAdd(typedItem("b", "two"), false)
-	r.OnAdd(typedItem("d", "nobody's"), false)
+	r.OnAdd(typedItem("d", "unserved"), false)
 	expect(t, "the items of type one", r.one, "a")
 	expect(t, "the items of type two", r.two, "b")
 
@@ -115,11 +136,11 @@ func TestRouteByType(t *testing.T) {
 	expect(t, "an item of another type", r.one, "c")
 	expect(t, "an item of another type", r.two)
 
-	r.memory.idle(typedItem("c", "one"), hookMemory{})
+	r.Memory.SetIdle(typedItem("c", "one"), itemstate.Hooks{})
 	gone := typedItem("c", "one")
 	gone.UID = "before"
-	if r.OnDelete(gone); len(r.memory.entries) != 1 {
-		t.Errorf("the deletion of an item has hit the next one of its name: %v", r.memory.entries)
+	if r.OnDelete(gone); r.Memory.Size() != 1 {
+		t.Errorf("the deletion of an item has hit the next one of its name: %d", r.Memory.Size())
 	}
 }
 
@@ -127,22 +148,22 @@ func TestRouteByType(t *testing.T) {
 func TestUnservedTypes(t *testing.T) {
 	r := newRouted(t, true)
 	var logged bytes.Buffer
-	r.log = slog.New(slog.NewTextHandler(&logged, nil))
+	r.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	items := []*v1alpha1.DeployItem{
-		typedItem("a", "one"), typedItem("b", "nobody's"), typedItem("c", "nobody's"),
+		typedItem("a", "one"), typedItem("b", "unserved"), typedItem("c", "unserved"),
 	}
 	r.cached(items...)
 	for _, started := range []bool{false, true} {
-		r.plugins.(*fakePlugins).change(func(p *fakePlugins) { p.started = started })
+		r.Plugins.(*intaketest.Plugins).Change(func(p *intaketest.Plugins) { p.AllStarted = started })
 		for _, item := range items {
 			r.OnAdd(item, false)
 		}
-		count := r.countUnserved()
+		count := r.CountUnserved()
 		want := 0
 		if started {
 			want = 2
 		}
-		if lines := strings.Count(logged.String(), "nobody's"); count != want || lines != want/2 {
+		if lines := strings.Count(logged.String(), "unserved"); count != want || lines != want/2 {
 			t.Errorf("plugins started: %t; counted %d, logged %d times", started, count, lines)
 		}
 	}
@@ -151,9 +172,9 @@ func TestUnservedTypes(t *testing.T) {
 func TestRouteForgets(t *testing.T) {
 	r := newRouted(t, true)
 	item := typedItem("c", "two")
-	r.memory.idle(item, hookMemory{})
-	if r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: item}); len(r.memory.entries) != 0 {
-		t.Errorf("an item that is gone is remembered: %v", r.memory.entries)
+	r.Memory.SetIdle(item, itemstate.Hooks{})
+	if r.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "ns/c", Obj: item}); r.Memory.Size() != 0 {
+		t.Errorf("an item that is gone is remembered: %d", r.Memory.Size())
 	}
 	expect(t, "a worker that is busy with it may remember it again, and so reconciles it once more", r.two, "c")
 }
@@ -162,10 +183,10 @@ func TestRouteForgets(t *testing.T) {
 // refer to it, whatever their annotations repeat.
 func TestChangeReachesItsUsers(t *testing.T) {
 	item := func(name, target, context string) *v1alpha1.DeployItem {
-		return newDeployItem("ns", name, withTargetNamed(target), func(i *v1alpha1.DeployItem) {
-			i.Spec.Type, i.Spec.Context = "one", context
-			i.Annotations = contract.DeployerAnnotations(i)
-		})
+		i := typedItem(name, "one")
+		i.Spec.Context, i.Spec.Target = context, &v1alpha1.ObjectReference{Name: target, Namespace: i.Namespace}
+		i.Annotations = contract.DeployerAnnotations(i)
+		return i
 	}
 	silent, elsewhere := item("silent", "a", ""), item("elsewhere", "a", "")
 	lying := item("lying", "a", "")
@@ -176,39 +197,42 @@ func TestChangeReachesItsUsers(t *testing.T) {
 		item("a", "a", ""), item("b", "b", "own"), none, lying, item("named", "b", v1alpha1.DefaultContextName), silent,
 		elsewhere,
 	}
-	contexts := newFakeAPI(t)
+	contexts, err := testenv.FakeClient()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for context, configMap := range map[string]string{"own": "places", "other": "others", "bare": ""} {
 		o := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: context}}
 		if configMap != "" {
 			o.OCMConfig = &v1alpha1.LocalObjectReference{Name: configMap}
 		}
-		contexts.create(o)
+		if err := contexts.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, tc := range map[string]struct {
 		kind, object string
 		want         []string
 	}{
-		"ConfigMap":       {kindConfigMap, "places", []string{"b", "none"}},
-		"no items":        {kindConfigMap, "others", nil},
-		"no Context":      {kindConfigMap, "own", nil},
-		"Target":          {kindTarget, "a", []string{"a", "lying", "silent"}},
-		"another Target":  {kindTarget, "b", []string{"b", "named"}},
-		"Context":         {kindContext, "own", []string{"b", "none"}},
-		"default Context": {kindContext, v1alpha1.DefaultContextName, []string{"a", "lying", "named", "silent"}},
-		"used by nobody":  {kindContext, "nobodys", nil},
+		"ConfigMap":       {intake.KindConfigMap, "places", []string{"b", "none"}},
+		"no items":        {intake.KindConfigMap, "others", nil},
+		"no Context":      {intake.KindConfigMap, "own", nil},
+		"Target":          {itemcache.KindTarget, "a", []string{"a", "lying", "silent"}},
+		"another Target":  {itemcache.KindTarget, "b", []string{"b", "named"}},
+		"Context":         {itemcache.KindContext, "own", []string{"b", "none"}},
+		"default Context": {itemcache.KindContext, v1alpha1.DefaultContextName, []string{"a", "lying", "named", "silent"}},
+		"used by nobody":  {itemcache.KindContext, "nobodys", nil},
 	} {
 		r := newRouted(t, true)
 		var cached []*v1alpha1.DeployItem
 		for _, i := range all {
 			cached = append(cached, itemcache.Slim(i))
-			r.memory.requeue(i, entry{jobMemory: jobMemory{plugin: "two", retries: 1}}, noon)
+			r.Memory.Requeue(i, itemstate.Entry{Job: itemstate.Job{Plugin: "two", Progress: job.Progress{Retries: 1}}}, noon)
 		}
 		r.cached(cached...)
-		references := &references{
-			router: r.router, reader: contexts.admin, all: true, log: slog.New(slog.DiscardHandler),
-		}
+		references := &intake.References{Router: r.Router, Reader: contexts, All: true, Log: slog.New(slog.DiscardHandler)}
 		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: tc.object}}
-		references.handler(t.Context(), tc.kind).OnUpdate(changed, changed)
+		intake.Handler(t.Context(), references, tc.kind).OnUpdate(changed, changed)
 		expectSorted(t, name, r.one, tc.want...)
 		expectSorted(t, name+": jobs with an error", r.two, tc.want...)
 	}
@@ -219,12 +243,12 @@ func TestPriorities(t *testing.T) {
 	there := withJob(typedItem("there-before", "one"))
 	r.OnAdd(there, true) // it is in the cache when the queue is filled
 	r.cached(there)
-	r.refill("one")
+	r.Refill("one")
 	r.OnAdd(typedItem("new", "one"), false)
 	r.OnUpdate(typedItem("changed", "one"), typedItem("changed", "one"))
 	r.WakeUp("one", "ns", "woken")
 	r.one.AddWithOpts(
-		priorityqueue.AddOpts{Priority: new(priorityPoll)},
+		priorityqueue.AddOpts{Priority: new(intake.PriorityPoll)},
 		reconcile.Request{NamespacedName: types.NamespacedName{Name: "poll"}},
 	)
 	expect(
@@ -233,11 +257,13 @@ func TestPriorities(t *testing.T) {
 	)
 }
 
+var itemKey = types.NamespacedName{Namespace: "ns", Name: "a"}
+
 func TestAttachReplays(t *testing.T) {
 	r := newRouted(t, false)
 	r.OnAdd(typedItem("a", "one"), false) // nobody listens yet
 	r.cached(withJob(typedItem("a", "one")), withJob(typedItem("b", "one")), withJob(typedItem("d", "two")))
-	r.attach("one", r.one)
+	r.Attach("one", r.one)
 	expectSorted(t, "the items that were there before the queue", r.one, "a", "b")
 	r.OnAdd(typedItem("e", "one"), false)
 	expect(t, "those that come later", r.one, "e")
@@ -245,27 +271,27 @@ func TestAttachReplays(t *testing.T) {
 
 func TestAttachLeavesIdleItems(t *testing.T) {
 	r := newRouted(t, false)
-	one := r.plugins.(*fakePlugins).serving[0]
-	one.capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
-	one.hooks = func(
+	one := r.Plugins.(*intaketest.Plugins).Serve[0]
+	one.Capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
+	one.OnHooks = func(
 		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
 	) ([]plugin.HookOutcome, error) {
 		return nil, nil
 	}
 	const asked = "one=b"
-	remember := func(name, version string, hooks hookMemory) *v1alpha1.DeployItem {
+	remember := func(name, version string, hooks itemstate.Hooks) *v1alpha1.DeployItem {
 		known := scheduled(typedItem(name, "one"))
 		known.ResourceVersion = version
-		r.memory.idle(known, hooks)
+		r.Memory.SetIdle(known, hooks)
 		return scheduled(typedItem(name, "one"))
 	}
 	r.cached(
-		remember("idle", "5", hookMemory{asked: asked}), remember("changed", "4", hookMemory{asked: asked}),
-		scheduled(typedItem("unknown", "one")), remember("nobody-asked", "5", hookMemory{}),
-		remember("scheduled", "5", hookMemory{asked: asked, again: noon.Add(time.Hour)}),
-		remember("others-asked", "5", hookMemory{asked: "x"}), withJob(typedItem("job", "one")),
+		remember("idle", "5", itemstate.Hooks{Asked: asked}), remember("changed", "4", itemstate.Hooks{Asked: asked}),
+		scheduled(typedItem("unknown", "one")), remember("nobody-asked", "5", itemstate.Hooks{}),
+		remember("scheduled", "5", itemstate.Hooks{Asked: asked, Again: noon.Add(time.Hour)}),
+		remember("others-asked", "5", itemstate.Hooks{Asked: "x"}), withJob(typedItem("job", "one")),
 	)
-	r.attach("one", r.one)
+	r.Attach("one", r.one)
 	expectSorted(
 		t, "those for which there may be something to do", r.one, "changed", "job", "nobody-asked", "others-asked",
 		"scheduled", "unknown",
@@ -280,4 +306,52 @@ func withJob(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 func scheduled(item *v1alpha1.DeployItem) *v1alpha1.DeployItem {
 	item.Spec.Config = &runtime.RawExtension{Raw: []byte(`{"continuousReconcile":{"every":"1h"}}`)}
 	return item
+}
+
+// TestWakeUpsAreNotLost: a job is due earlier than it says if it is woken, while it is being worked on or afterwards.
+func TestWakeUpsAreNotLost(t *testing.T) {
+	hour := noon.Add(time.Hour)
+	waiting := itemstate.Entry{Job: itemstate.Job{Progress: job.Progress{Due: hour}}}
+	forPlugin, failed := waiting, waiting
+	forPlugin.WaitsFor, failed.Retries = "p", 4
+	wakes := func(plugin string) func(*intake.Router) {
+		return func(r *intake.Router) { r.Memory.Wake(itemKey, plugin, noon) }
+	}
+	runs := func(plugin string) func(*intake.Router) {
+		return func(r *intake.Router) { r.PluginsRun(map[string]bool{plugin: true}) }
+	}
+	hooks := func(r *intake.Router) { r.HTTPHooksChanged([]v1alpha1.DeployItemType{"one"}) }
+	none := func(*intake.Router) {}
+	for name, tc := range map[string]struct {
+		reason        string
+		during, after func(*intake.Router)
+		ends          itemstate.Entry
+		want          time.Time
+	}{
+		"no wake-up": {"the plugin's hint counts", none, none, waiting, hour},
+		"meanwhile":  {"between the call and its note", wakes("p"), none, waiting, noon.Add(job.MinPoll)},
+		"right afterwards": {
+			"a plugin that wakes all the time gets no worker of its own", none, wakes("p"), waiting, noon.Add(job.MinPoll),
+		},
+		"of another one":   {"a plugin wakes its own items", wakes("q"), none, waiting, hour},
+		"plugin runs":      {"that is what the job waits for", none, runs("p"), forPlugin, noon},
+		"plugin runs, but": {"the job waits for something else", runs("p"), runs("p"), waiting, hour},
+		"other plugin":     {"not the one that it waits for", none, runs("q"), forPlugin, hour},
+		"after an error":   {"what has changed may have been the cause", none, hooks, failed, noon},
+		"without an error": {"what has changed was not the cause", none, hooks, waiting, hour},
+	} {
+		r := newTestRouter(&intaketest.Deployer{PluginName: "p", Type: "one"})
+		begun := r.Memory.Begin(typedItem("a", "one"), itemstate.Entry{Job: itemstate.Job{Progress: job.Progress{WaitsFor: "p"}, Woken: true}}, "p")
+		tc.during(r)
+		tc.ends.Plugin = begun.Plugin
+		r.Memory.Requeue(typedItem("a", "one"), tc.ends, noon)
+		tc.after(r)
+		known := r.Memory.Recall(itemKey, "uid of a")
+		if !known.Due.Equal(tc.want) || begun.Woken || begun.WaitsFor != "" {
+			t.Errorf("%s: %s: expected it to be due at %s, but found %s", name, tc.reason, tc.want, known.Due)
+		}
+		if due := r.Memory.Requeue(typedItem("a", "one"), r.Memory.Begin(typedItem("a", "one"), known, "p"), noon); due.Before(known.Due) {
+			t.Errorf("%s: a wake-up counts once, but the next step was woken again", name)
+		}
+	}
 }
