@@ -60,7 +60,7 @@ func (r *reconciler) afterError(
 	}
 }
 
-// reportUnwritable reports in an event that the API server has refused a write of the item: the status cannot say so.
+// reportUnwritable reports a refused write of the item in an event: the status cannot have it.
 func (r *reconciler) reportUnwritable(item *v1alpha1.DeployItem, err error) {
 	var answer apierrors.APIStatus
 	passing := apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) ||
@@ -93,8 +93,8 @@ func (r *reconciler) afterHookError(
 	return r.until(r.orDeadline(item, r.clock.Now().Add(joberror.RetryPause(missed, r.random())))), nil
 }
 
-// endedByHooks returns the time of the next reconcile of an item that hooks keep from its job, or for which this host is
-// not responsible.
+// endedByHooks forgets an item of another host, or with a job held up by hooks, and returns the time of its next
+// reconcile.
 func (r *reconciler) endedByHooks(item *v1alpha1.DeployItem, run *hookRun) reconcile.Result {
 	r.forget(client.ObjectKeyFromObject(item), false)
 	return r.until(r.orDeadline(item, run.again(time.Time{})))
@@ -133,14 +133,14 @@ func (r *reconciler) afterRun(
 	r.contents.Put(itemstate.Content{Item: item, Own: true})
 	due := r.memory.Requeue(item, known, r.clock.Now())
 	if r.plugins.Running()[known.WaitsFor] {
-		// The plugin has started before the memory had that the job waits for it.
+		// The plugin has started before the memory knew about the waiting job.
 		known.Due = earlier(known.Due, r.clock.Now().Add(joberror.FirstRetry))
 		due = r.memory.Requeue(item, known, r.clock.Now())
 	}
 	return pollAfter(max(due.Sub(r.clock.Now()), time.Millisecond))
 }
 
-// afterJob remembers an item whose job has just ended, and returns the time of the next reconcile.
+// afterJob remembers an item after the end of its job, and returns the time of the next reconcile.
 func (r *reconciler) afterJob(item *v1alpha1.DeployItem, known itemstate.Hooks, run *hookRun) reconcile.Result {
 	if !r.hooksFor(item.Spec.Type).About(item).Has(sdkhook.ShouldReconcile) {
 		return r.afterNothing(item, known, run)
@@ -152,8 +152,8 @@ func (r *reconciler) afterJob(item *v1alpha1.DeployItem, known itemstate.Hooks, 
 	return pollAfter(time.Millisecond)
 }
 
-// orDeadline returns a time, or the deadline of a running job if that is earlier and has not passed: after the deadline
-// a job that comes here is left to other hosts, or to hooks.
+// orDeadline returns a time, or the deadline of a running job if that is earlier and has not passed. After the deadline
+// the job is left to other hosts, or to hooks.
 func (r *reconciler) orDeadline(item *v1alpha1.DeployItem, again time.Time) time.Time {
 	deadline, err := contract.Deadline(item)
 	if err == nil && contract.IsUnderWay(item) && deadline.After(r.clock.Now()) {

@@ -47,8 +47,7 @@ import (
 // pickUpWorkers is how many items of one plugin can be reconciled at once while all its slots are taken.
 const pickUpWorkers = 4
 
-// Controller reconciles deploy items. It adds a queue and workers for each plugin once the types are known that the
-// plugin serves.
+// Controller reconciles deploy items. It adds a queue and workers for each plugin once its types are known.
 type Controller struct {
 	options Options
 	manager manager.Manager
@@ -76,7 +75,7 @@ var (
 	_ manager.LeaderElectionRunnable = (*Controller)(nil)
 )
 
-// New returns a Controller, which is to be added to its manager before that starts.
+// New returns a Controller for a manager before its start.
 func New(mgr manager.Manager, options Options) *Controller {
 	return newController(mgr, intake.PluginSet{Set: options.Plugins}, options)
 }
@@ -133,7 +132,7 @@ func (c *Controller) WakeUp(p *plugin.Plugin, namespace, name string) {
 	c.router.WakeUp(p.Name(), namespace, name)
 }
 
-// HTTPHooksChanged retries the jobs with an error of some types, whose HTTP hooks have changed. It does not block.
+// HTTPHooksChanged retries the jobs with an error after a change of the HTTP hooks of their types. It does not block.
 func (c *Controller) HTTPHooksChanged(types []v1alpha1.DeployItemType) {
 	c.router.HTTPHooksChanged(types)
 }
@@ -159,10 +158,10 @@ func (c *Controller) Workers() []telemetry.Workers {
 	return all
 }
 
-// Remembered is the number of deploy items that are remembered.
+// Remembered is the number of deploy items in the memory.
 func (c *Controller) Remembered() int { return c.memory.Size() }
 
-// Unserved is the number of deploy items whose types no plugin serves; zero as long as that is unknown.
+// Unserved is the number of deploy items without a plugin for their types; zero as long as that is unknown.
 func (c *Controller) Unserved() int {
 	if !c.ready.Load() || !c.plugins.Started() {
 		return 0
@@ -209,7 +208,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	return c.servePlugins(ctx)
 }
 
-// servePlugins adds a queue and workers for each plugin that comes to serve something, until ctx ends.
+// servePlugins follows the plugins until ctx ends.
 func (c *Controller) servePlugins(ctx context.Context) error {
 	if c.options.HTTPHooks != nil {
 		select {
@@ -232,8 +231,8 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// followPlugins adds queues and workers for new plugins, and has the items reconciled whose ShouldReconcile hooks have
-// changed or that wait for a plugin that runs now. asked has the ShouldReconcile hooks by plugin that is served;
+// followPlugins adds queues and workers for new plugins. It has items reconciled after a change of their ShouldReconcile
+// hooks, and after the start of a plugin that they wait for. asked has the ShouldReconcile hooks by serving plugin;
 // started: all plugins have tried to start.
 func (c *Controller) followPlugins(asked map[string]string, started *bool) error {
 	running := c.plugins.Running()

@@ -19,8 +19,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// cached returns an item as the cache has it, and the hooks of its type; nil for an item for which this host cannot be
-// responsible. The item must not be changed.
+// cached returns an item of the cache, and the hooks of its type; nil for an item of other hosts. The item must not be
+// changed.
 func (r *reconciler) cached(ctx context.Context, req reconcile.Request) (*v1alpha1.DeployItem, pluginhook.Set, error) {
 	item := &v1alpha1.DeployItem{}
 	if err := r.cache.Get(ctx, req.NamespacedName, item, client.UnsafeDisableDeepCopy); err != nil {
@@ -110,12 +110,12 @@ func (r *reconciler) serves(itemType v1alpha1.DeployItemType) bool {
 	return p != nil && p.Name() == r.name
 }
 
-// hooksFor returns the hooks that run for a type of deploy items.
+// hooksFor returns the hooks for a type of deploy items.
 func (r *reconciler) hooksFor(itemType v1alpha1.DeployItemType) pluginhook.Set {
 	return pluginhook.Set{Plugins: r.plugins.Hooking(itemType), Timeout: r.options.HookTimeout}
 }
 
-// forget drops the state of an item that is not handled here, or not now. gone: the item and so its lock do not exist.
+// forget drops the state of an item. gone: the item and so its lock do not exist.
 func (r *reconciler) forget(key types.NamespacedName, gone bool) {
 	r.memory.Forget(key)
 	r.contents.Drop(key)

@@ -21,7 +21,7 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// hookRequeue is the pause before an item is reconciled again that hooks want to be requeued at once.
+// hookRequeue is the pause of an item if its hooks request a reconcile at once.
 const hookRequeue = time.Second
 
 // hookRunner runs the hooks of the items of one plugin.
@@ -48,7 +48,7 @@ type hookRun struct {
 	goesOn bool
 	// result is that of all hooks so far.
 	result *sdkhook.Result
-	// aborting are the plugins of which a hook of the type that ran last aborts.
+	// aborting are the plugins with an aborting hook of the last type.
 	aborting []string
 }
 
@@ -92,7 +92,7 @@ func (p *hookRun) readTarget(ctx context.Context) error {
 }
 
 // runFirst runs the hooks around the check of responsibility, and reports whether the reconcile goes on. canOverrule:
-// there are hooks that can make this host responsible for the item.
+// a hook can make this host responsible for the item.
 func (p *hookRun) runFirst(ctx context.Context, canOverrule bool) (goesOn bool, err error) {
 	if result, err := p.run(ctx, sdkhook.Start); err != nil || pluginhook.Aborts(result) {
 		p.reportEnd(sdkhook.Start, result)
@@ -154,8 +154,8 @@ func (p *hookRun) Run(ctx context.Context, t sdkhook.Type, item *v1alpha1.Deploy
 // ReportError implements job.Hooks.
 func (p *hookRun) ReportError(item *v1alpha1.DeployItem, err error) { p.reportError(item, err) }
 
-// again is the time of the next reconcile that hooks want, those of earlier reconciles (before) included; zero for no
-// such time.
+// again is the time of the next reconcile at the request of hooks, those of earlier reconciles (before) included; zero
+// for no such time.
 func (p *hookRun) again(before time.Time) time.Time {
 	var wanted time.Time
 	switch {

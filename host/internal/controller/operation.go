@@ -70,7 +70,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// acceptOperation replaces the annotation that requests an operation with the note of it, in one write.
+// acceptOperation replaces the annotation for an operation with the note of the operation, in one write.
 func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if _, err := r.locks.Acquire(ctx, lockKey(r.name, item)); err != nil {
 		return err
@@ -93,8 +93,8 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 	return nil
 }
 
-// reportUnknownOperation reports to the user that an item requests an operation that does not exist. One replica does
-// so: that with the item's lock, or else the preferred one.
+// reportUnknownOperation reports the request for an unknown operation to the user. One replica does so: the holder of
+// the item's lock, or else the preferred replica.
 func (r *reconciler) reportUnknownOperation(item *v1alpha1.DeployItem) {
 	unknown, key := contract.UnknownOperation(item), lockKey(r.name, item)
 	if unknown == "" || r.locks.Rank(key) > 0 && !r.locks.Holds(key) {

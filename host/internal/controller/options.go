@@ -16,7 +16,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// UserAgent is the user agent of hosts, which the API server notes with each write; a slash and a version follow.
+// UserAgent is the user agent of hosts; a slash and a version follow. The API server notes it with each write.
 const UserAgent = "pergola-host"
 
 // Options of a Controller.
@@ -27,37 +27,37 @@ type Options struct {
 	Locks *lock.Locker
 	// Identity of this installation, for the status of the items. Required.
 	Identity string
-	// Workers is how many calls of a plugin may run at once. Calls do not wait, so that few suffice. Required.
+	// Workers is the number of calls of a plugin at once. Calls do not wait, so that few suffice. Required.
 	Workers int
 	// PluginWorkers are the Workers of single plugins, by name.
 	PluginWorkers map[string]int
-	// AbortTimeout is how long a deployer may take for an abort. Required.
+	// AbortTimeout is the time of a deployer for an abort. Required.
 	AbortTimeout time.Duration
-	// MaxCrashes is how often a plugin may crash during calls for one job; with the last the job fails. A crash beside
-	// other calls counts for a quarter. Zero stands for 3.
+	// MaxCrashes is the number of crashes of a plugin during calls for one job; with the last the job fails. A crash
+	// beside other calls counts for a quarter. Zero stands for 3.
 	MaxCrashes int
-	// HookTimeout is how long one call of a plugin's hooks may take. Zero for ever.
+	// HookTimeout bounds one call of a plugin's hooks. Zero for no bound.
 	HookTimeout time.Duration
-	// MinimumInterval is the least time between the beginning of a job and that of the next one that hooks, such as a
-	// schedule, request. Jitter is how much later such a job may begin; each item has a constant part of it.
+	// MinimumInterval is the least time from the beginning of a job to that of the next job by hooks, such as a schedule.
+	// Jitter is the most by which such a job begins later; each item has a constant part of it.
 	MinimumInterval, Jitter time.Duration
-	// HTTPHooks say which HTTP hooks there are; nil for none.
+	// HTTPHooks are the registered HTTP hooks; nil for none.
 	HTTPHooks HTTPHooks
 	// Selectors choose the items of certain Targets; the zero value takes all.
 	Selectors selector.Selectors
-	// Keeper keeps what items use until they are gone; nil for a host that does not.
+	// Keeper keeps the Targets and other objects of items until the items are gone; nil for no keeper.
 	Keeper job.Keeper
 	// Standalone: there is no Landscaper. A missing Context "default" counts as an empty one, because no Landscaper
 	// creates it, and a job that failed for a missing reference is followed by another when the reference exists.
 	Standalone bool
-	// TargetServiceAccount is the ServiceAccount of its namespace as which each Target of the cluster itself acts;
-	// empty if each names its own.
+	// TargetServiceAccount is the ServiceAccount for Targets of the cluster itself, in the namespace of each Target; empty
+	// if each Target names its own.
 	TargetServiceAccount string
-	// JobEnded is called with the plugin of each job that has ended without its outcome, such as one that has exceeded
-	// its time. It must not block. Nil for no call.
+	// JobEnded is called with the plugin of each job that has ended without an outcome of the plugin, for example after its
+	// timeout. It must not block. Nil for no call.
 	JobEnded func(plugin string)
-	// Served is called with the types of each plugin that comes to be served, and with none when all plugins have tried
-	// to start. It must not block. Nil for no call.
+	// Served is called with the types of each new plugin, and with no types when all plugins have tried to start. It must
+	// not block. Nil for no call.
 	Served func(types []v1alpha1.DeployItemType)
 	// Items is the source of the deploy items in the manager's cache. Required.
 	Items *itemcache.Source

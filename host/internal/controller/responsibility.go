@@ -14,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// responsibility decides which items this host is responsible for, by their Targets.
+// responsibility decides about the responsibility of this host for items, by their Targets.
 type responsibility struct {
 	cache     client.Reader // Targets
 	identity  string
@@ -22,11 +22,10 @@ type responsibility struct {
 	log       *slog.Logger
 }
 
-// possible reports whether this host may be responsible for an item. It may be for an item without its Target: a running
-// job goes on, and deployed objects are deleted. It is not for an item whose Target exists and is not selected, whatever
-// was before.
+// possible reports whether this host may be responsible for an item.
 func (r responsibility) possible(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	selection, err := r.selection(ctx, item)
+	// Without the Target a running job goes on, and deployed objects are deleted. If the Target exists, it decides.
 	return selection.Responsible || selection.Reason == selector.TargetNotFound, err
 }
 

@@ -56,7 +56,7 @@ func (p *hookRun) shouldReconcile(
 	return decision, nil
 }
 
-// enforce decides whether to start the job that hooks request now, or when to run them again.
+// enforce decides whether to start the job requested by hooks now, or when to run them again.
 func (p *hookRun) enforce(known *itemstate.Hooks) (contract.Action, time.Time) {
 	now := p.clock.Now()
 	if earliest := p.earliest(); now.Before(earliest) {
@@ -73,7 +73,7 @@ func (p *hookRun) enforce(known *itemstate.Hooks) (contract.Action, time.Time) {
 	return contract.Start, time.Time{}
 }
 
-// plan notes when to run hooks again that request no job now.
+// plan notes the next run of hooks without a request for a job.
 func (p *hookRun) plan(known *itemstate.Hooks, result *sdkhook.Result) {
 	if result == nil || result.RequeueAfter <= 0 || result.Requeue {
 		p.add(sdkhook.ShouldReconcile, result)
@@ -88,7 +88,7 @@ func (p *hookRun) plan(known *itemstate.Hooks, result *sdkhook.Result) {
 	known.Again = known.Begins
 }
 
-// earliest is when the next job may begin that hooks request.
+// earliest is the earliest time for the next job by hooks.
 func (p *hookRun) earliest() time.Time {
 	if last := p.item.Status.LastReconcileTime; last != nil {
 		return last.Add(p.options.MinimumInterval)
@@ -111,8 +111,7 @@ func (p *hookRun) reportRaised(known *itemstate.Hooks, earliest time.Time) {
 		p.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))
 }
 
-// offset is the delay of the jobs of an item that hooks request, up to jitter. It is constant, and the same in all
-// replicas.
+// offset is the delay of an item's jobs by hooks, up to jitter. It is constant, and the same in all replicas.
 func offset(item *v1alpha1.DeployItem, jitter time.Duration) time.Duration {
 	if jitter <= 0 {
 		return 0

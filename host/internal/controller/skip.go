@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// heldPoll is the pause of an item whose lock another replica holds, if no event says earlier that the lock is free.
+	// heldPoll is the pause of an item whose lock is held by another replica, if there is no event before.
 	heldPoll = time.Minute
 	// unlockRetry is the pause before another try to release a lock.
 	unlockRetry = time.Second
@@ -80,7 +80,7 @@ func (r *reconciler) skip(
 		r.forget(key.Item, false)
 		return pollAfter(heldPoll), true
 	case view == lock.Settled && !needsNothing:
-		// Another replica has finished the job at a version that the cache does not have yet: there will be an event.
+		// Another replica has finished the job at a newer version than that of the cache: there will be an event.
 		return reconcile.Result{}, true
 	}
 	pause := known.Due.Sub(r.clock.Now())
@@ -94,8 +94,7 @@ func (r *reconciler) skip(
 	return reconcile.Result{}, false
 }
 
-// needsNothing reports whether an item needs nothing but its hooks, by the cache or by a newer version that this replica
-// knows.
+// needsNothing reports whether an item needs nothing but its hooks, by the cache or by a newer version in the memory.
 func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known itemstate.Entry) bool {
 	switch {
 	case known.Outdated:
@@ -107,8 +106,7 @@ func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known itemstate.Ent
 	}
 }
 
-// afterHooks reports whether no hook has to run for an item that needs nothing else, and the time of the next hook.
-// After that time, the replicas that the item prefers come first.
+// afterHooks reports whether no hook has to run for an item with nothing else to do, and the time of the next hook.
 func (r *reconciler) afterHooks(
 	item *v1alpha1.DeployItem, known itemstate.Entry, hooks pluginhook.Set,
 ) (until reconcile.Result, settled bool) {
@@ -116,7 +114,7 @@ func (r *reconciler) afterHooks(
 		known.Hooks.Asked, known.Version = "", item.ResourceVersion
 	}
 	again := known.Hooks.Again
-	if !again.IsZero() {
+	if !again.IsZero() { // then preferred replicas come first
 		again = again.Add(r.router.DelayFor(lockKey(r.name, item)))
 	}
 	if !known.Hooks.Settled(hooks.About(item), again, r.clock.Now()) {
@@ -137,7 +135,7 @@ func shareOf(item *v1alpha1.DeployItem) slots.Share {
 	return slots.Share{Namespace: item.Namespace, Target: target}
 }
 
-// leftToOthers reports whether an item is left to replicas whose plugin runs, because the plugin here does not.
+// leftToOthers reports whether an item is left to replicas with a running plugin, because the plugin here does not run.
 func (r *reconciler) leftToOthers(key lock.Key) bool {
 	return r.locks.Rank(key) > 0 && !r.plugins.Running()[r.name]
 }
