@@ -231,9 +231,9 @@ func (c *Controller) servePlugins(ctx context.Context) error {
 	}
 }
 
-// followPlugins adds queues and workers for new plugins. It has items reconciled after a change of their ShouldReconcile
-// hooks, and after the start of a plugin that they wait for. asked has the ShouldReconcile hooks by serving plugin;
-// started: all plugins have tried to start.
+// followPlugins adds queues and workers for new plugins. It has items reconciled after a change of their
+// ShouldReconcile hooks, and after the start of a plugin that they wait for. asked has the ShouldReconcile hooks by
+// serving plugin; started: all plugins have tried to start.
 func (c *Controller) followPlugins(asked map[string]string, started *bool) error {
 	running := c.plugins.Running()
 	var atWork []string

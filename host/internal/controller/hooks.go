@@ -55,8 +55,8 @@ type hookRun struct {
 var _ job.Hooks = (*hookRun)(nil)
 
 // begin checks responsibility and runs the hooks before, during and after that. The hooks during the check overrule it.
-// No hooks run, neither here nor later, if only the end of a job is to be written, unless only a hook can make this host
-// responsible for the item.
+// No hooks run, neither here nor later, if only the end of a job is to be written, unless only a hook can make this
+// host responsible for the item.
 func (r *hookRunner) begin(
 	ctx context.Context, hooks pluginhook.Set, item *v1alpha1.DeployItem, decision contract.Decision,
 ) (*hookRun, error) {

@@ -53,8 +53,8 @@ type Options struct {
 	// TargetServiceAccount is the ServiceAccount for Targets of the cluster itself, in the namespace of each Target; empty
 	// if each Target names its own.
 	TargetServiceAccount string
-	// JobEnded is called with the plugin of each job that has ended without an outcome of the plugin, for example after its
-	// timeout. It must not block. Nil for no call.
+	// JobEnded is called with the plugin of each job that has ended without an outcome of the plugin, for example after
+	// its timeout. It must not block. Nil for no call.
 	JobEnded func(plugin string)
 	// Served is called with the types of each new plugin, and with no types when all plugins have tried to start. It must
 	// not block. Nil for no call.

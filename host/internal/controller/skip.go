@@ -44,7 +44,7 @@ func lockKey(plugin string, item metav1.Object) lock.Key {
 	}
 }
 
-// unlock keeps the lock of a job that goes on later, and releases any other lock. It reports whether that has succeeded.
+// unlock keeps the lock of a job that goes on later, and releases any other lock. It reports whether that succeeded.
 func (r *reconciler) unlock(ctx context.Context, item types.NamespacedName) bool {
 	last := r.memory.Last(item)
 	if last.KeepsLock() && ctx.Err() == nil {

@@ -77,8 +77,8 @@ func (m *Memory) set(key types.NamespacedName, e Entry) {
 	m.entries[key] = &e
 }
 
-// Begin remembers a job at the beginning of its run, and returns its entry. SetIdle, SetEnded, Requeue or Forget follow.
-// Between them no event is missed.
+// Begin remembers a job at the beginning of its run, and returns its entry. SetIdle, SetEnded, Requeue or Forget
+// follow. Between them no event is missed.
 func (m *Memory) Begin(item *v1alpha1.DeployItem, e Entry, plugin string) Entry {
 	e.see(item)
 	e.Plugin, e.WaitsFor, e.Woken = plugin, "", false
