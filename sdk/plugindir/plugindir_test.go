@@ -96,7 +96,7 @@ func TestInstallWithoutTheRight(t *testing.T) { //nolint:paralleltest // see abo
 	if err := syscall.Seteuid(0); err != nil {
 		t.Fatal(err)
 	}
-	const want = "permission denied; user 65532, who this is, must be able to write the directory"
+	const want = "permission denied; user 65532 of this process must be able to write the directory"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("expected %q, but found %v", want, err)
 	}
