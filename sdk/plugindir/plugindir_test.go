@@ -13,19 +13,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-func TestCheckName(t *testing.T) {
-	t.Parallel()
-	const noName, isHidden = "expected the bare name of a file", "hosts pass over those"
-	for name, want := range map[string]string{
-		"hello": "", "example.org_hello-v2": "", "": noName, ".hello": isHidden, "../hello": noName, "hel\x00lo": noName,
-	} {
-		err := plugindir.CheckName(name)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: expected %q, but found %v", name, want, err)
-		}
-	}
-}
-
 // What was killed in the middle leaves a copy, which the next installation of that name removes, but for one that may
 // still be written.
 func TestInstallAfterAKill(t *testing.T) {
@@ -113,6 +100,9 @@ func TestInstallIsRefused(t *testing.T) {
 	write(t, program, "a program")
 	for _, c := range []struct{ reason, program, dir, name, want string }{
 		{"a host would not see it", program, dir, ".test", "hosts pass over those"},
+		{"no name", program, dir, "", "expected the bare name of a file"},
+		{"another directory", program, dir, "../test", "expected the bare name of a file"},
+		{"no name of a file", program, dir, "te\x00st", "expected the bare name of a file"},
 		{"no program", other, dir, "test", "expected a file, but " + other + " is none"},
 		{"a program that is not there", program + "s", dir, "test", "open the program"},
 		{"the name is too long", program, dir, strings.Repeat("a", 250), "file name too long; choose a shorter name"},

@@ -2,7 +2,6 @@ package continuousreconcile_test
 
 import (
 	"errors"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -142,18 +141,6 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("expected a schedule that is never due beside the error, but it is due at %s", next)
 			}
 		})
-	}
-}
-
-// An image that holds nothing but the plugin has no zones of its own.
-func TestZonesAreEmbedded(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	if !slices.Contains(strings.Fields(string(out)), "time/tzdata") {
-		t.Error("the package does not embed the zones")
 	}
 }
 
