@@ -31,8 +31,8 @@ const (
 	AfterResponsibilityCheck Type = "AfterResponsibilityCheck"
 	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it. A
 	// needed job cannot be stopped; true then has no effect. For an idle item it runs once, and again when a result
-	// requeues, and when the item's spec, its status or an annotation under ".extensions.landscaper.gardener.cloud"
-	// changes.
+	// requeues, and when the item's spec, its status or an annotation with a domain ending in
+	// ".extensions.landscaper.gardener.cloud" changes.
 	ShouldReconcile Type = "ShouldReconcile"
 	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not
 	// carried out and the job stays unfinished. It is tried again when the result requeues and when something
