@@ -3,13 +3,11 @@ package sdk
 import (
 	"bytes"
 	"log/slog"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 type testStatus struct {
@@ -35,9 +33,7 @@ func TestProviderStatusNeedsAPIVersionAndKind(t *testing.T) {
 			t.Errorf("%s: SaveProviderStatus returned %v", reason, err)
 		}
 		result := resultToWire("Reconcile", &Request{}, &Response{ProviderStatus: tc.status}, nil)
-		errs := result.GetFailed().GetErrors()
-		if tc.ok != (result.GetSucceeded() != nil) ||
-			!tc.ok && !slices.Equal(errs[0].GetCodes(), []string{string(v1alpha1.ErrorInternalProblem)}) {
+		if tc.ok && result.GetSucceeded() == nil || !tc.ok && wantInternalProblem(t, result) == "" {
 			t.Errorf("%s: the response became %v", reason, result)
 		}
 	}

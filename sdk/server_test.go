@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
@@ -21,12 +20,7 @@ import (
 func hookServer(log slog.Handler, functions ...func()) *server {
 	hooks := hook.Hooks{}
 	for _, f := range functions {
-		hooks.RegisterHook(func(
-			context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
-		) (*hook.Result, error) {
-			f()
-			return nil, nil
-		}, hook.Types()...)
+		hooks.RegisterHook(calling(f), hook.Types()...)
 	}
 	return newServer(&plugin{hooks: hooks}, slog.New(log))
 }

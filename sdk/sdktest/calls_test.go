@@ -146,28 +146,21 @@ func TestOptionalMethods(t *testing.T) {
 		}
 	}
 
-	problems, err := plugin.Validate(ctx, "example.org/greeter", []byte(`{"a":1}`))
-	if diff := cmp.Diff([]sdk.Problem{{Field: "greeting", Message: `{"a":1}`}}, problems); diff != "" || err != nil {
-		t.Errorf("Validate: error %v, problems (-want +got):\n%s", err, diff)
-	}
-	problems, err = plugin.Configure(ctx, []byte(`volume: 11`))
-	if diff := cmp.Diff([]sdk.Problem{{Field: "volume", Message: `volume: 11`}}, problems); diff != "" || err != nil {
-		t.Errorf("Configure: error %v, problems (-want +got):\n%s", err, diff)
-	}
-
-	call := greeterCall()
 	const content = `{"apiVersion":"v1","kind":"A","kubeconfig":"…"}`
+	call := greeterCall()
 	call.Target = &sdk.Target{Name: "here", Type: v1alpha1.KubernetesClusterTargetType, Content: []byte(content)}
-	children, err := plugin.Render(ctx, call)
-	wantChildren := []sdk.Child{{Name: "here", Object: json.RawMessage(content)}}
-	if diff := cmp.Diff(wantChildren, children); diff != "" || err != nil {
-		t.Errorf("Render: error %v, children (-want +got):\n%s", err, diff)
-	}
-
-	changes, err := plugin.Diff(ctx, call)
-	wantChanges := []sdk.Change{{Object: "here", Action: sdk.ActionDelete, Before: json.RawMessage(`{}`), Note: "why not"}}
-	if diff := cmp.Diff(wantChanges, changes); diff != "" || err != nil {
-		t.Errorf("Diff: error %v, changes (-want +got):\n%s", err, diff)
+	validated, validateErr := plugin.Validate(ctx, "example.org/greeter", []byte(`{"a":1}`))
+	configured, configureErr := plugin.Configure(ctx, []byte(`volume: 11`))
+	children, renderErr := plugin.Render(ctx, call)
+	changes, diffErr := plugin.Diff(ctx, call)
+	diff := cmp.Diff([]any{
+		[]sdk.Problem{{Field: "greeting", Message: `{"a":1}`}},
+		[]sdk.Problem{{Field: "volume", Message: `volume: 11`}},
+		[]sdk.Child{{Name: "here", Object: json.RawMessage(content)}},
+		[]sdk.Change{{Object: "here", Action: sdk.ActionDelete, Before: json.RawMessage(`{}`), Note: "why not"}},
+	}, []any{validated, configured, children, changes})
+	if err := errors.Join(validateErr, configureErr, renderErr, diffErr); diff != "" || err != nil {
+		t.Errorf("Validate, Configure, Render and Diff: error %v (-want +got):\n%s", err, diff)
 	}
 	call.Target = nil
 	var refused *Failed
@@ -178,7 +171,7 @@ func TestOptionalMethods(t *testing.T) {
 	watchCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var woken string
-	err = plugin.Watch(watchCtx, func(namespace, name string) {
+	err := plugin.Watch(watchCtx, func(namespace, name string) {
 		woken = namespace + "/" + name
 		cancel()
 	})

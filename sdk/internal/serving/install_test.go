@@ -2,6 +2,7 @@ package serving
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +20,9 @@ func installed(args ...string) (stdout, stderr string, code int) {
 
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program, executableErr := os.Executable()
 	want, err := os.ReadFile(program)
-	if err != nil {
+	if err := errors.Join(executableErr, err); err != nil {
 		t.Fatal(err)
 	}
 	for file, args := range map[string][]string{"test": nil, "example.org_other": {"--as", "example.org_other"}} {
