@@ -2,6 +2,7 @@ package sdk_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,10 +30,7 @@ func TestAttachable(t *testing.T) {
 	cmd := helper(t, "plugin", "TMPDIR="+temp)
 	cmd.Args, cmd.Stderr = append(cmd.Args, "attachable"), t.Output()
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
+	if err := errors.Join(err, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
 	stdout := bufio.NewReader(pipe)
@@ -46,34 +44,27 @@ func TestAttachable(t *testing.T) {
 	if dir, err := os.Stat(socketDir); err != nil || dir.Mode().Perm() != 0o700 {
 		t.Errorf("expected a directory that only the user can enter, but found %v (%v)", dir, err)
 	}
-	report, err := conformance.Attached(t.Context(), address, conformance.Options{})
-	if err != nil {
+	report, reportErr := conformance.Attached(t.Context(), address, conformance.Options{})
+	// A host that comes later and takes the process for its own must not end what somebody is debugging.
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err := errors.Join(reportErr, err); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = conn.Close() }()
 	for _, finding := range report.Broken() {
 		// The helper is a deployer that accepts everything.
 		if finding.Rule != conformance.RuleConfigStrict {
 			t.Errorf("%s: %q", finding.Rule, finding.Messages)
 		}
 	}
-	// A host that comes later and takes the process for its own must not end what somebody is debugging.
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
 	err = conn.Invoke(t.Context(), "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 	if grpcstatus.Code(err) != codes.Unimplemented {
 		t.Errorf("expected the answer Unimplemented, but found %v", err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if more, err := io.ReadAll(stdout); err != nil || len(more) > 0 {
-		t.Errorf("expected one line on standard output, but found more: %q (%v)", more, err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("expected exit code 0 after an interrupt, but found %v", err)
+	signalErr := cmd.Process.Signal(os.Interrupt)
+	more, readErr := io.ReadAll(stdout)
+	if err := errors.Join(signalErr, readErr, cmd.Wait()); err != nil || len(more) > 0 {
+		t.Errorf("expected exit code 0 after an interrupt and one line on standard output, but found %v and %q", err, more)
 	}
 	if _, err := os.Stat(socketDir); !os.IsNotExist(err) {
 		t.Errorf("the directory of the socket is still there (%v)", err)
@@ -92,11 +83,7 @@ func TestInstallArgument(t *testing.T) {
 // An operator may give any arguments to a plugin: one that a host starts shakes hands with it.
 func TestHostComesBeforeTheArgument(t *testing.T) {
 	t.Parallel()
-	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plugin, err := conformance.Start(t.Context(), binary, conformance.Options{
+	plugin, err := conformance.Start(t.Context(), helper(t, "plugin").Path, conformance.Options{
 		Env: []string{helperEnv + "=plugin"}, Args: []string{"attachable"}, Output: t.Output(),
 	})
 	if err != nil {

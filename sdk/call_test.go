@@ -266,74 +266,64 @@ func TestAnswersAreRead(t *testing.T) {
 	t.Parallel()
 	const (
 		document = `{"target":{"metadata":{"name":"a"},"spec":{"type":"t"}},"content":"c"}`
-		ofTarget = `[ERR_INTERNAL_PROBLEM]  : resolve Target "other": `
-		ofSecret = `[ERR_INTERNAL_PROBLEM]  : resolve Secret "other": `
+		target   = `[ERR_INTERNAL_PROBLEM]  : resolve Target "other": `
+		secret   = `[ERR_INTERNAL_PROBLEM]  : resolve Secret "other": `
 	)
+	ofTarget := func(document string, err *deployerv1.Error) *deployerv1.HostMessage {
+		answer := &deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(document), Error: err}
+		return &deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{ResolvedTarget: answer}}
+	}
+	ofSecret := func(found *deployerv1.RegistryCredentials, err *deployerv1.Error) *deployerv1.HostMessage {
+		answer := &deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: found, Error: err}
+		return &deployerv1.HostMessage{
+			Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{ResolvedRegistryCredentials: answer},
+		}
+	}
 	refusal := &deployerv1.Error{Codes: []string{"ERR_CLEANUP"}, Operation: "Other", Reason: "None", Message: "gone"}
-	docker := &deployerv1.RegistryCredentials{Secret: "a", DockerConfig: []byte("{}")}
-	odd := &deployerv1.RegistryCredentials{Secret: "a", Error: "odd"}
-	resolve := func(answer *deployerv1.HostMessage, ask func(req *Request) (string, error)) string {
+	for name, tc := range map[string]struct {
+		answer *deployerv1.HostMessage
+		want   string
+	}{
+		"Target":       {ofTarget(document, nil), "a t c"},
+		"Target error": {ofTarget(document, refusal), "[ERR_CLEANUP] Other None: gone"},
+		"empty error": {
+			ofTarget("", &deployerv1.Error{}), `[] ResolveTarget : Target "other" cannot be used; the host does not say why`,
+		},
+		"no answer": {ofTarget("", nil), target + "the host has answered with neither a Target nor an error"},
+		"no JSON":   {ofTarget("0123", nil), target + "decode target: it is not the JSON of a resolved Target"},
+		"no Target": {ofTarget(`{"content":"0123"}`, nil), target + "decode target: the field target is missing"},
+
+		"Secret": {
+			ofSecret(&deployerv1.RegistryCredentials{Secret: "a", DockerConfig: []byte("{}")}, nil), "a {} ",
+		},
+		"Secret's problem": {ofSecret(&deployerv1.RegistryCredentials{Secret: "a", Error: "odd"}, nil), "a  odd"},
+		"Secret's error":   {ofSecret(nil, refusal), "[ERR_CLEANUP] Other None: gone"},
+		"no Secret":        {ofSecret(nil, nil), secret + "the host has answered with neither credentials nor an error"},
+	} {
 		f := newFakeStream(t.Context())
 		req := f.open()
 		go func() {
 			<-f.toHost
-			f.toPlug <- answer
+			f.toPlug <- tc.answer
 		}()
-		got, err := ask(req)
+		var got string
+		var err error
+		if tc.answer.GetResolvedTarget() != nil {
+			var found *Target
+			if found, err = req.ResolveTarget(t.Context(), "other"); err == nil {
+				got = fmt.Sprintf("%s %s %s", found.Name, found.Type, found.Content)
+			}
+		} else {
+			var found *RegistryCredentials
+			if found, err = req.ResolveRegistryCredentials(t.Context(), "ns", "other"); err == nil {
+				got = fmt.Sprintf("%s %s %s", found.Secret, found.DockerConfig, found.Problem)
+			}
+		}
 		if described := (*Error)(nil); errors.As(err, &described) {
 			got = fmt.Sprintf("%s %s %s: %v", Codes(err), described.Operation, described.Reason, err)
 		}
-		return got
-	}
-	for name, tc := range map[string]struct {
-		document string
-		err      *deployerv1.Error
-		want     string
-	}{
-		"Target": {document, nil, "a t c"},
-		"error":  {document, refusal, "[ERR_CLEANUP] Other None: gone"},
-		"empty error": {
-			"", &deployerv1.Error{}, `[] ResolveTarget : Target "other" cannot be used; the host does not say why`,
-		},
-		"nothing":   {"", nil, ofTarget + "the host has answered with neither a Target nor an error"},
-		"no JSON":   {"0123", nil, ofTarget + "decode target: it is not the JSON of a resolved Target"},
-		"no Target": {`{"content":"0123"}`, nil, ofTarget + "decode target: the field target is missing"},
-	} {
-		got := resolve(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedTarget{
-			ResolvedTarget: &deployerv1.ResolvedTarget{Sequence: 1, Target: []byte(tc.document), Error: tc.err},
-		}}, func(req *Request) (string, error) {
-			target, err := req.ResolveTarget(t.Context(), "other")
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("%s %s %s", target.Name, target.Type, target.Content), nil
-		})
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	for name, tc := range map[string]struct {
-		found *deployerv1.RegistryCredentials
-		err   *deployerv1.Error
-		want  string
-	}{
-		"Secret":  {docker, nil, "a {} "},
-		"problem": {odd, nil, "a  odd"},
-		"error":   {nil, refusal, "[ERR_CLEANUP] Other None: gone"},
-		"nothing": {nil, nil, ofSecret + "the host has answered with neither credentials nor an error"},
-	} {
-		answer := &deployerv1.ResolvedRegistryCredentials{Sequence: 1, Credentials: tc.found, Error: tc.err}
-		got := resolve(&deployerv1.HostMessage{Content: &deployerv1.HostMessage_ResolvedRegistryCredentials{
-			ResolvedRegistryCredentials: answer,
-		}}, func(req *Request) (string, error) {
-			found, err := req.ResolveRegistryCredentials(t.Context(), "ns", "other")
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("%s %s %s", found.Secret, found.DockerConfig, found.Problem), nil
-		})
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		if got != tc.want {
+			t.Errorf("%s: expected %q, but found %q", name, tc.want, got)
 		}
 	}
 }

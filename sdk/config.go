@@ -22,9 +22,9 @@ func (r *Request) DecodeConfig(into any) error {
 	return misread(wrong, unknown)
 }
 
-// DecodeConfigLeniently is DecodeConfig for a deployer whose users come from one that ignores what it does not know:
-// unknown and duplicate fields are no error. They are returned as texts that name the field with its path, such as
-// `unknown field "manifest"`, for a warning.
+// DecodeConfigLeniently is DecodeConfig for the successor of a deployer that ignores unknown fields: unknown and
+// duplicate fields are no error. They are returned as texts with the path of the field, such as `unknown field
+// "manifest"`, for a warning.
 func (r *Request) DecodeConfigLeniently(into any) (unknown []string, err error) {
 	unknown, wrong, err := r.DecodeConfigPartly(into)
 	if err == nil {
@@ -36,9 +36,9 @@ func (r *Request) DecodeConfigLeniently(into any) (unknown []string, err error) 
 	return unknown, nil
 }
 
-// DecodeConfigPartly is DecodeConfigLeniently for a deployer that checks more than types, and reports everything at
-// once: values of a wrong type are no error either. They are returned, and the struct has all others, and empty
-// values in their places.
+// DecodeConfigPartly is DecodeConfigLeniently for a deployer that checks more than types, and reports all problems at
+// once: values of a wrong type are no error either. They are returned, and the struct has all others, and empty values
+// in their places.
 func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Problem, err error) {
 	if r.DeployItem.Spec.Config == nil || len(r.DeployItem.Spec.Config.Raw) == 0 {
 		err := errors.New("spec.config: the provider configuration is missing")
@@ -59,8 +59,8 @@ type ValidateRequest struct {
 	Config json.RawMessage
 }
 
-// DecodeConfig reads the provider configuration into a struct, strictly as Request.DecodeConfig does, and returns
-// everything that is wrong: nothing, if all could be read.
+// DecodeConfig reads the provider configuration into a struct, strictly as Request.DecodeConfig does, and returns all
+// problems: none, if all could be read.
 func (r *ValidateRequest) DecodeConfig(into any) []Problem {
 	unknown, problems, err := decode(r.Config, into)
 	if err != nil {
@@ -72,11 +72,11 @@ func (r *ValidateRequest) DecodeConfig(into any) []Problem {
 	return problems
 }
 
-// Problem is one thing that is wrong with a document.
+// Problem is one error in a document.
 type Problem struct {
 	// Field is the path of the field, such as "manifests[2].policy".
 	Field string
-	// Message says what was found and what is expected.
+	// Message names the found value and the expected one.
 	Message string
 }
 
@@ -89,7 +89,7 @@ func (r *Request) ConfigGroupVersionKind() (apiVersion, kind string) {
 	return document.GroupVersionKind(r.DeployItem.Spec.Config.Raw)
 }
 
-// misread is the error about a configuration of which some cannot be read; nil if there is nothing to say.
+// misread returns the error about a partly unreadable configuration; nil without any problem.
 func misread(wrong []Problem, unknown []string) error {
 	if len(wrong)+len(unknown) == 0 {
 		return nil

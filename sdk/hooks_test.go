@@ -66,36 +66,35 @@ func TestHooksAlone(t *testing.T) {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
 	postponed := sdktest.HookOutcome{Result: &hook.Result{RequeueAfter: time.Minute}}
-	call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
-	for _, test := range []struct {
-		hookType hook.Type
-		item     *v1alpha1.DeployItem
-		want     []sdktest.HookOutcome
-	}{
-		{hook.Start, nil, []sdktest.HookOutcome{postponed}},
-		{hook.BeforeReconcile, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
+	for hookType, want := range map[hook.Type][]sdktest.HookOutcome{
+		hook.Start: {postponed},
+		hook.BeforeReconcile: {{Err: &sdktest.Error{
 			Operation: "BeforeReconcile", Reason: sdk.ReasonHookFailed, Message: "not on a Friday",
-		}}}},
-		{hook.BeforeDelete, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
+		}}},
+		hook.BeforeDelete: {{Err: &sdktest.Error{
 			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry, v1alpha1.ErrorConfigurationProblem},
 			Operation: "Check", Reason: "Refused", Message: "check: item at BeforeDelete\nand more",
-		}}}},
-		{hook.End, call.DeployItem, []sdktest.HookOutcome{{Err: &sdktest.Error{
+		}}},
+		hook.End: {{Err: &sdktest.Error{
 			Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}, Operation: "End", Reason: sdk.ReasonPanic,
 			Message: `plugin "audit" 1 panicked in its End hook; its log has the stack`,
-		}}, postponed}},
-		{hook.BeforeAbort, call.DeployItem, nil},
+		}}, postponed},
+		hook.BeforeAbort: nil,
 	} {
-		got, err := plugin.RunHooks(t.Context(), test.hookType, test.item, nil)
-		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
-			t.Errorf("%s: error %v, outcomes (-want +got):\n%s", test.hookType, err, diff)
+		call := emptyCall()
+		if hookType == hook.Start {
+			call.DeployItem = nil
+		}
+		got, err := plugin.RunHooks(t.Context(), hookType, call.DeployItem, nil)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, outcomes (-want +got):\n%s", hookType, err, diff)
 		}
 	}
 	for name, operation := range map[string]func(context.Context, sdktest.Call) *sdktest.Result{
 		"Reconcile": plugin.Reconcile, "Delete": plugin.Delete,
 		"Abort": plugin.Abort, "ForceReconcile": plugin.ForceReconcile,
 	} {
-		if result := operation(t.Context(), call); grpcstatus.Code(result.Err) != codes.Unimplemented {
+		if result := operation(t.Context(), emptyCall()); grpcstatus.Code(result.Err) != codes.Unimplemented {
 			t.Errorf("%s: expected Unimplemented, but found: %s", name, result)
 		}
 	}

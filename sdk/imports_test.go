@@ -8,33 +8,34 @@ import (
 	"testing"
 )
 
-// A deployer must not have to bring along what the host is made of.
+// run returns what a go command prints, by words.
+func run(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	if err != nil {
+		t.Fatalf("go %q: %v", args, err)
+	}
+	return strings.Fields(string(out))
+}
+
+// A deployer must not have to bring along what the host is made of, and a program that checks plugins is no test.
+// Schedules need zones, and an image that holds nothing but the plugin has none of its own.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	for dependency := range strings.Lines(string(out)) {
+	for _, dependency := range run(t, "list", "-deps", "./...") {
 		for _, unwanted := range []string{
 			"sigs.k8s.io/controller-runtime", "k8s.io/client-go", "helm.sh/helm", "github.com/pergola-deploy/pergola/host",
 		} {
 			if strings.HasPrefix(dependency, unwanted) {
-				t.Errorf("the sdk depends on %s", strings.TrimSpace(dependency))
+				t.Errorf("the sdk depends on %s", dependency)
 			}
 		}
 	}
-}
-
-// A program that checks plugins is no test.
-func TestConformanceNeedsNoTest(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports " "}}`, "./conformance").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	if slices.Contains(strings.Fields(string(out)), "testing") {
+	if slices.Contains(run(t, "list", "-f", `{{join .Imports " "}}`, "./conformance"), "testing") {
 		t.Error("package conformance imports package testing")
+	}
+	if !slices.Contains(run(t, "list", "-deps", "./hook/continuousreconcile"), "time/tzdata") {
+		t.Error("package continuousreconcile does not embed the zones")
 	}
 }
 
@@ -43,12 +44,10 @@ func TestNoProtocolInExportedSignatures(t *testing.T) {
 	t.Parallel()
 	protocol := regexp.MustCompile(`\b(deployerv1|handshake|grpc|goplugin|codes|durationpb)\.[A-Z]\w*`)
 	for _, pkg := range []string{".", "./hook", "./hook/continuousreconcile", "./sdktest", "./conformance"} {
-		out, err := exec.CommandContext(t.Context(), "go", "doc", "-all", pkg).Output()
-		if err != nil {
-			t.Fatalf("go doc %s: %v", pkg, err)
-		}
-		for _, found := range protocol.FindAllString(string(out), -1) {
-			t.Errorf("%s exports %s", pkg, found)
+		for _, word := range run(t, "doc", "-all", pkg) {
+			if protocol.MatchString(word) {
+				t.Errorf("%s exports %s", pkg, word)
+			}
 		}
 	}
 }

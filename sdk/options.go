@@ -109,7 +109,7 @@ func deployerPlugin(deployer Deployer, opts []Option) (*plugin, error) {
 	errs := p.check()
 	if deployer == nil {
 		errs = append(errs, errors.New("sdk.Serve: the deployer is nil; "+
-			"a plugin that has nothing but hooks calls sdk.ServeHooks"))
+			"a plugin of nothing but hooks calls sdk.ServeHooks"))
 	}
 	if len(p.types) == 0 {
 		errs = append(errs, errors.New("sdk.Types: name at least one deploy item type"))
@@ -127,8 +127,8 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 	p.hooks = hooks
 	errs := p.check()
 	if len(p.types) > 0 {
-		errs = append(errs, errors.New("sdk.Types: a plugin that has nothing but hooks serves none; "+
-			"name those that the hooks run for with sdk.HookedTypes"))
+		errs = append(errs, errors.New("sdk.Types: a plugin of nothing but hooks serves none; "+
+			"name the types for the hooks with sdk.HookedTypes"))
 	}
 	if len(p.hookedTypes) == 0 {
 		errs = append(errs, errors.New("sdk.HookedTypes: name at least one deploy item type that the hooks run for"))
@@ -146,7 +146,7 @@ func hooksPlugin(hooks hook.Hooks, opts []Option) (*plugin, error) {
 		errs = append(errs, errors.New("sdk.HostClusterAccess: hooks get no access to the host cluster; leave it out"))
 	}
 	if p.latePickUp {
-		errs = append(errs, errors.New("sdk.LatePickUp: there is no deployer that would keep the promise; leave it out"))
+		errs = append(errs, errors.New("sdk.LatePickUp: there is no deployer to keep the promise; leave it out"))
 	}
 	return p, errors.Join(errs...)
 }
@@ -168,7 +168,7 @@ func (p *plugin) check() []error {
 		errs = append(errs, fmt.Errorf("sdk.Name: expected a DNS label such as \"my-deployer\", but found %q", p.name))
 	}
 	if p.scheduleInConfig && len(p.hooks[hook.ShouldReconcile]) == 0 {
-		errs = append(errs, errors.New("sdk.ScheduleInConfig: there is no hook of type ShouldReconcile that would keep the "+
+		errs = append(errs, errors.New("sdk.ScheduleInConfig: there is no hook of type ShouldReconcile to keep the "+
 			"promise; leave it out"))
 	}
 	if slices.Contains(p.types, "") {
@@ -183,7 +183,7 @@ func (p *plugin) check() []error {
 				"expected one of %s", t, hook.Types()))
 		}
 		if slices.ContainsFunc(p.hooks[t], func(f hook.Func) bool { return f == nil }) {
-			errs = append(errs, fmt.Errorf("hook.Hooks: a function that is registered for %s is nil", t))
+			errs = append(errs, fmt.Errorf("hook.Hooks: a function registered for %s is nil", t))
 		}
 	}
 	return errs

@@ -34,12 +34,16 @@ func about(err error) []string {
 	return list
 }
 
-func hooksFor(hookTypes ...hook.Type) hook.Hooks {
-	return hook.Hooks{}.RegisterHook(func(
-		context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
-	) (*hook.Result, error) {
+// calling is a hook function without an opinion.
+func calling(f func()) hook.Func {
+	return func(context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type) (*hook.Result, error) {
+		f()
 		return nil, nil
-	}, hookTypes...)
+	}
+}
+
+func hooksFor(hookTypes ...hook.Type) hook.Hooks {
+	return hook.Hooks{}.RegisterHook(calling(func() {}), hookTypes...)
 }
 
 func TestNames(t *testing.T) {

@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"context"
 	"sync"
 	"testing"
 
@@ -9,17 +8,27 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/internal/serving"
 )
 
+// pending starts a call whose job is still to be picked up.
+func (f *fakeStream) pending() *Request {
+	return &Request{call: serving.OpenCall(f, &deployerv1.Start{PickUpPending: true})}
+}
+
+// answer acknowledges the next provider status, and returns its document.
+func (f *fakeStream) answer(refused string) []byte {
+	status := (<-f.toHost).GetProviderStatus()
+	f.toPlug <- acknowledgement(status.GetSequence(), refused)
+	return status.GetDocument()
+}
+
 // TestPickUp: the host is asked once to pick the job up, if it is pending and nothing was saved, however many ask;
 // again after it has refused.
 func TestPickUp(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	f := newFakeStream(ctx)
-	req := &Request{call: serving.OpenCall(f, &deployerv1.Start{PickUpPending: true})}
+	f := newFakeStream(t.Context())
+	req := f.pending()
 	answered := make(chan error)
-	go func() { answered <- req.PickUp(ctx) }()
-	f.toPlug <- acknowledgement((<-f.toHost).GetProviderStatus().GetSequence(), "somebody has changed the item")
+	go func() { answered <- req.PickUp(t.Context()) }()
+	f.answer("somebody has changed the item")
 	if err := <-answered; err == nil {
 		t.Error("expected the error of the host")
 	}
@@ -27,20 +36,17 @@ func TestPickUp(t *testing.T) {
 	var asking sync.WaitGroup
 	for range 5 {
 		asking.Go(func() {
-			if err := req.PickUp(ctx); err != nil {
+			if err := req.PickUp(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	status := (<-f.toHost).GetProviderStatus()
-	if status == nil || len(status.GetDocument()) > 0 {
-		t.Errorf("expected a provider status without a document, but found %v", status)
+	if document := f.answer(""); len(document) > 0 {
+		t.Errorf("expected a provider status without a document, but found %s", document)
 	}
-	f.toPlug <- acknowledgement(status.GetSequence(), "")
 	asking.Wait()
-	finish(t, req)
-	if m := <-f.toHost; m.GetResult() == nil {
-		t.Errorf("expected no other question, but found %v", m)
+	if len(f.toHost) > 0 {
+		t.Errorf("expected no other question, but found %v", <-f.toHost)
 	}
 }
 
@@ -48,20 +54,16 @@ func TestPickUp(t *testing.T) {
 func TestNothingToPickUp(t *testing.T) {
 	t.Parallel()
 	f := newFakeStream(t.Context())
-	for name, req := range map[string]*Request{"of a test": {}, "picked up": f.open()} {
-		if err := req.PickUp(t.Context()); err != nil || len(f.toHost) > 0 {
-			t.Errorf("%s: found %v and %d messages", name, err, len(f.toHost))
-		}
-	}
-	saved := newFakeStream(t.Context())
-	req := &Request{call: serving.OpenCall(saved, &deployerv1.Start{PickUpPending: true})}
+	saved := f.pending()
 	done := make(chan error)
-	go func() { done <- save(t.Context(), req, 1) }()
-	saved.toPlug <- acknowledgement((<-saved.toHost).GetProviderStatus().GetSequence(), "")
+	go func() { done <- save(t.Context(), saved, 1) }()
+	f.answer("")
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if err := req.PickUp(t.Context()); err != nil || len(saved.toHost) > 0 {
-		t.Errorf("found %v and %d messages", err, len(saved.toHost))
+	for name, req := range map[string]*Request{"of a test": {}, "picked up": f.open(), "saved": saved} {
+		if err := req.PickUp(t.Context()); err != nil || len(f.toHost) > 0 {
+			t.Errorf("%s: found %v and %d messages", name, err, len(f.toHost))
+		}
 	}
 }

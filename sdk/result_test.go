@@ -3,11 +3,13 @@ package sdk
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -39,16 +41,7 @@ func TestWhatComesWithEachOutcome(t *testing.T) {
 	}
 }
 
-func TestExportsThatAreNoJSON(t *testing.T) {
-	t.Parallel()
-	result := resultToWire("Reconcile", &Request{}, &Response{Exports: map[string]any{"a": func() {}}}, nil)
-	errs := result.GetFailed().GetErrors()
-	if len(errs) != 1 || errs[0].GetCodes()[0] != string(v1alpha1.ErrorInternalProblem) {
-		t.Errorf("expected an internal problem, but found %v", result)
-	}
-}
-
-func TestConditionsAreChecked(t *testing.T) {
+func TestResponsesAreChecked(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*Condition)) []Condition {
 		c := drifted()
@@ -64,62 +57,63 @@ func TestConditionsAreChecked(t *testing.T) {
 		many[i].Type = v1alpha1.ConditionType(fmt.Sprintf("Drifted%d", i))
 	}
 	type check struct {
-		reason     string
 		conditions []Condition
 		// named are parts of the message; none for conditions that are good.
 		named []string
 	}
 	tests := map[string]check{
-		"Good":        {reason: "all is as it should be", conditions: many[:8]},
-		"LongestType": {reason: "63 characters are allowed", conditions: ofType("A" + strings.Repeat("b", 62))},
-		"NoMessage":   {reason: "a reason may say it all", conditions: with(func(c *Condition) { c.Message = "" })},
-		"TooMany":     {"a status is no log", many, []string{"9 conditions", "at most 8"}},
-		"NoType":      {"nobody could find it", ofType(""), []string{`""`, "CamelCase"}},
-		"SmallType":   {"types are in CamelCase", ofType("drifted"), []string{`"drifted"`, "CamelCase"}},
-		"TooLongType": {"64 characters are too many", ofType("A" + strings.Repeat("b", 63)), []string{"63"}},
-		"Newline":     {"a pattern ends with the text", ofType("Drifted\n"), []string{"CamelCase"}},
-		"Progressing": {
-			"Landscaper's fourth status is unknown to Kubernetes' tools",
+		"all is as it should be":        {conditions: many[:8]},
+		"a type may have 63 characters": {conditions: ofType("A" + strings.Repeat("b", 62))},
+		"a reason may say it all":       {conditions: with(func(c *Condition) { c.Message = "" })},
+		"a status is no log":            {many, []string{"9 conditions", "at most 8"}},
+		"nobody could find it":          {ofType(""), []string{`""`, "CamelCase"}},
+		"types are in CamelCase":        {ofType("drifted"), []string{`"drifted"`, "CamelCase"}},
+		"64 characters are too many":    {ofType("A" + strings.Repeat("b", 63)), []string{"63"}},
+		"a pattern ends with the text":  {ofType("Drifted\n"), []string{"CamelCase"}},
+		"one would overwrite the other": {[]Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"}},
+		"Landscaper's status Progressing is unknown to Kubernetes' tools": {
 			with(func(c *Condition) { c.Status = v1alpha1.ConditionProgressing }),
 			[]string{`"Drifted"`, `"Progressing"`, "Unknown"},
 		},
-		"NoStatus": {"it is required", with(func(c *Condition) { c.Status = "" }), []string{`"Drifted"`, "True"}},
-		"NoReason": {
-			"Kubernetes requires one", with(func(c *Condition) { c.Reason = "" }), []string{`"Drifted"`, "reason"},
+		"a status is required": {with(func(c *Condition) { c.Status = "" }), []string{`"Drifted"`, "True"}},
+		"a reason is required": {with(func(c *Condition) { c.Reason = "" }), []string{`"Drifted"`, "reason"}},
+		"a reason is for machines": {
+			with(func(c *Condition) { c.Reason = "has drifted" }), []string{`"has drifted"`},
 		},
-		"Sentence": {
-			"a reason is for machines", with(func(c *Condition) { c.Reason = "has drifted" }),
-			[]string{`"has drifted"`},
-		},
-		"Twice": {"one would overwrite the other", []Condition{drifted(), drifted()}, []string{`"Drifted"`, "twice"}},
-		"AllAtOnce": {
-			"an author fixes them in one go",
+		"an author fixes all in one go": {
 			append(ofType("drifted"), with(func(c *Condition) { c.Reason = "" })...), []string{`"drifted"`, `"Drifted"`},
 		},
 	}
 	for _, own := range HostConditions() {
-		tests["Hosts"+string(own)] = check{"it would be overwritten", ofType(string(own)), []string{string(own), "host sets"}}
+		tests["the host would overwrite "+string(own)] = check{ofType(string(own)), []string{string(own), "host sets"}}
 	}
-	for name, tc := range tests {
+	for reason, tc := range tests {
 		result := resultToWire("Reconcile", &Request{}, &Response{Conditions: tc.conditions}, nil)
 		if tc.named == nil {
 			if result.GetSucceeded() == nil || len(result.GetConditions()) != len(tc.conditions) {
-				t.Errorf("%s: %s: expected success with %d conditions, but found %v", name, tc.reason, len(tc.conditions), result)
+				t.Errorf("%s: expected success with %d conditions, but found %v", reason, len(tc.conditions), result)
 			}
 			continue
 		}
-		if len(result.GetFailed().GetErrors()) != 1 || len(result.GetConditions()) > 0 {
-			t.Errorf("%s: %s: expected a failure without conditions, but found %v", name, tc.reason, result)
-			continue
-		}
-		found := result.GetFailed().GetErrors()[0]
-		if diff := cmp.Diff([]string{string(v1alpha1.ErrorInternalProblem)}, found.GetCodes()); diff != "" {
-			t.Errorf("%s: codes (-want +got):\n%s", name, diff)
-		}
+		message := wantInternalProblem(t, result)
 		for _, part := range tc.named {
-			if !strings.Contains(found.GetMessage(), part) {
-				t.Errorf("%s: expected the message to name %s, but found: %s", name, part, found.GetMessage())
+			if !strings.Contains(message, part) {
+				t.Errorf("%s: expected the message to name %s, but found: %s", reason, part, message)
 			}
 		}
 	}
+	noJSON := &Response{Exports: map[string]any{"a": func() {}}}
+	wantInternalProblem(t, resultToWire("Reconcile", &Request{}, noJSON, nil))
+}
+
+// wantInternalProblem returns the message of a result that is a failure with one error, and has no conditions.
+func wantInternalProblem(t *testing.T, result *deployerv1.Result) string {
+	t.Helper()
+	errs := result.GetFailed().GetErrors()
+	if len(errs) != 1 || !slices.Equal(errs[0].GetCodes(), []string{string(v1alpha1.ErrorInternalProblem)}) ||
+		len(result.GetConditions()) > 0 {
+		t.Errorf("expected an internal problem without conditions, but found %v", result)
+		return ""
+	}
+	return errs[0].GetMessage()
 }

@@ -34,7 +34,7 @@ func newServer(p *plugin, log *slog.Logger) *server {
 	return &server{plugin: p, running: serving.NewRunningCalls(), log: log, serving: func() {}}
 }
 
-// unimplemented is the answer to a call that the plugin has no method for.
+// unimplemented is the answer to a call without a method of the plugin.
 func (s *server) unimplemented(method string) error {
 	if s.plugin.deployer == nil {
 		return status.Errorf(codes.Unimplemented, "plugin %q has no deployer", s.plugin.name)
@@ -163,7 +163,7 @@ func operate[D any](
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", name, err)
 	}
-	// Opened before the wait, for a call that waits for another one is alive, too.
+	// Opened before the wait, because a waiting call is alive, too.
 	req.call = serving.OpenCall(stream, first.GetStart())
 	ctx := stream.Context()
 	description := fmt.Sprintf("%s of the deploy item %s/%s", name, req.DeployItem.Namespace, req.DeployItem.Name)
@@ -268,8 +268,8 @@ func (s *server) RunHooks(ctx context.Context, in *deployerv1.RunHooksRequest) (
 	return out, nil
 }
 
-// guarded runs a method of the deployer, or a hook function, as who says. A panic becomes an error that fails the
-// job, because the same input would panic again. The stack goes to the log and not into the status of an object.
+// guarded runs a method of the deployer, or a hook function. A panic becomes an error that fails the job, because the
+// same input would panic again. The stack goes to the log and not into the status of an object.
 func guarded[T any](s *server, log *slog.Logger, who, operation string, run func() (T, error)) (out T, err error) {
 	defer func() {
 		value := recover()
@@ -291,8 +291,8 @@ func guarded[T any](s *server, log *slog.Logger, who, operation string, run func
 	return run()
 }
 
-// described is guarded with the message that describes how it ended. What is called to describe it, such as
-// MarshalJSON of a provider status, belongs to the plugin and may panic as well.
+// described is guarded with a message about the outcome. The functions for that message, such as MarshalJSON of a
+// provider status, belong to the plugin and may panic as well.
 func described[R, M any](
 	s *server, log *slog.Logger, who, operation string, run func() (R, error), toWire func(R, error) M,
 ) M {

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
@@ -21,12 +20,7 @@ import (
 func hookServer(log slog.Handler, functions ...func()) *server {
 	hooks := hook.Hooks{}
 	for _, f := range functions {
-		hooks.RegisterHook(func(
-			context.Context, *v1alpha1.DeployItem, *v1alpha1.Target, hook.Type,
-		) (*hook.Result, error) {
-			f()
-			return nil, nil
-		}, hook.Types()...)
+		hooks.RegisterHook(calling(f), hook.Types()...)
 	}
 	return newServer(&plugin{hooks: hooks}, slog.New(log))
 }
@@ -57,6 +51,20 @@ func TestHooksOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// records are those of a log, without their times.
+func records(t *testing.T, log *bytes.Buffer) (found []map[string]any) {
+	t.Helper()
+	for line := range bytes.Lines(log.Bytes()) {
+		var record map[string]any
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatal(err)
+		}
+		delete(record, "time")
+		found = append(found, record)
+	}
+	return found
+}
+
 // The log says where a hook has panicked, and over which item.
 func TestPanicOfAHookInTheLog(t *testing.T) {
 	t.Parallel()
@@ -70,18 +78,12 @@ func TestPanicOfAHookInTheLog(t *testing.T) {
 			t.Errorf("%s: %v", in.GetHookType(), err)
 		}
 	}
-	var got []map[string]any
-	for line := range bytes.Lines(out.Bytes()) {
-		var record map[string]any
-		if err := json.Unmarshal(line, &record); err != nil {
-			t.Fatal(err)
-		}
+	got := records(t, &out)
+	for _, record := range got {
 		if stack, _ := record["stack"].(string); !strings.Contains(stack, "TestPanicOfAHookInTheLog") {
 			t.Errorf("expected the stack of the function, but found %q", stack)
 		}
 		delete(record, "stack")
-		delete(record, "time")
-		got = append(got, record)
 	}
 	want := []map[string]any{
 		{"level": "ERROR", "msg": "hook panicked", "panic": "hook", "hookType": "Start"},

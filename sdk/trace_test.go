@@ -13,18 +13,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// tracked notes the trace that its calls belong to.
+// tracked notes the traces that its calls belong to.
 type tracked struct {
 	fake
 
-	seen map[string]trace.SpanContext
+	seen *[]trace.SpanContext
 }
 
 func (d tracked) Hooks() hook.Hooks {
 	return hook.Hooks{}.RegisterHook(func(
 		ctx context.Context, _ *v1alpha1.DeployItem, _ *v1alpha1.Target, _ hook.Type,
 	) (*hook.Result, error) {
-		d.seen["Start"] = trace.SpanContextFromContext(ctx)
+		*d.seen = append(*d.seen, trace.SpanContextFromContext(ctx))
 		return nil, nil
 	}, hook.Start)
 }
@@ -40,9 +40,9 @@ func TestCallsContinueTheHostsTrace(t *testing.T) {
 		{"a host that does not trace", "", false},
 		{"what cannot be read", "00-" + id, false},
 	} {
-		seen := map[string]trace.SpanContext{}
-		d := tracked{seen: seen, fake: fake{reconcile: func(ctx context.Context, _ *sdk.Request) (*sdk.Response, error) {
-			seen["Reconcile"] = trace.SpanContextFromContext(ctx)
+		var seen []trace.SpanContext
+		d := tracked{seen: &seen, fake: fake{reconcile: func(ctx context.Context, _ *sdk.Request) (*sdk.Response, error) {
+			seen = append(seen, trace.SpanContextFromContext(ctx))
 			return nil, nil
 		}}}
 		plugin := sdktest.New(t, d, append(options(), sdk.HookedTypes("example.org/test"))...)
@@ -50,18 +50,14 @@ func TestCallsContinueTheHostsTrace(t *testing.T) {
 		if tc.traceparent != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", tc.traceparent)
 		}
-		call := sdktest.Call{DeployItem: sdktest.DeployItem("example.org/test", nil)}
-		plugin.Reconcile(ctx, call)
-		if _, err := plugin.RunHooks(ctx, hook.Start, nil, nil); err != nil {
-			t.Error(err)
+		plugin.Reconcile(ctx, emptyCall())
+		if _, err := plugin.RunHooks(ctx, hook.Start, nil, nil); err != nil || len(seen) != 2 {
+			t.Errorf("%s: error %v, %v", tc.reason, err, seen)
 		}
-		if len(seen) != 2 {
-			t.Errorf("%s: %v", tc.reason, seen)
-		}
-		for name, got := range seen {
+		for i, got := range seen {
 			isHosts := got.TraceID().String() == id && got.SpanID().String() == span && got.IsSampled() && got.IsRemote()
 			if got.IsValid() != tc.traced || isHosts != tc.traced {
-				t.Errorf("%s: %s: %+v", tc.reason, name, got)
+				t.Errorf("%s: call %d: %+v", tc.reason, i, got)
 			}
 		}
 	}

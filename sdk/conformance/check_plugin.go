@@ -121,7 +121,7 @@ func (e *examination) checkConfigure(ctx context.Context) {
 		document, err = withUnknownField(document)
 	}
 	if err != nil {
-		e.breaks(RuleConfigure, "a document that is not a YAML or JSON object is accepted: %v", err)
+		e.breaks(RuleConfigure, "a document other than a YAML or JSON object is accepted: %v", err)
 		return
 	}
 	if problems, err := e.configure(ctx, document); err == nil && len(problems) == 0 {

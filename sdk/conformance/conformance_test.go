@@ -41,13 +41,11 @@ func examine(t *testing.T, name string, env ...string) *Report {
 	if !m.noCase {
 		o.Cases = []Case{fakeCase()}
 	}
-	var report *Report
-	var err error
-	if m.program != nil {
-		report, err = Binary(t.Context(), testBinary(t), o)
-	} else {
-		report, err = Attached(t.Context(), serveAttachable(t, m), o)
+	check, plugin := Binary, testBinary(t)
+	if m.program == nil {
+		check, plugin = Attached, serveAttachable(t, m)
 	}
+	report, err := check(t.Context(), plugin, o)
 	if err != nil {
 		t.Fatal(err)
 	}

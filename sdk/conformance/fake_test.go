@@ -58,17 +58,14 @@ func (*fake) Configure(_ context.Context, in *deployerv1.ConfigureRequest) (*dep
 }
 
 func (*fake) Render(context.Context, *deployerv1.RenderRequest) (*deployerv1.RenderResponse, error) {
-	children := []*deployerv1.Child{{Name: "a", Object: []byte(fakeObject)}}
-	return &deployerv1.RenderResponse{
-		Outcome: &deployerv1.RenderResponse_Children{Children: &deployerv1.Children{Children: children}},
-	}, nil
+	children := &deployerv1.Children{Children: []*deployerv1.Child{{Name: "a", Object: []byte(fakeObject)}}}
+	return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{Children: children}}, nil
 }
 
 func (*fake) Diff(context.Context, *deployerv1.DiffRequest) (*deployerv1.DiffResponse, error) {
-	changes := []*deployerv1.Change{{Object: "ConfigMap a", Action: "create", After: []byte(fakeObject)}}
-	return &deployerv1.DiffResponse{
-		Outcome: &deployerv1.DiffResponse_Changes{Changes: &deployerv1.Changes{Changes: changes}},
-	}, nil
+	change := &deployerv1.Change{Object: "ConfigMap a", Action: "create", After: []byte(fakeObject)}
+	changes := &deployerv1.Changes{Changes: []*deployerv1.Change{change}}
+	return &deployerv1.DiffResponse{Outcome: &deployerv1.DiffResponse_Changes{Changes: changes}}, nil
 }
 
 func (*fake) RunHooks(context.Context, *deployerv1.RunHooksRequest) (*deployerv1.RunHooksResponse, error) {
@@ -77,14 +74,15 @@ func (*fake) RunHooks(context.Context, *deployerv1.RunHooksRequest) (*deployerv1
 }
 
 func (*fake) Holdings(context.Context, *deployerv1.HoldingsRequest) (*deployerv1.HoldingsResponse, error) {
-	held := []*deployerv1.Holding{{Namespace: "default", Name: "a", Uid: "1", JobId: "b"}}
-	return &deployerv1.HoldingsResponse{
-		Outcome: &deployerv1.HoldingsResponse_Held{Held: &deployerv1.HoldingList{Holdings: held}},
-	}, nil
+	held := &deployerv1.HoldingList{Holdings: []*deployerv1.Holding{{Namespace: "default", Name: "a", Uid: "1"}}}
+	return &deployerv1.HoldingsResponse{Outcome: &deployerv1.HoldingsResponse_Held{Held: held}}, nil
 }
 
-// serverStream is the stream of an operation, whichever it is.
-type serverStream = grpc.BidiStreamingServer[deployerv1.HostMessage, deployerv1.PluginMessage]
+// message is one of a plugin, and serverStream the stream of an operation, whichever it is.
+type (
+	message      = deployerv1.PluginMessage
+	serverStream = grpc.BidiStreamingServer[deployerv1.HostMessage, message]
+)
 
 func (f *fake) Reconcile(stream serverStream) error { return f.operate("Reconcile", stream) }
 
@@ -103,7 +101,7 @@ type conversation struct {
 }
 
 // say sends a message, unless the misbehaviour does something else.
-func (c *conversation) say(m *deployerv1.PluginMessage) error {
+func (c *conversation) say(m *message) error {
 	if says := c.fake.misbehaviour.says; says != nil {
 		return says(c, m)
 	}
@@ -135,7 +133,7 @@ func (f *fake) operate(method string, stream serverStream) error {
 		m.GetResult().Conditions = []*deployerv1.Condition{{Type: "Fake", Status: "True", Reason: "AsItWas"}}
 		return c.say(m)
 	}
-	if err := c.say(&deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_ProviderStatus{
+	if err := c.say(&message{Content: &deployerv1.PluginMessage_ProviderStatus{
 		ProviderStatus: &deployerv1.ProviderStatus{Sequence: 1, Document: []byte(savedStatus)},
 	}}); err != nil {
 		return err
@@ -150,22 +148,22 @@ func (f *fake) operate(method string, stream serverStream) error {
 	return c.say(waiting("the next call", ""))
 }
 
-func resultMessage(r *deployerv1.Result) *deployerv1.PluginMessage {
-	return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Result{Result: r}}
+func resultMessage(r *deployerv1.Result) *message {
+	return &message{Content: &deployerv1.PluginMessage_Result{Result: r}}
 }
 
-func succeeded() *deployerv1.PluginMessage {
+func succeeded() *message {
 	return resultMessage(&deployerv1.Result{Outcome: &deployerv1.Result_Succeeded{Succeeded: &deployerv1.Succeeded{}}})
 }
 
-func failed(message string) *deployerv1.PluginMessage {
+func failed(message string) *message {
 	errs := []*deployerv1.Error{{
 		Codes: []string{"ERR_CONFIGURATION_PROBLEM"}, Operation: "Reconcile", Reason: "Refused", Message: message,
 	}}
 	return resultMessage(&deployerv1.Result{Outcome: &deployerv1.Result_Failed{Failed: &deployerv1.Failed{Errors: errs}}})
 }
 
-func waiting(waitingFor, status string) *deployerv1.PluginMessage {
+func waiting(waitingFor, status string) *message {
 	return resultMessage(&deployerv1.Result{
 		ProviderStatus: []byte(status),
 		Outcome:        &deployerv1.Result_InProgress{InProgress: &deployerv1.InProgress{WaitingFor: waitingFor}},

@@ -24,7 +24,7 @@ type misbehaviour struct {
 	// answers changes the answer to a call of one question.
 	answers func(out any)
 	// says replaces how a message of an operation is sent.
-	says    func(c *conversation, m *deployerv1.PluginMessage) error
+	says    saying
 	options []grpc.ServerOption
 	// program makes it a process of its own; nil for a plugin that is attached to.
 	program *program
@@ -33,6 +33,12 @@ type misbehaviour struct {
 	// noCase checks it without a deploy item.
 	noCase bool
 }
+
+type (
+	saying = func(c *conversation, m *message) error
+	info   = deployerv1.GetInfoResponse
+	result = deployerv1.Result
+)
 
 // answer changes the answers of one type.
 func answer[M any](change func(*M)) func(any) {
@@ -43,22 +49,19 @@ func answer[M any](change func(*M)) func(any) {
 	}
 }
 
-func info(change func(*deployerv1.GetInfoResponse)) func(any) { return answer(change) }
-
 // results changes the results of operations.
-func results(change func(r *deployerv1.Result)) func(*conversation, *deployerv1.PluginMessage) error {
-	return func(c *conversation, m *deployerv1.PluginMessage) error {
+func results(change func(c *conversation, r *result)) saying {
+	return func(c *conversation, m *message) error {
 		if m.GetResult() != nil {
-			change(m.GetResult())
+			change(c, m.GetResult())
 		}
 		return c.Send(m)
 	}
 }
 
 // deployed replaces the result of a call that has deployed an item.
-func deployed(say func(c *conversation, m *deployerv1.PluginMessage) error,
-) func(*conversation, *deployerv1.PluginMessage) error {
-	return func(c *conversation, m *deployerv1.PluginMessage) error {
+func deployed(say saying) saying {
+	return func(c *conversation, m *message) error {
 		if len(m.GetResult().GetSucceeded().GetExports()) > 0 {
 			return say(c, m)
 		}
@@ -67,8 +70,8 @@ func deployed(say func(c *conversation, m *deployerv1.PluginMessage) error,
 }
 
 // instead sends another message for a failure with this text.
-func instead(text string, other func() *deployerv1.PluginMessage) func(*conversation, *deployerv1.PluginMessage) error {
-	return func(c *conversation, m *deployerv1.PluginMessage) error {
+func instead(text string, other func() *message) saying {
+	return func(c *conversation, m *message) error {
 		if strings.Contains(m.GetResult().GetFailed().String(), text) {
 			m = other()
 		}
@@ -77,10 +80,8 @@ func instead(text string, other func() *deployerv1.PluginMessage) func(*conversa
 }
 
 // refuses breaks off a call in which the host says something.
-func refuses(
-	item Rule, wrong func(*deployerv1.HostMessage) bool,
-) func(*conversation, *deployerv1.PluginMessage) error {
-	return func(c *conversation, m *deployerv1.PluginMessage) error {
+func refuses(item Rule, wrong func(*deployerv1.HostMessage) bool) saying {
+	return func(c *conversation, m *message) error {
 		for strings.Contains(c.item, string(item)) { // there the host says it
 			if heard, err := c.Recv(); err != nil || wrong(heard) {
 				return errors.Join(err, errors.New("the fake does not take this"))
@@ -128,7 +129,7 @@ func misbehaviours() map[string]misbehaviour {
 		// One bad item must not end the others.
 		"DiesOfAnItem": {
 			want: []Rule{RuleStartFirst}, program: &program{},
-			says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			says: func(c *conversation, m *message) error {
 				if c.start == nil && c.Context().Err() == nil {
 					os.Exit(1)
 				}
@@ -142,21 +143,19 @@ func misbehaviours() map[string]misbehaviour {
 		})},
 		"AnswersLate": {
 			want: []Rule{RuleInfo}, limits: impatient,
-			answers: info(func(*deployerv1.GetInfoResponse) { time.Sleep(3 * time.Second) }),
+			answers: answer(func(*info) { time.Sleep(3 * time.Second) }),
 		},
-		"NameNoLabel": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) { i.Name = "A.B" })},
-		"EmptyAndDoubleType": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
-			i.DeployItemTypes = []string{fakeType, "", fakeType}
+		// Other problems like this one are tested with the function of package hostside that finds them.
+		"NameNoLabel": {want: []Rule{RuleInfo}, answers: answer(func(i *info) { i.Name = "A.B" })},
+		"DoubleType": {want: []Rule{RuleInfo}, answers: answer(func(i *info) {
+			i.DeployItemTypes = []string{fakeType, fakeType}
 		})},
-		// What the host does not know it would never run.
-		"UnknownAndDoubleHookType": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
-			i.Capabilities.HookTypes = []string{"Start", "End", "BeforeDeploy", "End"}
+		"DoubleHookType": {want: []Rule{RuleInfo}, answers: answer(func(i *info) {
+			i.Capabilities.HookTypes = []string{"Start", "End", "End"}
 		})},
 		// A plugin that was restarted has to be the same.
-		"OtherEachTime": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
-			i.Version = fmt.Sprint(asked.Add(1))
-		})},
-		"SchemaNoJSON": {want: []Rule{RuleInfo}, answers: info(func(i *deployerv1.GetInfoResponse) {
+		"OtherEachTime": {want: []Rule{RuleInfo}, answers: answer(func(i *info) { i.Version = fmt.Sprint(asked.Add(1)) })},
+		"SchemaNoJSON": {want: []Rule{RuleInfo}, answers: answer(func(i *info) {
 			i.ConfigurationSchema = []byte("free text")
 		})},
 		"ConfiguredWithAnything": {want: []Rule{RuleConfigure}, answers: answer(func(r *deployerv1.ConfigureResponse) {
@@ -192,7 +191,7 @@ func misbehaviours() map[string]misbehaviour {
 		// Operations.
 		"WorksWithoutItem": {want: []Rule{RuleStartFirst}, says: instead("no deploy item", succeeded)},
 		// The whole answer is lost, with the error in it.
-		"QuotesBytes": {want: []Rule{RuleTexts}, says: instead("no deploy item", func() *deployerv1.PluginMessage {
+		"QuotesBytes": {want: []Rule{RuleTexts}, says: instead("no deploy item", func() *message {
 			return failed("there is no deploy item in Gr\xfcn")
 		})},
 		// A later host has more to say.
@@ -216,7 +215,7 @@ func misbehaviours() map[string]misbehaviour {
 		},
 		"LeaksCalls": {
 			want: []Rule{RuleCallEnds}, noCase: true,
-			says: func(c *conversation, m *deployerv1.PluginMessage) error {
+			says: func(c *conversation, m *message) error {
 				if c.Context().Err() != nil {
 					cancelled.Add(1)
 				}
@@ -228,66 +227,64 @@ func misbehaviours() map[string]misbehaviour {
 		},
 		"NoResult": {
 			want: []Rule{RuleOneResult, RuleReconcile},
-			says: deployed(func(*conversation, *deployerv1.PluginMessage) error { return nil }),
+			says: deployed(func(*conversation, *message) error { return nil }),
 		},
-		"TwoResults": {want: []Rule{RuleOneResult}, says: deployed(func(c *conversation, m *deployerv1.PluginMessage) error {
+		"TwoResults": {want: []Rule{RuleOneResult}, says: deployed(func(c *conversation, m *message) error {
 			return errors.Join(c.Send(m), c.Send(m))
 		})},
 		// The host takes a plugin that says nothing for one that hangs.
 		"Silence": {
 			want: []Rule{RuleHeartbeat}, limits: func(l *limits) { l.silence = 200 * time.Millisecond },
-			says: deployed(func(c *conversation, m *deployerv1.PluginMessage) error {
+			says: deployed(func(c *conversation, m *message) error {
 				time.Sleep(300 * time.Millisecond)
 				return c.Send(m)
 			}),
 		},
 		// An acknowledgement could be taken for that of another status.
-		"SequenceDoesNotRise": {want: []Rule{RuleSequence}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+		"SequenceDoesNotRise": {want: []Rule{RuleSequence}, says: func(c *conversation, m *message) error {
 			if m.GetProviderStatus() != nil {
 				m.GetProviderStatus().Sequence = 0
 			}
 			return c.Send(m)
 		}},
-		"FinalStatusWithoutAPIVersion": {want: []Rule{RuleProviderStatus}, says: results(func(r *deployerv1.Result) {
+		"FinalStatusWithoutAPIVersion": {want: []Rule{RuleProviderStatus}, says: results(func(_ *conversation, r *result) {
 			if r.GetSucceeded() != nil {
 				r.ProviderStatus = []byte(`{"kind":"Status"}`)
 			}
 		})},
-		"WaitsForNothing": {want: []Rule{RuleResult}, says: results(func(r *deployerv1.Result) {
+		"WaitsForNothing": {want: []Rule{RuleResult}, says: results(func(_ *conversation, r *result) {
 			if r.GetInProgress() != nil {
 				r.GetInProgress().WaitingFor = ""
 			}
 		})},
-		"FailsWithoutError": {want: []Rule{RuleConfigStrict, RuleResult}, says: results(func(r *deployerv1.Result) {
+		"FailsWithoutError": {want: []Rule{RuleConfigStrict, RuleResult}, says: results(func(_ *conversation, r *result) {
 			if r.GetFailed() != nil {
 				r.GetFailed().Errors = nil
 			}
 		})},
-		"ConditionOfTheHost": {want: []Rule{RuleConditions}, says: results(func(r *deployerv1.Result) {
+		"ConditionOfTheHost": {want: []Rule{RuleConditions}, says: results(func(_ *conversation, r *result) {
 			r.Conditions = []*deployerv1.Condition{{Type: "Ready", Status: "True", Reason: "AsItWas"}}
 		})},
-		"RepeatsCredentials": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
-			for _, r := range c.start.GetCredentials().GetChartRepositories() {
-				if failure := m.GetResult().GetFailed(); failure != nil {
-					failure.Errors[0].Message += " after a login with " + r.GetAuthHeader()
+		"RepeatsCredentials": {want: []Rule{RuleCredentials}, says: results(func(c *conversation, r *result) {
+			for _, repository := range c.start.GetCredentials().GetChartRepositories() {
+				for _, e := range r.GetFailed().GetErrors() {
+					e.Message += " after a login with " + repository.GetAuthHeader()
 				}
 			}
-			return c.Send(m)
-		}},
-		"RepeatsOCMConfig": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
-			if failure := m.GetResult().GetFailed(); failure != nil {
-				failure.Errors[0].Message += string(c.start.GetOcmConfig().GetContent())
+		})},
+		"RepeatsOCMConfig": {want: []Rule{RuleCredentials}, says: results(func(c *conversation, r *result) {
+			for _, e := range r.GetFailed().GetErrors() {
+				e.Message += string(c.start.GetOcmConfig().GetContent())
 			}
-			return c.Send(m)
-		}},
-		"FailsWithAccess": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+		})},
+		"FailsWithAccess": {want: []Rule{RuleCredentials}, says: func(c *conversation, m *message) error {
 			if c.start.GetHostCluster() != nil {
 				return errors.New("not with access")
 			}
 			return c.Send(m)
 		}},
 		// A hook that changes nothing must not stop the job.
-		"DoesNotTakeChildren": {want: []Rule{RuleRender}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+		"DoesNotTakeChildren": {want: []Rule{RuleRender}, says: func(c *conversation, m *message) error {
 			if c.start.GetChildren() != nil {
 				return errors.New("no children")
 			}
@@ -297,7 +294,7 @@ func misbehaviours() map[string]misbehaviour {
 		// Jobs.
 		"TakesAnyField": {want: []Rule{RuleConfigStrict}, says: instead("unknown field", succeeded)},
 		// Without the code the host tries again until the time is up.
-		"RefusesWithoutCode": {want: []Rule{RuleConfigStrict}, says: results(func(r *deployerv1.Result) {
+		"RefusesWithoutCode": {want: []Rule{RuleConfigStrict}, says: results(func(_ *conversation, r *result) {
 			for _, e := range r.GetFailed().GetErrors() {
 				e.Codes = nil
 			}
@@ -306,17 +303,17 @@ func misbehaviours() map[string]misbehaviour {
 		"DoesNotCareForSaves": {want: []Rule{RuleSaveRefused}, says: instead("was not saved", succeeded)},
 		"NeverSucceeds": {
 			want: []Rule{RuleReconcile},
-			says: deployed(func(c *conversation, _ *deployerv1.PluginMessage) error { return c.Send(failed("the weather")) }),
+			says: deployed(func(c *conversation, _ *message) error { return c.Send(failed("the weather")) }),
 		},
 		// The host may die between the deletion and its note of it.
-		"CannotDeleteTwice": {want: []Rule{RuleDelete}, says: func(c *conversation, m *deployerv1.PluginMessage) error {
+		"CannotDeleteTwice": {want: []Rule{RuleDelete}, says: func(c *conversation, m *message) error {
 			if c.method == "Delete" && m.GetResult().GetSucceeded() != nil && deletions.Add(1) > 1 {
 				m = failed("not found")
 			}
 			return c.Send(m)
 		}},
 
-		"HooksAlone": {answers: info(func(i *deployerv1.GetInfoResponse) {
+		"HooksAlone": {answers: answer(func(i *info) {
 			i.DeployItemTypes, i.HookedDeployItemTypes = nil, []string{fakeType}
 			i.ConfigurationSchema, i.ProviderConfigurationSchemas = nil, nil
 			i.Capabilities = &deployerv1.Capabilities{HookTypes: []string{string(hook.End), string(hook.Start)}}

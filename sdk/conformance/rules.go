@@ -47,61 +47,56 @@ var rules = []struct {
 	text string
 }{
 	{RuleHandshake, "The first line on standard output is the handshake 1|version|unix|path|grpc|certificate, and " +
-		"nothing comes before it. The version is one that the host offers, and the socket is in the directory that " +
-		"the host has made for it."},
-	{RuleMutualTLS, "The plugin serves TLS with the certificate of its handshake to the client whose certificate " +
-		"the host has given, an ECDSA P-256 one, and to no other."},
+		"nothing comes before it. The version is one of the host's, and the socket is in the directory made by the host " +
+		"for it."},
+	{RuleMutualTLS, "The plugin serves TLS with the certificate of its handshake to the client with the certificate " +
+		"from the host, an ECDSA P-256 one, and to no other."},
 	{RuleSignalsIgnored, "SIGTERM and SIGINT do not end the plugin: the host ends it in order."},
 	{RuleEndsWhenTold, "The process ends soon after the controller's Shutdown, even with a running call."},
 	{RuleEndsWithHost, "The process ends soon after the lifeline reads end-of-file: its host is gone."},
 
 	{RuleHealth, "The gRPC health service says SERVING for the service plugin, also during a call."},
-	{RuleInfo, "GetInfo answers within 10 seconds, and the same each time: a name that is a DNS label, a version, " +
-		"and deploy item types that are not empty, each once; without any, it names those that its hooks run for. " +
-		"Its types of hooks are those that there are, its schemas JSON objects."},
+	{RuleInfo, "GetInfo answers within 10 seconds, and the same each time: a name that is a DNS label, a version, and " +
+		"deploy item types, none empty and each once; without any, it names the types for its hooks. Its types of hooks " +
+		"exist, its schemas are JSON objects."},
 	{RuleConfigure, "Configure accepts a valid document, also a second time, and refuses one with an unknown field."},
-	{RuleHooks, "RunHooks answers with an outcome for each function of a hook type that is listed: none, a result " +
-		"without a negative time to requeue after, or an error with a reason and a message. Start comes without a " +
-		"deploy item."},
-	{RuleCredentials, "A call ends as usual whichever credentials, ocmConfig and access to the host cluster come " +
-		"with it, and without any. Nothing that is said in a call holds credentials."},
-	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: " +
-		"with holdings that each name the namespace, the name and the UID of a deploy item, or with a failure that " +
-		"says why."},
+	{RuleHooks, "RunHooks answers with an outcome for each function of a listed hook type: none, a result without a " +
+		"negative time to requeue after, or an error with a reason and a message. Start comes without a deploy item."},
+	{RuleCredentials, "A call ends as usual whichever credentials, ocmConfig and access to the host cluster come with " +
+		"it, and without any. No message of a call holds credentials."},
+	{RuleHoldings, "With capability collect, Holdings answers soon, also without the access to the host cluster: with " +
+		"holdings, each with the namespace, the name and the UID of a deploy item, or with a failure and its cause."},
 
-	{RuleStartFirst, "A call whose first message is not start, or whose deploy item is no JSON, ends with an error " +
-		"or a failure, and the plugin lives on."},
-	{RuleTexts, "Texts and JSON are UTF-8, also where they quote or cut what the plugin was given."},
-	{RuleUnknownIgnored, "Fields and kinds of messages that the plugin does not know, and answers that nobody waits " +
-		"for, are ignored."},
-	{RuleStop, "A call that is asked to stop still ends with a result."},
+	{RuleStartFirst, "A call with another first message than start, or with a deploy item outside JSON, ends with an " +
+		"error or a failure, and the plugin lives on."},
+	{RuleTexts, "Texts and JSON are UTF-8, also where they quote or cut a text from the host."},
+	{RuleUnknownIgnored, "Unknown fields and kinds of messages, and answers without a question, are ignored."},
+	{RuleStop, "A call still ends with a result when it is asked to stop."},
 	{RuleLargeMessages, "Messages of up to 64 MiB are accepted."},
 	{RuleConcurrentCalls, "Calls for different deploy items run at the same time, and so does Abort."},
 	{RuleCallEnds, "A call ends soon after it was cancelled, and the plugin takes the next one."},
 
 	{RuleOneResult, "A call sends exactly one result, with an outcome, and nothing after it."},
-	{RuleHeartbeat, "A call that has nothing else to say sends a heartbeat at least every 10 seconds."},
-	{RuleSequence, "The sequence numbers of saved provider statuses and of questions rise within a call. A question " +
-		"says what it asks for."},
+	{RuleHeartbeat, "A call without other messages sends a heartbeat at least every 10 seconds."},
+	{RuleSequence, "The sequence numbers of saved provider statuses and of questions rise within a call. Each question " +
+		"names its subject."},
 	{RuleProviderStatus, "A provider status is a JSON object with apiVersion and kind."},
-	{RuleResult, "A result that the job is in progress says what is being waited for, and no negative poll " +
-		"interval. One that the call failed has at least one error; each has a reason and a message. Exports are a " +
-		"JSON object."},
-	{RuleConditions, "A result has at most 8 conditions. Each has a type in CamelCase that is neither another one's " +
-		"nor the host's, a status that is True, False or Unknown, and a reason in CamelCase."},
+	{RuleResult, "The result of a job in progress names the awaited event, and no negative poll interval. The result of " +
+		"a failed call has at least one error; each has a reason and a message. Exports are a JSON object."},
+	{RuleConditions, "A result has at most 8 conditions. Each has a type in CamelCase, neither another one's nor the " +
+		"host's, a status of True, False or Unknown, and a reason in CamelCase."},
 
 	{RuleConfigStrict, "An item without a provider configuration, or with an unknown field in it, fails with " +
 		"ERR_CONFIGURATION_PROBLEM, and the message names spec.config or the field."},
 	{RuleRender, "Render of a valid item answers with desired objects, and the same each time: JSON objects with " +
-		"apiVersion and kind, each with a name that is not empty and no other one's. Reconcile takes them " +
-		"unchanged, and succeeds with them."},
-	{RuleDiff, "Diff of a valid item answers with changes, before it is deployed and afterwards, and before that " +
-		"the same each time. Each change names its object and an action that there is."},
-	{RuleSaveRefused, "A call whose provider status could not be saved, or whose job could not be picked up when it " +
-		"asked for that, does not succeed."},
-	{RuleReconcile, "The job of a valid item succeeds, also after a call of it was cut short, and again with its " +
-		"saved provider status."},
-	{RuleDelete, "The deletion of the item succeeds, and so does that of what is already gone."},
+		"apiVersion and kind, each with a unique name, not empty. Reconcile takes them unchanged, and succeeds with them."},
+	{RuleDiff, "Diff of a valid item answers with changes, before it is deployed and afterwards, and before that the " +
+		"same each time. Each change names its object and a known action."},
+	{RuleSaveRefused, "A call does not succeed if its provider status could not be saved, or if it asked for the " +
+		"pick-up of its job in vain."},
+	{RuleReconcile, "The job of a valid item succeeds, also after a call of it was cut short, and again with its saved " +
+		"provider status."},
+	{RuleDelete, "The deletion of the item succeeds, and so does one after everything is gone."},
 }
 
 // Rules returns all rules, in the order of a report.

@@ -2,7 +2,7 @@ package hook
 
 import "time"
 
-// Types are all types of hooks, in the order in which the host runs them.
+// Types returns all types of hooks, in the host's order of running them.
 func Types() []Type {
 	return []Type{
 		Start, DuringResponsibilityCheck, AfterResponsibilityCheck, ShouldReconcile, BeforeAnyReconcile,
@@ -13,7 +13,7 @@ func Types() []Type {
 // Aggregate makes one Result of those of several hooks of a type, by the rules of Landscaper's deployer library:
 //
 //   - Of none but nil ones it is nil.
-//   - Of a single one that is not nil it is a copy, as it is.
+//   - Of a single non-nil one it is a copy, as it is.
 //   - Otherwise any AbortReconcile aborts. For the two checks, DuringResponsibilityCheck and ShouldReconcile, all of
 //     them must, because there false enforces.
 //   - Any Requeue requeues. RequeueAfter is then zero, otherwise the shortest one above zero.

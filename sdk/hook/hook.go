@@ -1,11 +1,11 @@
 // Package hook lets a deployer run functions of its own at fixed points of the host's reconcile flow.
 //
-// The functions of a type run in each reconcile of an item, not once per job: a job that the deployer has to be called
-// for several times, because it waits for something or after an error, is reconciled several times. They must be quick,
-// and they may run for several items at the same time.
+// The functions of a type run in each reconcile of an item, not once per job: a job with several calls of the deployer,
+// because it waits for something or after an error, is reconciled several times. They must be quick, and they may run
+// for several items at the same time.
 //
 // An error counts like one of the deployer: it ends the job if its codes say so, and otherwise the reconcile is tried
-// again until the job's time is up. The results of all functions that run at that point are ignored.
+// again until the job's time is up. The results of all functions at that point are ignored.
 package hook
 
 import (
@@ -19,7 +19,7 @@ import (
 // Type is a point of the reconcile flow.
 type Type string
 
-// The points of the reconcile flow, in their order. Of the four Before types that name one operation, one comes in each
+// The points of the reconcile flow, in their order. Of the four Before types of one operation, one comes in each
 // reconcile.
 const (
 	// Start is the very beginning. Deploy item and Target are nil.
@@ -29,10 +29,10 @@ const (
 	DuringResponsibilityCheck Type = "DuringResponsibilityCheck"
 	// AfterResponsibilityCheck comes once the deployer is known to be responsible.
 	AfterResponsibilityCheck Type = "AfterResponsibilityCheck"
-	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it.
-	// One that is needed cannot be stopped; true then has no effect. For an idle item it runs once, and again when a
-	// result requeues, when its spec or status changes, and when an annotation does whose domain ends in
-	// ".extensions.landscaper.gardener.cloud".
+	// ShouldReconcile decides about an item that needs no job: AbortReconcile false enforces a job of its own for it. A
+	// needed job cannot be stopped; true then has no effect. For an idle item it runs once, and again when a result
+	// requeues, and when the item's spec, its status or an annotation with a domain ending in
+	// ".extensions.landscaper.gardener.cloud" changes.
 	ShouldReconcile Type = "ShouldReconcile"
 	// BeforeAnyReconcile comes before each of the operations below. Where a Before type aborts, the operation is not
 	// carried out and the job stays unfinished. It is tried again when the result requeues and when something
@@ -50,25 +50,25 @@ const (
 	End Type = "End"
 )
 
-// ConditionStarted names, in its message, the job of an item that the host has set last itself.
+// ConditionStarted names, in its message, the last job set by the host itself.
 const ConditionStarted v1alpha1.ConditionType = "Started"
 
-// ScheduleField is the field of a provider configuration that has the schedule, see sdk.ScheduleInConfig.
+// ScheduleField is the field of a provider configuration with the schedule, see sdk.ScheduleInConfig.
 const ScheduleField = "continuousReconcile"
 
-// ReasonStartedByHook is the reason of ConditionStarted for a job that hooks of type ShouldReconcile have asked for.
+// ReasonStartedByHook is the reason of ConditionStarted for a job asked for by hooks of type ShouldReconcile.
 const ReasonStartedByHook = "StartedByHook"
 
 // AskedFor reports whether the job of an item was set because hooks of type ShouldReconcile have asked for it, such as
-// a schedule, and not for a user. A job that Landscaper sets is a user's.
+// a schedule, and not for a user. A job set by Landscaper is a user's.
 func AskedFor(item *v1alpha1.DeployItem) bool {
 	return slices.ContainsFunc(item.Status.Conditions, func(c v1alpha1.Condition) bool {
 		return c.Type == ConditionStarted && c.Reason == ReasonStartedByHook && c.Message == item.Status.JobID
 	})
 }
 
-// Result is what a hook function wants of the reconcile flow. A nil Result is no opinion, which the zero value is
-// not: for the two checks it enforces. Aggregate makes one of the results of several functions.
+// Result is a hook function's opinion about the reconcile flow. A nil Result is no opinion; the zero value is one, and
+// enforces for the two checks. Aggregate makes one of the results of several functions.
 type Result struct {
 	// Requeue asks for another reconcile of the item at once.
 	Requeue bool
@@ -79,18 +79,18 @@ type Result struct {
 	AbortReconcile bool
 }
 
-// Func is a hook function. The result counts only if the error is nil. Target carries no content, that is no
-// credentials, and is nil for an item without one. It must change neither item nor Target. ctx ends when the host no
-// longer waits for the function.
+// Func is a hook function. The result counts only if the error is nil. Target carries no content, hence no credentials,
+// and is nil for an item without one. It must change neither item nor Target. ctx ends when the host no longer waits
+// for the function.
 type Func func(ctx context.Context, item *v1alpha1.DeployItem, target *v1alpha1.Target, hookType Type) (*Result, error)
 
-// Setup couples a function with the types that it is meant for.
+// Setup couples a function with its types.
 type Setup struct {
 	Func  Func
 	Types []Type
 }
 
-// Hooks maps types to functions, which run in the order of their registration. It is filled while a deployer is
+// Hooks maps types to functions, in the order of their registration and execution. It is filled while a deployer is
 // created and not changed afterwards. The zero value can be read but not registered at; use make or a literal.
 type Hooks map[Type][]Func
 

@@ -20,35 +20,30 @@ func TestRegistration(t *testing.T) {
 		}
 	}
 	cases := map[string]struct {
-		reason   string
 		register func(hook.Hooks) hook.Hooks
 		want     []string
 	}{
+		// It is told which type it is.
 		"several types": {
-			reason:   "a function runs at each of its types, and is told which it is",
-			register: func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f"), hook.End, hook.Start) },
-			want:     []string{"f at Start", "f at End"},
+			func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f"), hook.End, hook.Start) },
+			[]string{"f at Start", "f at End"},
 		},
-		"no types": {
-			reason:   "without types there is no effect",
-			register: func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f")) },
-		},
+		"no types": {func(h hook.Hooks) hook.Hooks { return h.RegisterHook(named("f")) }, nil},
 		"setup": {
-			reason: "the types come with the function",
-			register: func(h hook.Hooks) hook.Hooks {
+			func(h hook.Hooks) hook.Hooks {
 				return h.RegisterHookSetup(hook.Setup{Func: named("f"), Types: []hook.Type{hook.Start, hook.BeforeDelete}})
 			},
-			want: []string{"f at Start", "f at BeforeDelete"},
+			[]string{"f at Start", "f at BeforeDelete"},
 		},
+		// Functions of a type run in the order of their registration, however they were registered.
 		"chain": {
-			reason: "functions of a type run in the order of their registration, however they were registered",
-			register: func(h hook.Hooks) hook.Hooks {
+			func(h hook.Hooks) hook.Hooks {
 				return h.RegisterHook(named("first"), hook.End).
 					RegisterHook(named("nowhere")).
 					RegisterHookSetup(hook.Setup{Func: named("second"), Types: []hook.Type{hook.End, hook.Start}}).
 					RegisterHook(named("third"), hook.End)
 			},
-			want: []string{"second at Start", "first at End", "second at End", "third at End"},
+			[]string{"second at Start", "first at End", "second at End", "third at End"},
 		},
 	}
 	for name, tc := range cases {
@@ -67,7 +62,7 @@ func TestRegistration(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tc.want, called); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -90,20 +85,16 @@ func TestTypesAreInTheOrderOfTheFlow(t *testing.T) {
 
 func TestAskedFor(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		reason    string
-		condition v1alpha1.Condition
-		want      bool
-	}{
-		{"its job", v1alpha1.Condition{Type: "Started", Reason: "StartedByHook", Message: "job"}, true},
-		{"an earlier job", v1alpha1.Condition{Type: "Started", Reason: "StartedByHook", Message: "earlier"}, false},
-		{"a user's job", v1alpha1.Condition{Type: "Started", Reason: "Changed", Message: "job"}, false},
-		{"another condition", v1alpha1.Condition{Type: "Ready", Reason: "StartedByHook", Message: "job"}, false},
+	for i, c := range []v1alpha1.Condition{
+		{Type: "Started", Reason: "StartedByHook", Message: "job"}, // no other counts
+		{Type: "Started", Reason: "StartedByHook", Message: "an earlier job"},
+		{Type: "Started", Reason: "Changed", Message: "job"},
+		{Type: "Ready", Reason: "StartedByHook", Message: "job"},
 	} {
 		item := &v1alpha1.DeployItem{}
-		item.Status.JobID, item.Status.Conditions = "job", []v1alpha1.Condition{tc.condition}
-		if got := hook.AskedFor(item); got != tc.want {
-			t.Errorf("%s: found %t", tc.reason, got)
+		item.Status.JobID, item.Status.Conditions = "job", []v1alpha1.Condition{c}
+		if got := hook.AskedFor(item); got != (i == 0) {
+			t.Errorf("%+v: found %t", c, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package hostside
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,19 +28,14 @@ func TestHooksRequest(t *testing.T) {
 		Spec: v1alpha1.TargetSpec{Type: "type",
 			Configuration: &runtime.RawExtension{Raw: []byte(`{"kubeconfig":"secret"}`)}},
 	}
-	for _, test := range []struct {
-		item   *v1alpha1.DeployItem
-		target *v1alpha1.Target
-		want   *deployerv1.RunHooksRequest
-	}{
-		{nil, nil, &deployerv1.RunHooksRequest{HookType: "End"}},
-		{item, target, &deployerv1.RunHooksRequest{HookType: "End", DeployItem: document,
-			Target: []byte(`{"metadata":{"name":"cluster"},"spec":{"type":"type"}}`)}},
-	} {
-		got, err := HooksRequest(hook.End, test.item, test.target)
-		if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" || err != nil {
-			t.Errorf("error %v, request (-want +got):\n%s", err, diff)
-		}
+	nothing, nothingErr := HooksRequest(hook.End, nil, nil)
+	all, allErr := HooksRequest(hook.End, item, target)
+	want := []*deployerv1.RunHooksRequest{{HookType: "End"}, {
+		HookType: "End", DeployItem: document, Target: []byte(`{"metadata":{"name":"cluster"},"spec":{"type":"type"}}`),
+	}}
+	diff := cmp.Diff(want, []*deployerv1.RunHooksRequest{nothing, all}, protocmp.Transform())
+	if err := errors.Join(nothingErr, allErr); diff != "" || err != nil {
+		t.Errorf("error %v, requests (-want +got):\n%s", err, diff)
 	}
 	if target.Spec.Configuration == nil {
 		t.Error("the caller's target has changed")

@@ -44,7 +44,7 @@ func Install(program, dir, name string) (path string, err error) {
 		return "", fmt.Errorf("look at the directory: %w", err)
 	case !info.IsDir():
 		return "", fmt.Errorf("expected a directory, but %s is a file; "+
-			"name the directory that the file is to be put into", dir)
+			"name the directory for the file", dir)
 	}
 	path = filepath.Join(dir, name)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
@@ -69,7 +69,7 @@ func Install(program, dir, name string) (path string, err error) {
 func removeLeftovers(dir, prefix string, since time.Time) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("look for what is left of earlier installations: %w", err)
+		return fmt.Errorf("look for leftovers of earlier installations: %w", err)
 	}
 	for _, e := range entries {
 		number, found := strings.CutPrefix(e.Name(), prefix)
@@ -81,7 +81,7 @@ func removeLeftovers(dir, prefix string, since time.Time) error {
 			err = os.Remove(filepath.Join(dir, e.Name()))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove what is left of an earlier installation: %w", err)
+			return fmt.Errorf("remove a leftover of an earlier installation: %w", err)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func copyOf(program, dir, prefix string) (path string, err error) {
 	file, err := os.CreateTemp(dir, prefix)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("create a file: %w; user %d, who this is, must be able to write the directory",
+		return "", fmt.Errorf("create a file: %w; user %d of this process must be able to write the directory",
 			err, os.Geteuid())
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return "", fmt.Errorf("create a file: %w; choose a shorter name", err)

@@ -13,26 +13,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/plugindir"
 )
 
-func TestCheckName(t *testing.T) {
-	t.Parallel()
-	const noName, isHidden = "expected the bare name of a file", "hosts pass over those"
-	for name, want := range map[string]string{
-		"hello": "", "example.org_hello-v2": "", "": noName, ".hello": isHidden, "../hello": noName, "hel\x00lo": noName,
-	} {
-		err := plugindir.CheckName(name)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: expected %q, but found %v", name, want, err)
-		}
-	}
-}
-
 // What was killed in the middle leaves a copy, which the next installation of that name removes, but for one that may
 // still be written.
 func TestInstallAfterAKill(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "program")
-	write(t, program, "a program")
-	dir, stale := t.TempDir(), time.Now().Add(-time.Hour)
+	program, dir := writeProgram(t), t.TempDir()
+	stale := time.Now().Add(-time.Hour)
 	for name, changed := range map[string]time.Time{
 		".test.123": stale, ".test.456": time.Now(), ".test.other": stale, ".other.123": stale, "test.123": stale,
 	} {
@@ -43,11 +29,10 @@ func TestInstallAfterAKill(t *testing.T) {
 		}
 	}
 	path, err := plugindir.Install(program, dir, "test")
-	if err != nil || path != filepath.Join(dir, "test") {
-		t.Fatalf("found %q, %v", path, err)
-	}
-	if content, err := os.ReadFile(path); err != nil || string(content) != "a program" {
-		t.Errorf("expected the program, but found %q, %v", content, err)
+	content, readErr := os.ReadFile(filepath.Join(dir, "test"))
+	if err := errors.Join(err, readErr); err != nil || path != filepath.Join(dir, "test") ||
+		string(content) != "a program" {
+		t.Errorf("expected the program, but found %q at %q, %v", content, path, err)
 	}
 	want := []string{".other.123", ".test.456", ".test.other", "test", "test.123"}
 	if found := names(t, dir); !slices.Equal(found, want) {
@@ -58,9 +43,7 @@ func TestInstallAfterAKill(t *testing.T) {
 // What is there is replaced: a file that others may write, and a link, which is not followed.
 func TestInstallReplaces(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "program")
-	write(t, program, "a program")
-	dir := t.TempDir()
+	program, dir := writeProgram(t), t.TempDir()
 	write(t, filepath.Join(dir, "old"), "an old one")
 	chmodErr := os.Chmod(filepath.Join(dir, "old"), 0o666)
 	if err := errors.Join(chmodErr, os.Symlink("/dev/null", filepath.Join(dir, "link"))); err != nil {
@@ -83,20 +66,17 @@ func TestInstallWithoutTheRight(t *testing.T) { //nolint:paralleltest // see abo
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become somebody else")
 	}
-	program, dir := filepath.Join(t.TempDir(), "program"), t.TempDir()
-	write(t, program, "a program")
+	program, dir := writeProgram(t), t.TempDir()
 	// The parent of both directories lets only its owner in.
 	if err := errors.Join(os.Chmod(program, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Seteuid(65532); err != nil {
-		t.Fatal(err)
-	}
+	become := syscall.Seteuid(65532)
 	_, err := plugindir.Install(program, dir, "test")
-	if err := syscall.Seteuid(0); err != nil {
+	if err := errors.Join(become, syscall.Seteuid(0)); err != nil {
 		t.Fatal(err)
 	}
-	const want = "permission denied; user 65532, who this is, must be able to write the directory"
+	const want = "permission denied; user 65532 of this process must be able to write the directory"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("expected %q, but found %v", want, err)
 	}
@@ -108,11 +88,13 @@ func TestInstallWithoutTheRight(t *testing.T) { //nolint:paralleltest // see abo
 // What hosts would pass over is refused, and so is what is no program; nothing is left.
 func TestInstallIsRefused(t *testing.T) {
 	t.Parallel()
-	dir, other := t.TempDir(), t.TempDir()
-	program := filepath.Join(other, "program")
-	write(t, program, "a program")
+	program, dir := writeProgram(t), t.TempDir()
+	other := filepath.Dir(program)
 	for _, c := range []struct{ reason, program, dir, name, want string }{
 		{"a host would not see it", program, dir, ".test", "hosts pass over those"},
+		{"no name", program, dir, "", "expected the bare name of a file"},
+		{"another directory", program, dir, "../test", "expected the bare name of a file"},
+		{"no name of a file", program, dir, "te\x00st", "expected the bare name of a file"},
 		{"no program", other, dir, "test", "expected a file, but " + other + " is none"},
 		{"a program that is not there", program + "s", dir, "test", "open the program"},
 		{"the name is too long", program, dir, strings.Repeat("a", 250), "file name too long; choose a shorter name"},
@@ -127,6 +109,13 @@ func TestInstallIsRefused(t *testing.T) {
 	if found := names(t, dir); len(found) > 0 {
 		t.Errorf("expected nothing, but found %v", found)
 	}
+}
+
+func writeProgram(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program")
+	write(t, path, "a program")
+	return path
 }
 
 func write(t *testing.T, path, content string) {

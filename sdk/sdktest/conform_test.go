@@ -3,6 +3,7 @@ package sdktest
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,11 @@ func TestConformAcceptsConformingDeployers(t *testing.T) {
 	})
 	t.Run("binary", func(t *testing.T) {
 		t.Parallel()
-		Conform(t, Start(t, testBinary(t), helperEnv+"=plugin"), Case{Name: "greets", Call: greeterCall()})
+		binary, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		Conform(t, Start(t, binary, helperEnv+"=plugin"), Case{Name: "greets", Call: greeterCall()})
 	})
 }
 

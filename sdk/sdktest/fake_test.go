@@ -24,8 +24,6 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "plugin":
 		sdk.Serve(greeter{}, greeterOptions()...)
-	case "no-plugin":
-		_, _ = fmt.Fprintln(os.Stdout, "this program is something else")
 	}
 }
 

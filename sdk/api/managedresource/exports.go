@@ -2,7 +2,7 @@ package managedresource
 
 import "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 
-// Exports says which values are read from objects once they are there.
+// Exports lists values to read from objects once they are there.
 type Exports struct {
 	// DefaultTimeout is read for compatibility. The timeout of the deploy item bounds the wait for values.
 	DefaultTimeout v1alpha1.Duration `json:"defaultTimeout,omitempty"`
@@ -10,7 +10,7 @@ type Exports struct {
 	Exports []Export `json:"exports,omitempty"`
 }
 
-// Export is one value that is read from an object.
+// Export is one value to read from an object.
 type Export struct {
 	// Key under which the value is exported. Dots make nested maps: "a.b" exports {"a": {"b": value}}.
 	Key string `json:"key"`
@@ -18,14 +18,13 @@ type Export struct {
 	JSONPath string `json:"jsonPath"`
 	// FromResource names the object.
 	FromResource *TypedObjectReference `json:"fromResource,omitempty"`
-	// FromObjectReference, if set, says that JSONPath leads to a reference, and where in the referenced object the value
-	// is.
+	// FromObjectReference is the place of the value in another object; JSONPath then leads to a reference to it.
 	FromObjectReference *FromObjectReference `json:"fromObjectRef,omitempty"`
 	// TargetName names another Target to read from. Defaults to the Target of the deploy item.
 	TargetName *string `json:"targetName,omitempty"`
 }
 
-// FromObjectReference says how to read a value from an object that is named within another.
+// FromObjectReference is the place of a value in an object named within another.
 type FromObjectReference struct {
 	// APIVersion of the referenced object.
 	APIVersion string `json:"apiVersion"`

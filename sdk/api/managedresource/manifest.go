@@ -5,14 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Policy says what a deployer may do with an object.
+// Policy bounds the work of a deployer on an object.
 type Policy string
 
 // The policies of an object.
 const (
-	// PolicyManage: the object is created, updated and deleted, whoever made it. The default.
+	// PolicyManage: the object is created, updated and deleted, whatever its origin. The default.
 	PolicyManage Policy = "manage"
-	// PolicyFallback: like manage, but only as long as nobody else manages the object.
+	// PolicyFallback: like manage, but only as long as no other client manages the object.
 	PolicyFallback Policy = "fallback"
 	// PolicyKeep: the object is created and updated but never deleted.
 	PolicyKeep Policy = "keep"
@@ -27,7 +27,7 @@ func Policies() []Policy {
 	return []Policy{PolicyManage, PolicyFallback, PolicyKeep, PolicyIgnore, PolicyImmutable}
 }
 
-// UpdateStrategy says how an object that exists already is brought to its manifest.
+// UpdateStrategy is the way of bringing an existing object to its manifest.
 type UpdateStrategy string
 
 // The update strategies.
@@ -36,12 +36,12 @@ const (
 	UpdateStrategyUpdate UpdateStrategy = "update"
 	// UpdateStrategyPatch: the object is patched to equal the manifest.
 	UpdateStrategyPatch UpdateStrategy = "patch"
-	// UpdateStrategyMerge: only fields that the object lacks are taken from the manifest.
+	// UpdateStrategyMerge: only fields missing in the object are taken from the manifest.
 	UpdateStrategyMerge UpdateStrategy = "merge"
 	// UpdateStrategyMergeOverwrite: fields of the manifest overwrite those of the object, others stay.
 	UpdateStrategyMergeOverwrite UpdateStrategy = "mergeOverwrite"
-	// UpdateStrategyApply: server-side apply. The manifest says what is to become of the fields that it names, those
-	// that it named before are removed, and all others belong to others. Pergola's own; Landscaper does not know it.
+	// UpdateStrategyApply: server-side apply. The fields of the manifest are set, fields of earlier manifests only are
+	// removed, and all others are left to other clients. Pergola's own; Landscaper does not know it.
 	UpdateStrategyApply UpdateStrategy = "apply"
 )
 
@@ -54,11 +54,11 @@ func UpdateStrategies() []UpdateStrategy {
 
 // Manifest is an object to deploy.
 type Manifest struct {
-	// Policy says what may be done with the object. Defaults to manage.
+	// Policy bounds the work on the object. Defaults to manage.
 	Policy Policy `json:"policy,omitempty"`
 	// Manifest is the object, of any kind. A List stands for its items.
 	Manifest *runtime.RawExtension `json:"manifest,omitempty"`
-	// AnnotateBeforeCreate are annotations that are added when the object is created.
+	// AnnotateBeforeCreate are annotations to add at the creation of the object.
 	AnnotateBeforeCreate map[string]string `json:"annotateBeforeCreate,omitempty"`
 	// AnnotateBeforeDelete are annotations that are set before the object is deleted.
 	AnnotateBeforeDelete map[string]string `json:"annotateBeforeDelete,omitempty"`
@@ -66,34 +66,34 @@ type Manifest struct {
 	PatchAfterDeployment *runtime.RawExtension `json:"patchAfterDeployment,omitempty"`
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
-	// Recreate says that the object is deleted and created anew when a change of the manifest cannot be made to it as it
-	// is, because a field is immutable. Pergola's own; Landscaper does not know it.
+	// Recreate has the object deleted and created anew where an immutable field rules out a change of the manifest.
+	// Pergola's own; Landscaper does not know it.
 	Recreate bool `json:"recreate,omitempty"`
-	// Force, with the update strategy apply, takes over the fields that others have applied with other values; without
-	// it they are a conflict, which is an error. Pergola's own; Landscaper does not know it.
+	// Force, with the update strategy apply, takes over fields applied by others with other values; without it they are a
+	// conflict, hence an error. Pergola's own; Landscaper does not know it.
 	Force bool `json:"force,omitempty"`
 }
 
-// IgnoreDifferences are fields that belong to other clients: they are written when an object is created, and neither
-// compared nor written later. Pergola's own; Landscaper does not know it.
+// IgnoreDifferences are fields of other clients: written at the creation of an object, and neither compared nor written
+// later. Pergola's own; Landscaper does not know it.
 type IgnoreDifferences struct {
 	// Kind of the objects, in any group.
 	Kind string `json:"kind"`
 	// Name of the object. Defaults to all objects of the kind.
 	Name string `json:"name,omitempty"`
-	// JSONPointers are the paths of the fields, such as /spec/replicas, as in RFC 6901. One that leads to an element of a
-	// list stands for the whole list.
+	// JSONPointers are the paths of the fields, such as /spec/replicas, as in RFC 6901. The path of an element stands for
+	// its whole list.
 	JSONPointers []string `json:"jsonPointers"`
 }
 
-// SettledMark ends ManagedResourceStatus.Applied of an object that the job in progress has applied: later calls of the
-// job leave the object as it is. It is one byte, since a provider status with thousands of objects is at the limit of
-// what an API server stores.
+// SettledMark ends ManagedResourceStatus.Applied of an object applied in the job in progress: later calls of the job
+// leave the object as it is. It is one byte, since a provider status with thousands of objects is at the size limit of
+// an API server.
 const SettledMark = "*"
 
-// ManagedResourceStatus is what a deployer keeps about one object that it manages.
+// ManagedResourceStatus is a deployer's record of one managed object.
 type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
-	// Policy that the object was applied with. Empty means manage.
+	// Policy at the last application of the object. Empty means manage.
 	Policy Policy `json:"policy,omitempty"`
 	// Resource names the object.
 	Resource ObjectReference `json:"resource"`
@@ -101,19 +101,19 @@ type ManagedResourceStatus struct { //nolint:revive // the name is Landscaper's
 	AnnotateBeforeDelete map[string]string `json:"annotateBeforeDelete,omitempty"`
 	// PatchBeforeDelete is merged into the object before it is deleted.
 	PatchBeforeDelete *runtime.RawExtension `json:"patchBeforeDelete,omitempty"`
-	// Applied is a digest of what was applied last and of what the API server made of it. It lets a deployer tell
-	// without a write whether there is something to write. A trailing SettledMark says that the job in the field
-	// settledIn of the provider status has applied the object. Pergola's own; Landscaper ignores it.
+	// Applied is a digest of the object as last applied and of the API server's answer. With it a deployer finds out
+	// without a write whether there is something to write. A trailing SettledMark stands for an object applied in the job
+	// in the field settledIn of the provider status. Pergola's own; Landscaper ignores it.
 	Applied string `json:"applied,omitempty"`
-	// DoneIn is the job of the deploy item in which the object was seen complete, or was applied as one that is deleted
-	// by itself when it has finished. In that job, and in those that hooks such as a schedule ask for after it, nobody
-	// misses the object. Pergola's own; Landscaper ignores it.
+	// DoneIn is the job in which the object was seen complete, or was applied as a kind of object that disappears by
+	// itself after its end. In this job, and in later jobs from hooks such as a schedule, the object is not missed.
+	// Pergola's own; Landscaper ignores it.
 	DoneIn string `json:"doneIn,omitempty"`
-	// Existed says of a CustomResourceDefinition that the deploy item has not created it: it was there when the deploy
-	// item applied it first. Pergola's own; Landscaper ignores it.
+	// Existed marks a CustomResourceDefinition not created by the deploy item: it was there before the first application.
+	// Pergola's own; Landscaper ignores it.
 	Existed bool `json:"existed,omitempty"`
-	// Shared are the fields that the manifest has dropped and that other field managers have set too, as managedFields
-	// write them. Force removes them. Pergola's own; Landscaper ignores it.
+	// Shared are fields dropped from the manifest but also set by other field managers, as managedFields write them. Force
+	// removes them. Pergola's own; Landscaper ignores it.
 	Shared string `json:"shared,omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 
 // ReadinessCheckConfiguration says when objects count as ready.
 type ReadinessCheckConfiguration struct {
-	// DisableDefault switches off the checks that are made by the kind of an object.
+	// DisableDefault switches off the built-in checks by the kind of an object.
 	DisableDefault bool `json:"disableDefault,omitempty"`
 	// Custom are further checks.
 	Custom []CustomReadinessCheck `json:"custom,omitempty"`

@@ -1,4 +1,4 @@
-// Package mark has the labels and annotations by which an object on a target says which deploy item has deployed it.
+// Package mark has the labels and annotations by which an object on a target names its deploy item.
 package mark
 
 import (
@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// DeployItem is the label of each object that a deploy item has applied, of the revisions of its Helm release and of
-	// what the container deployer makes for it. Its value is that of ValueOf.
+	// DeployItem is the label of each object of a deploy item: of those applied, of the revisions of its Helm release and
+	// of the objects of the container deployer. ValueOf returns its value.
 	DeployItem = "pergola.dev/deployitem"
-	// Installation is beside it, and has the UID of the namespace kube-system of the control plane that the deploy item is
-	// in: an annotation of objects, and a label of the revisions of Helm releases.
+	// Installation stands beside it, with the UID of the namespace kube-system of the deploy item's control plane: an
+	// annotation of objects, and a label of the revisions of Helm releases.
 	Installation = "pergola.dev/installation"
-	// ContainerItem is the label with the UID of the deploy item on what the container deployer makes.
+	// ContainerItem is the label of objects of the container deployer with the UID of their deploy item.
 	ContainerItem = "container.pergola.dev/item"
-	// ContainerInstallation is the label of these objects with what Installation has, or NoInstallation.
+	// ContainerInstallation is the label of these objects with the value of Installation, or NoInstallation.
 	ContainerInstallation = "container.pergola.dev/installation"
-	// NoInstallation is the value of ContainerInstallation if nobody knows the installation.
+	// NoInstallation is the value of ContainerInstallation as long as the installation is unknown.
 	NoInstallation = "unknown"
 )
 

@@ -5,9 +5,9 @@
 //
 //	hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(continuousreconcile.ReadSpec)))
 //
-// and says so with sdk.ScheduleInConfig, so that it is asked about no other item. One that has its schedules elsewhere
-// writes a NextFunc of its own. Nothing is kept in memory: when an item is due follows from the item alone, so that a
-// schedule outlives restarts and goes on at another replica, and a time that was missed comes once, later.
+// and says so with sdk.ScheduleInConfig, so that it is asked about no other item. A deployer with schedules elsewhere
+// writes a NextFunc of its own. Nothing is kept in memory: when an item is due follows from the item alone, so a
+// schedule outlives restarts and goes on at another replica, and a missed time comes once, later.
 package continuousreconcile
 
 import (
@@ -25,8 +25,8 @@ import (
 // other value has no effect.
 const ActiveAnnotation = "continuousreconcile.extensions.landscaper.gardener.cloud/active"
 
-// NextFunc returns the first time later than after at which the item is due; nil for never. It is called in each
-// reconcile of a finished item, possibly for several items at once, and must not change the item.
+// NextFunc returns the first due time of the item later than after; nil for never. It is called in each reconcile of a
+// finished item, possibly for several items at once, and must not change the item.
 type NextFunc func(ctx context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error)
 
 // Option changes how a hook works.
@@ -35,17 +35,16 @@ type Option func(*scheduler)
 // WithClock makes the hook read the time from c; the system's clock by default.
 func WithClock(c clock.PassiveClock) Option { return func(s *scheduler) { s.clock = c } }
 
-// Setup couples Hook with the type that it is meant for.
+// Setup couples Hook with its type.
 func Setup(next NextFunc, opts ...Option) hook.Setup {
 	return hook.Setup{Func: Hook(next, opts...), Types: []hook.Type{hook.ShouldReconcile}}
 }
 
-// Hook returns a hook function that enforces a job for an item that is due: at the first time that next returns after
-// the start of the last job. Until then it asks for another reconcile at that time. An item that has no schedule, is
-// suspended by its annotation, is being deleted, has a job that is not finished, or has never had one gets no
-// opinion.
+// Hook returns a hook function that enforces a job for a due item: at the first time of next after the start of the
+// last job. Until then it asks for another reconcile at that time. It has no opinion about an item without a schedule,
+// suspended by its annotation, in deletion, with an unfinished job, or without any job so far.
 //
-// The job itself moves the start, so a due time brings one job, and so do several that were missed.
+// The job itself moves the start, so a due time brings one job, and so do several missed ones.
 func Hook(next NextFunc, opts ...Option) hook.Func {
 	s := &scheduler{next: next, clock: clock.RealClock{}}
 	for _, opt := range opts {
@@ -88,8 +87,7 @@ func decide(due, now time.Time) *hook.Result {
 	if wait <= 0 {
 		return &hook.Result{}
 	}
-	// A waiting host may count in milliseconds, and a reconcile that comes too early finds nothing due and is followed by
-	// another.
+	// A waiting host may count in milliseconds, and an early reconcile finds nothing due and is followed by another.
 	if rest := wait % time.Millisecond; rest > 0 {
 		wait = max(wait, wait-rest+time.Millisecond) // the greatest duration cannot be rounded up
 	}

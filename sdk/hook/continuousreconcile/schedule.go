@@ -27,17 +27,17 @@ const (
 		`after a zone such as CRON_TZ=Europe/Berlin if it is not UTC`
 )
 
-// FieldError says what is wrong with a schedule.
+// FieldError is an error in a schedule.
 type FieldError struct {
 	// Field is "every" or "cron"; empty if they are wrong together.
 	Field string
-	// Value is what was found in the field, cut if it is long; empty without a Field.
+	// Value is the text of the field, cut if it is long; empty without a Field.
 	Value string
-	// Detail says what is expected, and in which way the value is something else.
+	// Detail names the expected value, and the difference from it.
 	Detail string
 }
 
-// Error names the field, what was found in it and what is expected.
+// Error names the field, its text and the expected one.
 func (e *FieldError) Error() string {
 	if e.Field == "" {
 		return e.Detail
@@ -51,7 +51,7 @@ type Schedule struct {
 	next func(after time.Time) time.Time
 }
 
-// Next returns the first time later than after; nil for never. A cron schedule that has none within five years, such
+// Next returns the first time later than after; nil for never. A cron schedule without a time within five years, such
 // as one for February 30, counts as never.
 func (s Schedule) Next(after time.Time) *time.Time {
 	if s.next == nil {
@@ -64,17 +64,16 @@ func (s Schedule) Next(after time.Time) *time.Time {
 	return &next
 }
 
-// Parse reads the two fields of a schedule, of which one may be set; without any the schedule is never due. An error
-// is a *FieldError.
+// Parse reads the two fields of a schedule, with at most one of them set; without any the schedule is never due. An
+// error is a *FieldError.
 //
-// every is an interval as time.ParseDuration reads it, of at least a second; it counts from the time that Next is
-// given.
+// every is an interval as time.ParseDuration reads it, of at least a second; it counts from the argument of Next.
 //
 // cron has five fields, for minute, hour, day of month, month and day of week, or is one of @yearly, @annually,
 // @monthly, @weekly, @daily, @midnight, @hourly, and @every with an interval. A zone may come first, as in
-// "CRON_TZ=Europe/Berlin 0 8 * * *" or with TZ instead; without one the times are in UTC. A local time that a change
-// of clocks leaves out does not come on that day, and one that comes twice is due twice. Note that "* */1 * * *" is
-// each minute of each hour: "0 */1 * * *" is once an hour.
+// "CRON_TZ=Europe/Berlin 0 8 * * *" or with TZ instead; without one the times are in UTC. A local time left out by a
+// change of clocks does not come on that day, and a repeated one is due twice. Note that "* */1 * * *" is each minute
+// of each hour: "0 */1 * * *" is once an hour.
 func Parse(every, cron string) (Schedule, error) {
 	switch {
 	case every != "" && cron != "":
@@ -117,8 +116,8 @@ func parseInterval(text string) (Schedule, error) {
 	return Schedule{next: func(after time.Time) time.Time { return after.Add(interval) }}, nil
 }
 
-// parseCron reads the zone and the intervals itself: the library panics over zones that are not followed by a space,
-// takes intervals that are too short for a second, and would take the zone of the machine for the default.
+// parseCron reads the zone and the intervals itself: the library panics over zones without a space after them, takes
+// intervals below a second, and has the zone of the machine as default.
 func parseCron(text string) (Schedule, error) {
 	if err := checkLength(text); err != nil {
 		return Schedule{}, err
@@ -174,7 +173,7 @@ func hasZone(field string) bool {
 
 func parseZone(field string) (*time.Location, error) {
 	_, name, _ := strings.Cut(field, "=")
-	// Both are names for Go, but the one of nothing and the other of what differs from machine to machine.
+	// Go knows both names, but the one names nothing, and the zone of the other differs from machine to machine.
 	if name == "" || name == "Local" {
 		return nil, fmt.Errorf("%q names no zone", field)
 	}
@@ -185,7 +184,7 @@ func parseZone(field string) (*time.Location, error) {
 	return location, nil
 }
 
-// parseStandard hands the fields to the library after what it would panic over, or misread.
+// parseStandard refuses texts that the library would panic over or misread, and has it parse the others.
 func parseStandard(fields []string) (cron.Schedule, error) {
 	for _, field := range fields {
 		if hasZone(field) {

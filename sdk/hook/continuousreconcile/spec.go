@@ -13,11 +13,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// FromSpec returns a NextFunc for deploy items that have a schedule in their provider configuration, which read gets
-// out of it; nil for none. An error of read means that the configuration cannot be read, and the item has no schedule
-// then: its job reports what is wrong, and it needs no error again in each reconcile.
+// FromSpec returns a NextFunc for deploy items with a schedule in their provider configuration. The function read gets
+// it out of an item; nil for none. An error of read stands for an unreadable configuration, and the item has no
+// schedule then: its job reports the error, and it needs none again in each reconcile.
 //
-// A schedule that Parse does not take is an error with the code ERR_CONFIGURATION_PROBLEM that names the field.
+// A schedule refused by Parse is an error with the name of the field and the code ERR_CONFIGURATION_PROBLEM.
 func FromSpec(read func(item *v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error)) NextFunc {
 	return func(_ context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error) {
 		spec, err := read(item)
@@ -41,8 +41,8 @@ func atSpec(err error) error {
 	return fmt.Errorf("continuousReconcile: %w", err)
 }
 
-// ReadSpec returns the field continuousReconcile of the item's provider configuration, of whatever kind that is; nil
-// if there is none. It ignores all other fields. It is made for FromSpec.
+// ReadSpec returns the field continuousReconcile of the item's provider configuration of any kind; nil if there is
+// none. It ignores all other fields. It is made for FromSpec.
 func ReadSpec(item *v1alpha1.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	if item.Spec.Config == nil || len(item.Spec.Config.Raw) == 0 {
 		return nil, nil //nolint:nilnil // no schedule

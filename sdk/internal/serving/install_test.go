@@ -2,6 +2,7 @@ package serving
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +20,9 @@ func installed(args ...string) (stdout, stderr string, code int) {
 
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program, executableErr := os.Executable()
 	want, err := os.ReadFile(program)
-	if err != nil {
+	if err := errors.Join(executableErr, err); err != nil {
 		t.Fatal(err)
 	}
 	for file, args := range map[string][]string{"test": nil, "example.org_other": {"--as", "example.org_other"}} {
@@ -42,38 +40,40 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-func TestInstallHelp(t *testing.T) {
-	t.Parallel()
-	stdout, _, code := installed("--help")
-	const want = "test install --to DIR [--as NAME]: " +
-		"copies test into the plugin directory DIR of a host, as test or NAME\n"
-	if stdout != want || code != 0 {
-		t.Errorf("expected %q, but found %q with exit code %d", want, stdout, code)
-	}
-}
-
-func TestInstallIsRefused(t *testing.T) {
+func TestInstallSaysHow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const usage = "; usage: test install --to DIR [--as NAME]"
+	const usage, refused = "; usage: test install --to DIR [--as NAME]", "test cannot be installed: "
 	for _, test := range []struct {
-		reason string
-		args   []string
-		code   int
-		want   string
+		reason     string
+		args       []string
+		code       int
+		begin, end string // of what is printed
 	}{
-		{"nothing is said", nil, 2, "--to: expected the plugin directory of a host, but found nothing" + usage},
-		{"it is too much", []string{"--to", dir, "more"}, 2, `expected nothing but --to and --as, but found "more"` + usage},
-		{"a flag is unknown", []string{"--from", dir}, 2, "flag provided but not defined: -from" + usage},
-		{"hosts ignore it", []string{"--to", dir, "--as", ".a"}, 2, `as hosts pass over those, but found ".a"` + usage},
-		{"there is no directory", []string{"--to", dir + "/none"}, 1, "create it, or mount a volume there"},
+		{
+			"help is no error", []string{"--help"}, 0,
+			"test install --to DIR [--as NAME]: ", "copies test into the plugin directory DIR of a host, as test or NAME",
+		},
+		{"nothing is said", nil, 2, refused, "--to: expected the plugin directory of a host, but found nothing" + usage},
+		{
+			"it is too much", []string{"--to", dir, "more"}, 2,
+			refused, `expected nothing but --to and --as, but found "more"` + usage,
+		},
+		{"a flag is unknown", []string{"--from", dir}, 2, refused, "flag provided but not defined: -from" + usage},
+		{
+			"hosts ignore it", []string{"--to", dir, "--as", ".a"}, 2,
+			refused, `as hosts pass over those, but found ".a"` + usage,
+		},
+		{"there is no directory", []string{"--to", dir + "/none"}, 1, refused, "create it, or mount a volume there"},
 	} {
-		stdout, stderr, code := installed(test.args...)
-		if code != test.code || stdout != "" {
-			t.Errorf("%s: expected exit code %d, but found %d, stdout %q", test.reason, test.code, code, stdout)
+		printed, other, code := installed(test.args...)
+		if code > 0 {
+			printed, other = other, printed // an error goes to standard error
 		}
-		if !strings.HasPrefix(stderr, "test cannot be installed: ") || !strings.HasSuffix(stderr, test.want+"\n") {
-			t.Errorf("%s: expected %q, but found %q", test.reason, test.want, stderr)
+		if code != test.code || other != "" || !strings.HasPrefix(printed, test.begin) ||
+			!strings.HasSuffix(printed, test.end+"\n") {
+			t.Errorf("%s: expected exit code %d and %q, but found %d, %q and %q",
+				test.reason, test.code, test.begin+test.end, code, printed, other)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package v1alpha1 has the types of the container deployer: the provider configuration of a deploy item of its type,
-// and the provider status that it keeps. Names and meanings are those of Landscaper's API group
-// container.deployer.landscaper.gardener.cloud/v1alpha1; what is Pergola's own says so.
+// Package v1alpha1 has the types of the container deployer: provider configuration and provider status of deploy items
+// of its type. Names and meanings are those of Landscaper's API group
+// container.deployer.landscaper.gardener.cloud/v1alpha1; Pergola's own fields say so.
 package v1alpha1
 
 import (
@@ -18,7 +18,7 @@ import (
 const (
 	// GroupName is the API group of all types in this package.
 	GroupName = "container.deployer.landscaper.gardener.cloud"
-	// Type is the type of the deploy items that the types in this package belong to.
+	// Type is the type of the deploy items of this package.
 	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/container"
 
 	// ProviderConfigurationKind is the kind of ProviderConfiguration.
@@ -34,17 +34,17 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 type ProviderConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Image that is run. Defaults to the one that the operator has set, if any.
+	// Image of the container. Defaults to the operator's default image, if any.
 	Image string `json:"image,omitempty"`
 	// Command takes the place of the image's entrypoint.
 	Command []string `json:"command,omitempty"`
 	// Args take the place of the image's arguments.
 	Args []string `json:"args,omitempty"`
-	// ImportValues is what the container finds in the file that IMPORTS_PATH names: any JSON.
+	// ImportValues is the content of the file at IMPORTS_PATH in the container: any JSON.
 	ImportValues json.RawMessage `json:"importValues,omitempty"`
-	// Blueprint is what the container finds in the directory that CONTENT_PATH names.
+	// Blueprint is the content of the directory at CONTENT_PATH in the container.
 	Blueprint *Blueprint `json:"blueprint,omitempty"`
-	// ComponentDescriptor is what the container finds in the file that COMPONENT_DESCRIPTOR_PATH names.
+	// ComponentDescriptor is the content of the file at COMPONENT_DESCRIPTOR_PATH in the container.
 	ComponentDescriptor *ComponentDescriptor `json:"componentDescriptor,omitempty"`
 	// RegistryPullSecrets are Secrets with Docker's configuration, for the image.
 	RegistryPullSecrets []SecretReference `json:"registryPullSecrets,omitempty"`
@@ -53,12 +53,12 @@ type ProviderConfiguration struct {
 
 	// Resources of the container. Pergola's own.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// NodeSelector has the labels of the nodes that the Pod may run on. Pergola's own.
+	// NodeSelector has the labels of nodes for the Pod. Pergola's own.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// Tolerations of the Pod. Pergola's own.
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// ServiceAccountName is a ServiceAccount of the Pod's namespace whose token the container gets. It must be one that
-	// the operator allows. Empty, which is the default, for none. Pergola's own.
+	// ServiceAccountName is a ServiceAccount of the Pod's namespace; the container gets its token. It needs the operator's
+	// permission. Defaults to none. Pergola's own.
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// RunOnTarget runs the Pod on the cluster of the deploy item's Target and not on that of the host. Pergola's own.
 	RunOnTarget *RunOnTarget `json:"runOnTarget,omitempty"`
@@ -66,7 +66,7 @@ type ProviderConfiguration struct {
 
 // RunOnTarget says how the Pod is run on the cluster of the Target.
 type RunOnTarget struct {
-	// Namespace that the Pod and all that belongs to it are created in. It must be there. Required.
+	// Namespace of the Pod and of all its objects. It must be there. Required.
 	Namespace string `json:"namespace"`
 }
 
@@ -91,7 +91,7 @@ type InlineBlueprint struct {
 	Filesystem json.RawMessage `json:"filesystem"`
 }
 
-// ComponentDescriptor is that of the component that the deploy item is from. Exactly one of its fields is set.
+// ComponentDescriptor is that of the deploy item's component. Exactly one of its fields is set.
 type ComponentDescriptor struct {
 	// Reference is where it can be found.
 	Reference *ComponentDescriptorReference `json:"ref,omitempty"`
@@ -101,7 +101,7 @@ type ComponentDescriptor struct {
 
 // ComponentDescriptorReference names a version of a component.
 type ComponentDescriptorReference struct {
-	// RepositoryContext is the repository that it is in. Defaults to what the Context says.
+	// RepositoryContext is its repository. Defaults to that of the Context.
 	RepositoryContext json.RawMessage `json:"repositoryContext,omitempty"`
 	// ComponentName is the name of the component.
 	ComponentName string `json:"componentName"`
@@ -117,7 +117,7 @@ type SecretReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// Operation is what a container is run for. It is the value of the variable OPERATION in its environment.
+// Operation is the purpose of a run. It is the value of the variable OPERATION in its environment.
 type Operation string
 
 // The operations.
@@ -132,51 +132,49 @@ const (
 type ProviderStatus struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// LastOperation is what the last Pod was run for.
+	// LastOperation is the purpose of the last Pod.
 	LastOperation Operation `json:"lastOperation,omitempty"`
 	// PodStatus is the state of the last Pod; nil if there was none.
 	PodStatus *PodStatus `json:"podStatus,omitempty"`
 
 	// Run is the last run, be it over or not; nil if there was none. Pergola's own.
 	Run *Run `json:"run,omitempty"`
-	// State is what the last run has left for the next one; nil if there is nothing. Pergola's own.
+	// State is the state from the last run for the next one; nil if there is none. Pergola's own.
 	State *State `json:"state,omitempty"`
-	// StateLost is the last run that has left a state which could not be kept; nil as soon as a later run has reported
-	// its own. Pergola's own.
+	// StateLost is the last run with a lost state; nil as soon as a later run has reported its own. Pergola's own.
 	StateLost *StateLoss `json:"stateLost,omitempty"`
 }
 
-// StateLoss is a run that has left a state which could not be kept.
+// StateLoss is a run with a lost state: it could not be kept.
 type StateLoss struct {
-	// Run is the name of the run, and Why says why its state could not be kept.
+	// Run is the name of the run, and Why the cause of the loss.
 	Run string `json:"run"`
 	Why string `json:"why"`
 }
 
 // Place is where the objects of a run are.
 type Place struct {
-	// Namespace that they are in.
+	// Namespace of the objects.
 	Namespace string `json:"namespace"`
-	// OnTarget: they are on the cluster of the Target and not on that of the host.
+	// OnTarget: they are on the cluster of the Target and not on the host's.
 	OnTarget bool `json:"onTarget,omitempty"`
-	// Cluster tells which cluster the Target has led to: it is the UID of the namespace there. Empty if OnTarget is not
-	// set.
+	// Cluster is the cluster of the Target: the UID of the namespace there. Empty if OnTarget is not set.
 	Cluster types.UID `json:"cluster,omitempty"`
 }
 
-// Run is one Pod with all that belongs to it. It is noted before anything of it is created, and its outcome before
-// anything of it is removed.
+// Run is one Pod with all its objects. It is noted before anything of it is created, and its outcome before anything of
+// it is removed.
 type Run struct {
 	Place `json:",inline"`
 
-	// Name of the Pod, and the beginning of the names of what belongs to it.
+	// Name of the Pod, and the beginning of the names of its objects.
 	Name string `json:"name"`
-	// JobID is the job that it is for, and Operation what it is run for.
+	// JobID is the job of the run, and Operation its purpose.
 	JobID     string    `json:"jobID"`
 	Operation Operation `json:"operation"`
-	// PodUID is that of its Pod; empty as long as nobody has seen that there is one.
+	// PodUID is the UID of its Pod; empty as long as no Pod was seen.
 	PodUID types.UID `json:"podUID,omitempty"`
-	// Restored is the state that it began with; nil if there was none.
+	// Restored is the state at its beginning; nil if there was none.
 	Restored *State `json:"restored,omitempty"`
 	// HinderedSince is since when a container cannot be started; nil as long as all can.
 	HinderedSince *metav1.Time `json:"hinderedSince,omitempty"`
@@ -188,12 +186,12 @@ type Run struct {
 	RenewAccess *metav1.Time `json:"renewAccess,omitempty"`
 	// Outcome says how it has ended; empty as long as it has not.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Reason, Message and Codes are the error of a run that has not succeeded. Without an Outcome they are why its Pod
-	// is being stopped.
+	// Reason, Message and Codes are the error of a run without success. Without an Outcome they are the reason for
+	// stopping its Pod.
 	Reason  string               `json:"reason,omitempty"`
 	Message string               `json:"message,omitempty"`
 	Codes   []v1alpha1.ErrorCode `json:"codes,omitempty"`
-	// Cleared: all that belongs to it is removed, but for its exports and state.
+	// Cleared: all its objects are removed, but for its exports and state.
 	Cleared bool `json:"cleared,omitempty"`
 }
 
@@ -204,7 +202,7 @@ type Outcome string
 const (
 	OutcomeSucceeded Outcome = "Succeeded"
 	OutcomeFailed    Outcome = "Failed"
-	// OutcomeAborted: somebody has ended the job, or there is a new one.
+	// OutcomeAborted: the job was ended from outside, or there is a new one.
 	OutcomeAborted Outcome = "Aborted"
 )
 
@@ -212,12 +210,12 @@ const (
 type State struct {
 	Place `json:",inline"`
 
-	// ID is the annotation that the Secrets have in common.
+	// ID is the common annotation of the Secrets.
 	ID string `json:"id"`
 	// Chunks is how many Secrets there are.
 	Chunks int `json:"chunks"`
-	// Secrets are their names, in the order of the chunks, for a state that Landscaper has left. Others have names that
-	// follow from ID.
+	// Secrets are their names, in the order of the chunks, for a state from Landscaper. Otherwise the names follow from
+	// ID.
 	Secrets []string `json:"secrets,omitempty"`
 }
 
@@ -227,7 +225,7 @@ type PodStatus struct {
 	PodName string `json:"podName"`
 	// LastRun is when it was created.
 	LastRun *metav1.Time `json:"lastRun,omitempty"`
-	// LastSuccessfulJobID is the last job whose Pod has succeeded.
+	// LastSuccessfulJobID is the last job with a successful Pod.
 	LastSuccessfulJobID string `json:"lastSuccessfulJobID,omitempty"`
 	// ContainerStatus is that of the container main.
 	ContainerStatus ContainerStatus `json:"containerStatus"`
@@ -242,9 +240,9 @@ type ContainerStatus struct {
 	// Message and Reason say why the container waits or has ended, if there is anything to say.
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// State is what the kubelet says of the container; nil if nothing yet.
+	// State is the kubelet's state of the container; nil if there is none yet.
 	State *corev1.ContainerState `json:"state,omitempty"`
-	// Image is the one of the Pod, and ImageID the one that was run, by its digest.
+	// Image is the one of the Pod, and ImageID the one actually run, by its digest.
 	Image   string `json:"image,omitempty"`
 	ImageID string `json:"imageID,omitempty"`
 	// ExitCode of the container; nil as long as it has not ended.

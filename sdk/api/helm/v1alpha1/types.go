@@ -1,6 +1,6 @@
-// Package v1alpha1 has the types of the helm deployer: the provider configuration of a deploy item of its type, and
-// the provider status that it keeps. Names and meanings are those of Landscaper's API group
-// helm.deployer.landscaper.gardener.cloud/v1alpha1; what is Pergola's own says so.
+// Package v1alpha1 has the types of the helm deployer: provider configuration and provider status of deploy items of
+// its type. Names and meanings are those of Landscaper's API group helm.deployer.landscaper.gardener.cloud/v1alpha1;
+// Pergola's own fields say so.
 package v1alpha1
 
 import (
@@ -17,10 +17,10 @@ import (
 const (
 	// GroupName is the API group of all types in this package.
 	GroupName = "helm.deployer.landscaper.gardener.cloud"
-	// Type is the type of the deploy items that the types in this package belong to.
+	// Type is the type of the deploy items of this package.
 	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/helm"
-	// DeployItemLabel is Landscaper's label on each object that is deployed without a Helm release; its value is the
-	// name of the deploy item, or the beginning of it with a hash if it is too long for a label.
+	// DeployItemLabel is Landscaper's label on each object deployed without a Helm release. Its value is the name of the
+	// deploy item; of a name too long for a label the beginning, with a hash.
 	DeployItemLabel = GroupName + "/deployitem"
 
 	// ProviderConfigurationKind is the kind of ProviderConfiguration.
@@ -32,7 +32,7 @@ const (
 // GroupVersion is the API group and version of all types in this package.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// ProviderConfiguration says which chart is deployed, and how.
+// ProviderConfiguration names the chart of a deploy item, and sets up its deployment.
 type ProviderConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -40,37 +40,36 @@ type ProviderConfiguration struct {
 	Chart Chart `json:"chart"`
 	// Name of the release.
 	Name string `json:"name"`
-	// Namespace of the release, and of those of its objects that name none.
+	// Namespace of the release, and of its objects without a namespace of their own.
 	Namespace string `json:"namespace"`
 	// CreateNamespace has the namespace created if it does not exist. It stays when the deploy item is deleted.
 	CreateNamespace bool `json:"createNamespace,omitempty"`
-	// Values are those that the chart's own values are overridden with: a JSON object.
+	// Values override the chart's own values: a JSON object.
 	Values json.RawMessage `json:"values,omitempty"`
 
-	// HelmDeployment says whether there is a release of Helm, which is the default. With false the objects of the chart
-	// are applied as those of the manifest deployer are, and Helm is used to render them only.
+	// HelmDeployment decides about a release of Helm. Defaults to true. With false the objects of the chart are applied
+	// like those of the manifest deployer, and Helm only renders them.
 	HelmDeployment *bool `json:"helmDeployment,omitempty"`
 	// HelmDeploymentConfig sets up the operations on the release.
 	HelmDeploymentConfig *HelmDeploymentConfiguration `json:"helmDeploymentConfig,omitempty"`
 
-	// UpdateStrategy says how objects that exist already are brought to their manifests. Without a release only.
-	// Defaults to update.
+	// UpdateStrategy is the way of bringing existing objects to their manifests. Without a release only. Defaults to
+	// update.
 	UpdateStrategy managedresource.UpdateStrategy `json:"updateStrategy,omitempty"`
-	// IgnoreDifferences are fields of objects that belong to other clients once an object exists. Pergola's own.
+	// IgnoreDifferences are fields left to other clients once an object exists. Pergola's own.
 	IgnoreDifferences []managedresource.IgnoreDifferences `json:"ignoreDifferences,omitempty"`
 	// ReadinessChecks say when the objects count as ready.
 	ReadinessChecks managedresource.ReadinessCheckConfiguration `json:"readinessChecks,omitempty"`
-	// ExportsFromManifests are values that are read from objects. Deprecated: use Exports.
+	// ExportsFromManifests are values to read from objects. Deprecated: use Exports.
 	ExportsFromManifests []managedresource.Export `json:"exportsFromManifests,omitempty"`
-	// Exports are values that are read once the objects are ready: from an object, or, if FromResource is not set, from
-	// the values that the chart was rendered with, in which JSONPath begins with .Values.
+	// Exports are values to read once the objects are ready: from an object or, without FromResource, from the values of
+	// the rendered chart; JSONPath then begins with .Values.
 	Exports *managedresource.Exports `json:"exports,omitempty"`
 	// ContinuousReconcile says when the item is reconciled although nothing has changed.
 	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
 	// DeletionGroups are the steps of the item's deletion. Without a release only.
 	DeletionGroups []managedresource.DeletionGroup `json:"deletionGroups,omitempty"`
-	// DeletionGroupsDuringUpdate are the steps in which objects are deleted that the chart does not have any more.
-	// Without a release only.
+	// DeletionGroupsDuringUpdate are the steps of deleting the objects no longer in the chart. Without a release only.
 	DeletionGroupsDuringUpdate []managedresource.DeletionGroup `json:"deletionGroupsDuringUpdate,omitempty"`
 }
 
@@ -86,19 +85,19 @@ type Chart struct {
 	// ResourceRef is the key of a chart as a resource of a component version, in base64, as getResourceKey of Landscaper
 	// makes it. The Context says where components are.
 	ResourceRef string `json:"resourceRef,omitempty"`
-	// FromResource is what Landscaper had before ResourceRef. It needs a resolver, which this deployer does not bring;
+	// FromResource is the predecessor of ResourceRef in Landscaper. It needs a resolver, and this deployer brings none;
 	// see package plugins/helm/plugin.
 	FromResource json.RawMessage `json:"fromResource,omitempty"`
 }
 
 // HelmChartRepo names a chart in a chart repository.
 type HelmChartRepo struct {
-	// HelmChartRepoURL is the address of the repository, below which index.yaml is.
+	// HelmChartRepoURL is the address of the repository; index.yaml is below it.
 	HelmChartRepoURL string `json:"helmChartRepoUrl,omitempty"`
 	// HelmChartName is the name of the chart.
 	HelmChartName string `json:"helmChartName,omitempty"`
-	// HelmChartVersion is the version of the chart, or a range of versions, of which the newest counts. Empty for the
-	// newest that is no prerelease.
+	// HelmChartVersion is the version of the chart, or a range of versions, for the newest of them. Defaults to the newest
+	// version, prereleases left out.
 	HelmChartVersion string `json:"helmChartVersion,omitempty"`
 }
 
@@ -110,7 +109,7 @@ type Archive struct {
 	Remote *RemoteArchive `json:"remote,omitempty"`
 }
 
-// RemoteArchive is an archive that can be downloaded.
+// RemoteArchive is an archive to download.
 type RemoteArchive struct {
 	// URL of the archive, with http or https.
 	URL string `json:"url,omitempty"`
@@ -124,8 +123,8 @@ type HelmDeploymentConfiguration struct {
 	Upgrade *HelmInstallConfiguration `json:"upgrade,omitempty"`
 	// Uninstall is for the end.
 	Uninstall *HelmUninstallConfiguration `json:"uninstall,omitempty"`
-	// TakeOwnership takes the release over if it belongs to another deploy item, which is gone and has left it behind;
-	// otherwise that is an error. Pergola's own.
+	// TakeOwnership takes over a release left behind by another deploy item, now gone; without it such a release is an
+	// error. Pergola's own.
 	TakeOwnership bool `json:"takeOwnership,omitempty"`
 }
 
@@ -133,14 +132,14 @@ type HelmDeploymentConfiguration struct {
 type HelmInstallConfiguration struct {
 	// Atomic has a failed installation removed, and a failed upgrade rolled back. It includes Wait.
 	Atomic bool `json:"atomic,omitempty"`
-	// Force has objects replaced that cannot be changed as they are.
+	// Force has objects replaced where a change of them is impossible.
 	Force bool `json:"force,omitempty"`
 	// SkipSchemaValidation has the values not checked with the chart's schema.
 	SkipSchemaValidation bool `json:"skipSchemaValidation,omitempty"`
-	// TakeOwnership takes objects over that exist and do not belong to the release.
+	// TakeOwnership takes over existing objects from outside the release.
 	TakeOwnership bool `json:"takeOwnership,omitempty"`
-	// Wait has Helm itself wait until the objects are ready, before it runs the hooks that come after. Without it the
-	// deployer waits, which is cheaper.
+	// Wait has Helm itself wait until the objects are ready, before it runs the hooks after them. Without it the deployer
+	// waits, at less cost.
 	Wait bool `json:"wait,omitempty"`
 	// Timeout bounds each wait of Helm, those for its hooks included. The timeout of the deploy item bounds it in any
 	// case, and is the default.
@@ -152,33 +151,32 @@ type HelmUninstallConfiguration struct {
 	// DisableHooks has the chart's hooks not run. It counts also when it is set while the deploy item is being deleted.
 	// Pergola's own.
 	DisableHooks bool `json:"disableHooks,omitempty"`
-	// Wait has Helm itself wait until the objects are gone, before it runs the hooks that come after. Without it the
-	// deployer waits.
+	// Wait has Helm itself wait until the objects are gone, before it runs the hooks after them. Without it the deployer
+	// waits.
 	Wait bool `json:"wait,omitempty"`
 	// Timeout is as for HelmInstallConfiguration.
 	Timeout *v1alpha1.Duration `json:"timeout,omitempty"`
 }
 
-// ProviderStatus is what the deployer keeps about a deploy item.
+// ProviderStatus is the deployer's record of a deploy item.
 type ProviderStatus struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone. Those
-	// of Helm's hooks are not among them.
+	// ManagedResources are the objects of the deployer, from just before their creation until they are gone. Those of
+	// Helm's hooks are not among them.
 	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
-	// Cluster tells on which cluster the release and the objects are: it is the UID of the namespace kube-system there.
-	// Empty as long as nobody knows, or if nothing is managed. Pergola's own.
+	// Cluster is the cluster of the release and the objects: the UID of its namespace kube-system. Empty as long as it is
+	// unknown, or if nothing is managed. Pergola's own.
 	Cluster types.UID `json:"cluster,omitempty"`
-	// Installation is the control plane that the deploy item is in: the UID of the namespace kube-system there. Empty as
-	// long as it is not known, or if nothing is managed. Pergola's own.
+	// Installation is the control plane of the deploy item: the UID of its namespace kube-system. Empty as long as it is
+	// unknown, or if nothing is managed. Pergola's own.
 	Installation string `json:"installation,omitempty"`
-	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing.
-	// Pergola's own.
+	// Drift is the last drift found on the target and repaired by a job, until a job finds none. Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
-	// Release is the release that the deployer has made or is about to make, until it is gone; nil without one.
-	// Pergola's own.
+	// Release is the release of the deployer, from just before its creation until it is gone; nil without one. Pergola's
+	// own.
 	Release *ReleaseStatus `json:"release,omitempty"`
-	// Chart is the one that was deployed last. Pergola's own.
+	// Chart is the chart of the last deployment. Pergola's own.
 	Chart *ChartStatus `json:"chart,omitempty"`
 	// SettledIn is the job in progress that has applied the entries with a SettledMark. Empty after the end of a job.
 	// Pergola's own.
@@ -191,13 +189,13 @@ type ReleaseStatus struct {
 	Name string `json:"name"`
 	// Namespace of the release.
 	Namespace string `json:"namespace"`
-	// Revision that was deployed last; zero as long as there is none.
+	// Revision of the last deployment; zero as long as there is none.
 	Revision int `json:"revision,omitempty"`
-	// JobID is the last job that has made it, or the job in progress that has found it as it should be. Later calls of the
-	// job only wait for it.
+	// JobID is the last job to make the revision, or the job in progress if it has found the revision up to date. Later
+	// calls of the job only wait for it.
 	JobID string `json:"jobID,omitempty"`
-	// Next is the revision that the job is about to make although chart and values are the same, so that an HTTP hook
-	// sees its objects first. Zero for none.
+	// Next is a planned revision of the same chart and values, made for an HTTP hook to see its objects first. Zero for
+	// none.
 	Next int `json:"next,omitempty"`
 }
 
@@ -207,7 +205,7 @@ type ComponentResource struct {
 	Component string `json:"component"`
 	// Version of the component.
 	Version string `json:"version"`
-	// Resource is its name, as the attribute name, and the attributes that distinguish it from others.
+	// Resource is its name, as the attribute name, and its distinguishing attributes.
 	Resource map[string]string `json:"resource"`
 }
 
@@ -217,16 +215,16 @@ type ChartStatus struct {
 	Name string `json:"name"`
 	// Version of the chart.
 	Version string `json:"version"`
-	// AppVersion is the version of what the chart deploys, if the chart says it.
+	// AppVersion is the version of the chart's application, if the chart says it.
 	AppVersion string `json:"appVersion,omitempty"`
 	// Digest of the archive, such as "sha256:…".
 	Digest string `json:"digest"`
-	// Resource of a component version that the chart is; nil for a chart from elsewhere.
+	// Resource is the chart's resource of a component version; nil for a chart from elsewhere.
 	Resource *ComponentResource `json:"resource,omitempty"`
-	// AppliedIn is the job in progress that has applied all objects of a chart without a release. Later calls of the job
-	// only wait for them. Empty after the end of a job.
+	// AppliedIn is the job in progress once it has applied all objects of a chart without a release. Later calls of the
+	// job only wait for them. Empty after the end of a job.
 	AppliedIn string `json:"appliedIn,omitempty"`
-	// Rendering is the Secret on the target with the objects that a job in progress is still to apply, without a
-	// release. Nil if there is none.
+	// Rendering is the Secret on the target with the objects still to be applied by a job in progress, without a release.
+	// Nil if there is none.
 	Rendering *managedresource.ObjectReference `json:"rendering,omitempty"`
 }

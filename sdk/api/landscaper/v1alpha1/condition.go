@@ -14,7 +14,7 @@ var (
 	_ json.Unmarshaler = (*Condition)(nil)
 )
 
-// MarshalJSON writes the fields that the type knows, and beside them those that it does not.
+// MarshalJSON writes the known fields of the type, and the unknown ones beside them.
 func (c Condition) MarshalJSON() ([]byte, error) {
 	known, err := json.Marshal(knownCondition(c))
 	if err != nil {
@@ -36,7 +36,7 @@ func (c Condition) MarshalJSON() ([]byte, error) {
 	return out, nil
 }
 
-// UnmarshalJSON reads the fields that the type knows, and keeps the others.
+// UnmarshalJSON reads the known fields of the type, and keeps the others.
 func (c *Condition) UnmarshalJSON(document []byte) error {
 	var known knownCondition
 	if err := json.Unmarshal(document, &known); err != nil {

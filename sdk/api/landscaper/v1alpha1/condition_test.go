@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -21,14 +22,8 @@ func TestConditionKeepsUnknownFields(t *testing.T) {
 		t.Errorf("expected the known fields to be read and two to be kept, but found %+v", condition)
 	}
 	out, err := json.Marshal(condition.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var want, got map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(document), &want); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out, &got); err != nil {
+	if err := errors.Join(err, json.Unmarshal([]byte(document), &want), json.Unmarshal(out, &got)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -45,14 +40,8 @@ func TestConditionKnowsItsFields(t *testing.T) {
 		}
 	}
 	document, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var condition Condition
-	if err := json.Unmarshal(document, &condition); err != nil {
-		t.Fatal(err)
-	}
-	if len(condition.Unknown) != 0 {
-		t.Errorf("these fields are known: %v", condition.Unknown)
+	if err := errors.Join(err, json.Unmarshal(document, &condition)); err != nil || len(condition.Unknown) != 0 {
+		t.Errorf("these fields are known: %v (%v)", condition.Unknown, err)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Context holds what the items of a namespace share: registries, their credentials, and settings of deployers.
+// Context holds the common settings of the items of a namespace: registries, their credentials, and settings of
+// deployers.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,path=contexts,shortName=ctx
@@ -49,7 +50,7 @@ type ContextConfiguration struct {
 	// ComponentVersionOverwritesReference names a ComponentVersionOverwrites object.
 	// +optional
 	ComponentVersionOverwritesReference string `json:"componentVersionOverwrites,omitempty"`
-	// VerificationSignatures are the keys by which component versions are verified, by name of the signature.
+	// VerificationSignatures are the keys for verifying component versions, by name of the signature.
 	// +optional
 	VerificationSignatures map[string]VerificationSignature `json:"verificationSignatures,omitempty"`
 }

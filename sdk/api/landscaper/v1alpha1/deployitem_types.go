@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeployItem describes one thing to deploy, and how far that has come.
+// DeployItem describes one thing to deploy, and its progress.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -22,7 +22,7 @@ type DeployItem struct {
 
 	// Spec is written by Landscaper or a user.
 	Spec DeployItemSpec `json:"spec"`
-	// Status is written by Landscaper, which sets jobs, and by the deployer, which carries them out.
+	// Status is written by Landscaper, to set jobs, and by the deployer, to carry them out.
 	// +optional
 	Status DeployItemStatus `json:"status,omitempty"`
 }
@@ -36,12 +36,12 @@ type DeployItemList struct {
 	Items           []DeployItem `json:"items"`
 }
 
-// DeployItemType tells which deployer is responsible for a DeployItem, such as "landscaper.gardener.cloud/helm".
+// DeployItemType decides about the responsible deployer, such as "landscaper.gardener.cloud/helm".
 type DeployItemType string
 
-// DeployItemSpec says what to deploy, and where.
+// DeployItemSpec is the desired deployment.
 type DeployItemSpec struct {
-	// Type tells which deployer is responsible. It does not change during the life of an item.
+	// Type decides about the responsible deployer. It does not change during the life of an item.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the type of a deploy item does not change; delete the item and create another"
 	Type DeployItemType `json:"type"`
 	// Target names the Target to deploy to. It is read from the namespace of the item, whatever Namespace says.
@@ -74,7 +74,7 @@ type OnDeleteConfig struct {
 	SkipUninstallIfClusterRemoved bool `json:"skipUninstallIfClusterRemoved,omitempty"`
 }
 
-// DeployItemPhase is how far a job has come.
+// DeployItemPhase is the progress of a job.
 type DeployItemPhase string
 
 // The phases of a DeployItem.
@@ -97,42 +97,42 @@ const (
 	DeployItemPhaseDeleteFailed DeployItemPhase = "DeleteFailed"
 )
 
-// IsFinal tells whether no job is being worked on in this phase. The empty phase is not final: no job has been yet.
+// IsFinal reports whether the phase ends a job. The empty phase is not final: no job has been yet.
 func (p DeployItemPhase) IsFinal() bool {
 	return p == DeployItemPhaseSucceeded || p == DeployItemPhaseFailed || p == DeployItemPhaseDeleteFailed
 }
 
-// IsDeletion tells whether the phase belongs to a job that deletes.
+// IsDeletion reports whether the phase belongs to a job that deletes.
 func (p DeployItemPhase) IsDeletion() bool {
 	return p == DeployItemPhaseInitDelete || p == DeployItemPhaseDeleting || p == DeployItemPhaseDeleteFailed
 }
 
-// DeployItemStatus is how far a DeployItem has come.
+// DeployItemStatus is the progress of a DeployItem.
 type DeployItemStatus struct {
 	// Phase of the current job, or of the last one.
 	// +optional
 	Phase DeployItemPhase `json:"phase,omitempty"`
-	// ObservedGeneration is the generation that the last job was picked up for.
+	// ObservedGeneration is the generation at the last pick-up of a job.
 	ObservedGeneration int64 `json:"observedGeneration"`
 	// Conditions describe aspects of the item's state.
 	// +optional
 	Conditions []Condition `json:"conditions,omitempty"`
-	// LastError is the error that happened last in the current job.
+	// LastError is the last error of the current job.
 	// +optional
 	LastError *Error `json:"lastError,omitempty"`
 	// LastErrors are the last five errors of the current job.
 	// +optional
 	LastErrors []*Error `json:"lastErrors,omitempty"`
-	// FirstError is the error that happened first in the current job.
+	// FirstError is the first error of the current job.
 	// +optional
 	FirstError *Error `json:"firstError,omitempty"`
 	// LastReconcileTime is when the last job was picked up.
 	// +optional
 	LastReconcileTime *Time `json:"lastReconcileTime,omitempty"`
-	// Deployer is who picked up the last job.
+	// Deployer is the deployer with the last pick-up of a job.
 	// +optional
 	Deployer DeployerInformation `json:"deployer,omitempty"`
-	// ProviderStatus is what the deployer keeps about the item. Only the deployer reads it.
+	// ProviderStatus is the deployer's record of the item. Only the deployer reads it.
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
@@ -140,10 +140,10 @@ type DeployItemStatus struct {
 	// ExportReference names the secret with the item's exports.
 	// +optional
 	ExportReference *ObjectReference `json:"exportRef,omitempty"`
-	// JobID is the job that Landscaper has set last.
+	// JobID is the job set last, by Landscaper.
 	// +optional
 	JobID string `json:"jobID,omitempty"`
-	// JobIDFinished is the job that was finished last. A job is to be done while it differs from JobID.
+	// JobIDFinished is the job finished last. A job is to be done while it differs from JobID.
 	// +optional
 	JobIDFinished string `json:"jobIDFinished,omitempty"`
 	// JobIDGenerationTime is when JobID was set.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NoDuration is the Duration that switches a timeout off.
+// NoDuration switches a timeout off.
 const NoDuration Duration = "none"
 
 // Duration is a span of time as time.ParseDuration reads it, or "none".
@@ -17,8 +17,8 @@ const NoDuration Duration = "none"
 // +kubebuilder:validation:Pattern=`^(none|0|[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 type Duration string
 
-// Parse returns the span of time; limited is false for "none" and for zero, which is how Landscaper writes "none" in
-// Go. The error names the text that was found.
+// Parse returns the span of time; limited is false for "none" and for zero, Landscaper's "none" in Go. The error names
+// the text.
 func (d Duration) Parse() (span time.Duration, limited bool, err error) {
 	if d == NoDuration {
 		return 0, false, nil

@@ -3,8 +3,8 @@ package v1alpha1
 const (
 	// OperationAnnotation asks for an operation on an object; its value is one of the Operation constants.
 	OperationAnnotation = GroupName + "/operation"
-	// DeployerTypeAnnotation repeats spec.type of a DeployItem, so that a deployer can tell from the metadata alone
-	// whether the item concerns it.
+	// DeployerTypeAnnotation repeats spec.type of a DeployItem, so that the metadata alone lets a deployer decide whether
+	// the item concerns it.
 	DeployerTypeAnnotation = GroupName + "/deployer-type"
 	// DeployerTargetNameAnnotation repeats spec.target.name of a DeployItem, or holds NoTargetName.
 	DeployerTargetNameAnnotation = GroupName + "/deployer-target-name"
@@ -17,16 +17,16 @@ const (
 	// deletion.
 	Finalizer = "finalizer.landscaper.gardener.cloud"
 
-	// KubernetesClusterTargetType is the type of a Target that is a Kubernetes cluster.
+	// KubernetesClusterTargetType is the type of Kubernetes clusters.
 	KubernetesClusterTargetType = GroupName + "/kubernetes-cluster"
 
-	// DefaultContextName is the Context of a DeployItem that names none.
+	// DefaultContextName is the Context of a DeployItem without another.
 	DefaultContextName = "default"
 )
 
-// The values of OperationAnnotation that a DeployItem can have. Any other is left alone.
+// The values of OperationAnnotation of a DeployItem. Any other is left alone.
 const (
-	// OperationReconcile asks for a new job, which begins when the one under way has ended.
+	// OperationReconcile asks for a new job, to begin after the job under way.
 	OperationReconcile = "reconcile"
 	// OperationTestReconcile is Landscaper's own name of OperationReconcile.
 	OperationTestReconcile = "test-reconcile"

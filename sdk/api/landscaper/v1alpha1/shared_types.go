@@ -42,7 +42,7 @@ func (c ErrorCode) Unrecoverable() bool {
 
 // Error is an error in the status of an object.
 type Error struct {
-	// Operation says what was being done.
+	// Operation is the failed operation.
 	Operation string `json:"operation"`
 	// LastTransitionTime is when Operation changed last.
 	LastTransitionTime Time `json:"lastTransitionTime"`
@@ -85,11 +85,11 @@ type Condition struct {
 	Reason string `json:"reason"`
 	// Message is a sentence for people.
 	Message string `json:"message"`
-	// Codes classify an error that the condition stands for.
+	// Codes classify the error behind the condition.
 	// +optional
 	Codes []ErrorCode `json:"codes,omitempty"`
-	// Unknown are the fields that this type does not know. Conditions are written as one list, by whomever one of them
-	// belongs to; those of others must come out of that as they went in.
+	// Unknown are the fields unknown to this type. Conditions are written as one list, with those of other writers in it,
+	// and these must come out as they went in.
 	Unknown map[string]json.RawMessage `json:"-"`
 }
 

@@ -16,7 +16,7 @@ type SyncObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says who holds the lock, and on what.
+	// Spec names the holder of the lock, and the locked object.
 	Spec SyncObjectSpec `json:"spec"`
 	// Status is empty.
 	// +optional
@@ -32,13 +32,13 @@ type SyncObjectList struct {
 	Items           []SyncObject `json:"items"`
 }
 
-// SyncObjectSpec says who holds a lock, and on what.
+// SyncObjectSpec names the holder of a lock, and the locked object.
 type SyncObjectSpec struct {
-	// PodName is the pod that holds the lock; empty if nobody does.
+	// PodName is the pod with the lock; empty if the lock is free.
 	PodName string `json:"podName"`
 	// Kind of the locked object.
 	Kind string `json:"kind"`
-	// Name of the locked object, which lives in the namespace of the SyncObject.
+	// Name of the locked object, in the namespace of the SyncObject.
 	Name string `json:"name"`
 	// LastUpdateTime is when PodName changed last.
 	LastUpdateTime Time `json:"lastUpdateTime"`

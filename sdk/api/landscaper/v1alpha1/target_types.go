@@ -19,7 +19,7 @@ type Target struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says what and where the target is.
+	// Spec has the type and the content of the target.
 	Spec TargetSpec `json:"spec"`
 }
 
@@ -32,12 +32,12 @@ type TargetList struct {
 	Items           []Target `json:"items"`
 }
 
-// TargetType tells what a Target is, such as KubernetesClusterTargetType.
+// TargetType is the kind of place of a Target, such as KubernetesClusterTargetType.
 type TargetType string
 
-// TargetSpec says what and where a target is. At most one of Configuration and SecretRef is set.
+// TargetSpec has the type and the content of a target. At most one of Configuration and SecretRef is set.
 type TargetSpec struct {
-	// Type tells what the target is and so what its content looks like.
+	// Type is the kind of place, and decides about the form of the content.
 	Type TargetType `json:"type"`
 	// Configuration is the content of the target, any JSON.
 	// +kubebuilder:validation:Schemaless
@@ -51,8 +51,8 @@ type TargetSpec struct {
 
 // ResolvedTarget is a Target together with its content, as it travels to a deployer.
 type ResolvedTarget struct {
-	// Target as it was read, without spec.config: what a deployer may use is in Content alone.
+	// Target as it was read, without spec.config: only Content is for use by a deployer.
 	Target *Target `json:"target"`
-	// Content is the inline configuration or what the secret holds.
+	// Content is the inline configuration or the content of the secret.
 	Content string `json:"content"`
 }

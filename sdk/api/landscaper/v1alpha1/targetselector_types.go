@@ -1,12 +1,12 @@
 package v1alpha1
 
-// TargetSelector selects Targets. It is no part of an object but of the configuration of a deployer, which carries
-// out the items of the Targets that one of its selectors matches. All fields that are set must match; a selector
-// without any matches every Target.
+// TargetSelector selects Targets. It is no part of an object but of the configuration of a deployer: the deployer
+// carries out the items of the Targets that one of its selectors matches. All fields that are set must match; a
+// selector without any matches every Target.
 //
 // +kubebuilder:object:generate=false
 type TargetSelector struct {
-	// Targets are matched by a Target that one of them names. An empty namespace stands for any.
+	// Targets match a Target named by one of them. An empty namespace stands for any.
 	Targets []ObjectReference `json:"targets,omitempty"`
 	// Annotations must all be met by the annotations of the Target.
 	Annotations []Requirement `json:"annotations,omitempty"`
@@ -14,8 +14,8 @@ type TargetSelector struct {
 	Labels []Requirement `json:"labels,omitempty"`
 }
 
-// Requirement is what an annotation or a label has to be. It means what a requirement of a Kubernetes label selector
-// means, with the difference that the value of an annotation can be any text.
+// Requirement is a condition on an annotation or a label. It has the meaning of a requirement of a Kubernetes label
+// selector, but the value of an annotation can be any text.
 //
 // +kubebuilder:object:generate=false
 type Requirement struct {
@@ -46,8 +46,8 @@ const (
 	RequirementExists RequirementOperator = "exists"
 	// RequirementDoesNotExist: the key is missing. Takes no values.
 	RequirementDoesNotExist RequirementOperator = "!"
-	// RequirementGreaterThan: the key is there with an integer that is greater than the one value, an integer, too.
+	// RequirementGreaterThan: the key is there with an integer greater than the one value, an integer, too.
 	RequirementGreaterThan RequirementOperator = "gt"
-	// RequirementLessThan: the key is there with an integer that is less than the one value, an integer, too.
+	// RequirementLessThan: the key is there with an integer less than the one value, an integer, too.
 	RequirementLessThan RequirementOperator = "lt"
 )

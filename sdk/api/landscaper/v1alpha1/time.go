@@ -8,9 +8,9 @@ import (
 
 // Time is a point in time, in seconds, in the status of an object.
 //
-// It differs from metav1.Time in that nothing that an API server may hold makes it fail to be read: a text that is no
-// time reads as the zero time. API servers take more for a time than Go does, such as one in lower case, and for a
-// field with a format they even take a list; one such object must not make a whole list undecodable.
+// Unlike metav1.Time it can be read from anything in an API server: a text that is no time reads as the zero time. API
+// servers take more for a time than Go does, such as one in lower case, and for a field with a format they even take a
+// list; one such object must not make a whole list undecodable.
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:Format=date-time
@@ -30,13 +30,13 @@ func NewTime(t time.Time) Time { return Time{Time: t} }
 // Now returns the current time.
 func Now() Time { return NewTime(time.Now()) }
 
-// IsZero tells whether there is no time: t is nil or zero.
+// IsZero reports whether there is no time: t is nil or zero.
 func (t *Time) IsZero() bool { return t == nil || t.Time.IsZero() }
 
-// Before tells whether t is before u; false if one of them is nil.
+// Before reports whether t is before u; false if one of them is nil.
 func (t *Time) Before(u *Time) bool { return t != nil && u != nil && t.Time.Before(u.Time) }
 
-// Equal tells whether t and u are the same instant, or both nil.
+// Equal reports whether t and u are the same instant, or both nil.
 func (t *Time) Equal(u *Time) bool {
 	if t == nil || u == nil {
 		return t == u

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestTimeReadsAnything(t *testing.T) {
@@ -22,21 +20,9 @@ func TestTimeReadsAnything(t *testing.T) {
 		`{"a":1}`:                     {},
 		`7`:                           {},
 	} {
-		var holder struct {
-			Time *Time `json:"time"`
-		}
-		if err := json.Unmarshal([]byte(`{"time":`+document+`}`), &holder); err != nil {
-			t.Errorf("%s cannot be read: %v", document, err)
-			continue
-		}
-		if document == "null" {
-			if holder.Time != nil {
-				t.Errorf("null is read as %v", holder.Time)
-			}
-			continue
-		}
-		if !holder.Time.Time.Equal(want) {
-			t.Errorf("%s is read as %v, expected %v", document, holder.Time, want)
+		var got Time
+		if err := json.Unmarshal([]byte(document), &got); err != nil || !got.Time.Equal(want) {
+			t.Errorf("%s is read as %v, expected %v (%v)", document, got, want, err)
 		}
 	}
 }
@@ -44,10 +30,7 @@ func TestTimeReadsAnything(t *testing.T) {
 func TestTimeWritesUTCSeconds(t *testing.T) {
 	east := time.FixedZone("east", 2*60*60)
 	out, err := json.Marshal(map[string]Time{"set": NewTime(time.Date(2021, 4, 15, 14, 10, 51, 999, east)), "zero": {}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(`{"set":"2021-04-15T12:10:51Z","zero":null}`, string(out)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if want := `{"set":"2021-04-15T12:10:51Z","zero":null}`; string(out) != want || err != nil {
+		t.Errorf("expected %s, but found %s, %v", want, out, err)
 	}
 }

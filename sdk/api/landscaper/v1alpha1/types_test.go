@@ -4,35 +4,28 @@ import "testing"
 
 func TestPhases(t *testing.T) {
 	t.Parallel()
-	tests := map[DeployItemPhase]struct {
-		reason                 string
-		wantFinal, wantDeletes bool
-	}{
-		"":                         {reason: "no job has been yet"},
-		DeployItemPhaseInit:        {reason: "a job has begun"},
-		DeployItemPhaseProgressing: {reason: "a job goes on"},
-		DeployItemPhaseCompleting:  {reason: "a job is nearly done"},
-		DeployItemPhaseSucceeded:   {reason: "the job is done", wantFinal: true},
-		DeployItemPhaseFailed:      {reason: "the job was given up", wantFinal: true},
-		DeployItemPhaseInitDelete:  {reason: "a deletion has begun", wantDeletes: true},
-		DeployItemPhaseDeleting:    {reason: "a deletion goes on", wantDeletes: true},
-		DeployItemPhaseDeleteFailed: {
-			reason: "a deletion was given up; a deletion that is done leaves no item", wantFinal: true, wantDeletes: true,
-		},
-	}
-	for phase, tc := range tests {
-		t.Run(string(phase), func(t *testing.T) {
-			t.Parallel()
-			if phase.IsFinal() != tc.wantFinal || phase.IsDeletion() != tc.wantDeletes {
-				t.Errorf("%s: final %v, deletion %v", tc.reason, phase.IsFinal(), phase.IsDeletion())
-			}
-		})
+	type rules struct{ final, deletes bool }
+	for phase, want := range map[DeployItemPhase]rules{
+		"":                         {}, // no job has been yet
+		DeployItemPhaseInit:        {},
+		DeployItemPhaseProgressing: {},
+		DeployItemPhaseCompleting:  {},
+		DeployItemPhaseSucceeded:   {final: true},
+		DeployItemPhaseFailed:      {final: true},
+		DeployItemPhaseInitDelete:  {deletes: true},
+		DeployItemPhaseDeleting:    {deletes: true},
+		// A deletion that is done leaves no item.
+		DeployItemPhaseDeleteFailed: {final: true, deletes: true},
+	} {
+		if got := (rules{phase.IsFinal(), phase.IsDeletion()}); got != want {
+			t.Errorf("%q: expected %+v, but found %+v", phase, want, got)
+		}
 	}
 }
 
 func TestUnrecoverableCodes(t *testing.T) {
 	t.Parallel()
-	tests := map[ErrorCode]bool{
+	for code, want := range map[ErrorCode]bool{
 		ErrorConfigurationProblem: true,
 		ErrorInternalProblem:      true,
 		ErrorTimeout:              true,
@@ -44,8 +37,7 @@ func TestUnrecoverableCodes(t *testing.T) {
 		ErrorForInfoOnly:          false,
 		ErrorNoRetry:              false,
 		"ERR_OF_A_LATER_VERSION":  false,
-	}
-	for code, want := range tests {
+	} {
 		if got := code.Unrecoverable(); got != want {
 			t.Errorf("%s: expected %v, but found %v", code, want, got)
 		}

@@ -1,6 +1,8 @@
 package v1alpha1_test
 
 import (
+	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 
@@ -27,22 +29,22 @@ func TestConversionDropsNothing(t *testing.T) {
 			PredefinedResourceGroup: &managedresource.PredefinedResourceGroup{Type: managedresource.PredefinedEmpty},
 		}},
 	}
-	source := reflect.ValueOf(in).Elem()
-	result := reflect.ValueOf(in.ToV1alpha2()).Elem()
-	for _, field := range reflect.VisibleFields(source.Type()) {
-		if len(field.Index) > 1 || field.Anonymous {
-			continue
+	fields := func(config any) (found map[string]any) {
+		document, err := json.Marshal(config)
+		if err := errors.Join(err, json.Unmarshal(document, &found)); err != nil {
+			t.Fatal(err)
 		}
-		if source.FieldByIndex(field.Index).IsZero() {
-			t.Errorf("this test must fill the field %s", field.Name)
+		for _, other := range []string{"apiVersion", "kind", "manifests"} {
+			delete(found, other)
 		}
-		if field.Name == "Manifests" {
-			continue
-		}
-		want, got := source.FieldByIndex(field.Index).Interface(), result.FieldByName(field.Name).Interface()
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("field %s: -want +got:\n%s", field.Name, diff)
-		}
+		return found
+	}
+	all := reflect.TypeFor[v1alpha1.ProviderConfiguration]().NumField() - 2 // without TypeMeta and Manifests
+	if len(fields(in)) != all {
+		t.Errorf("this test must fill %d fields, but fills %v", all, fields(in))
+	}
+	if diff := cmp.Diff(fields(in), fields(in.ToV1alpha2())); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 	want := []managedresource.Manifest{
 		{Policy: managedresource.PolicyManage, Manifest: in.Manifests[0]},

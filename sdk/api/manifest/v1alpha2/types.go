@@ -14,10 +14,10 @@ import (
 const (
 	// GroupName is the API group of all types in this package.
 	GroupName = "manifest.deployer.landscaper.gardener.cloud"
-	// Type is the type of the deploy items that the types in this package belong to.
+	// Type is the type of the deploy items of this package.
 	Type v1alpha1.DeployItemType = "landscaper.gardener.cloud/kubernetes-manifest"
-	// DeployItemLabel is Landscaper's label on each object that is deployed; its value is the name of the deploy item,
-	// or the beginning of it with a hash if it is too long for a label.
+	// DeployItemLabel is Landscaper's label on each deployed object. Its value is the name of the deploy item; of a name
+	// too long for a label the beginning, with a hash.
 	DeployItemLabel = GroupName + "/deployitem"
 
 	// ProviderConfigurationKind is the kind of ProviderConfiguration.
@@ -29,42 +29,41 @@ const (
 // GroupVersion is the group and version of all types in this package.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha2"}
 
-// ProviderConfiguration says which objects a deploy item deploys, and how.
+// ProviderConfiguration lists the objects of a deploy item, and sets up their deployment.
 type ProviderConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// UpdateStrategy says how objects that exist already are brought to their manifests. Defaults to update.
+	// UpdateStrategy is the way of bringing existing objects to their manifests. Defaults to update.
 	UpdateStrategy managedresource.UpdateStrategy `json:"updateStrategy,omitempty"`
-	// IgnoreDifferences are fields of objects that belong to other clients once an object exists. Pergola's own.
+	// IgnoreDifferences are fields left to other clients once an object exists. Pergola's own.
 	IgnoreDifferences []managedresource.IgnoreDifferences `json:"ignoreDifferences,omitempty"`
 	// ReadinessChecks say when the objects count as ready.
 	ReadinessChecks managedresource.ReadinessCheckConfiguration `json:"readinessChecks,omitempty"`
 	// Manifests are the objects to deploy.
 	Manifests []managedresource.Manifest `json:"manifests,omitempty"`
-	// Exports are values that are read from objects once they are ready.
+	// Exports are values to read from the objects once they are ready.
 	Exports *managedresource.Exports `json:"exports,omitempty"`
 	// ContinuousReconcile says when the item is reconciled although nothing has changed.
 	ContinuousReconcile *managedresource.ContinuousReconcile `json:"continuousReconcile,omitempty"`
 	// DeletionGroups are the steps of the item's deletion.
 	DeletionGroups []managedresource.DeletionGroup `json:"deletionGroups,omitempty"`
-	// DeletionGroupsDuringUpdate are the steps in which objects are deleted that are no longer in Manifests.
+	// DeletionGroupsDuringUpdate are the steps of deleting the objects no longer in Manifests.
 	DeletionGroupsDuringUpdate []managedresource.DeletionGroup `json:"deletionGroupsDuringUpdate,omitempty"`
 }
 
-// ProviderStatus is what the deployer keeps about a deploy item.
+// ProviderStatus is the deployer's record of a deploy item.
 type ProviderStatus struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone.
+	// ManagedResources are the objects of the deployer, from just before their creation until they are gone.
 	ManagedResources []managedresource.ManagedResourceStatus `json:"managedResources,omitempty"`
-	// Cluster tells on which cluster the objects are: it is the UID of the namespace kube-system there. Empty as long as
-	// nobody knows, or if nothing is managed. Pergola's own.
+	// Cluster is the cluster of the objects: the UID of its namespace kube-system. Empty as long as it is unknown, or if
+	// nothing is managed. Pergola's own.
 	Cluster types.UID `json:"cluster,omitempty"`
-	// Installation is the control plane that the deploy item is in: the UID of the namespace kube-system there. Empty as
-	// long as it is not known, or if nothing is managed. Pergola's own.
+	// Installation is the control plane of the deploy item: the UID of its namespace kube-system. Empty as long as it is
+	// unknown, or if nothing is managed. Pergola's own.
 	Installation string `json:"installation,omitempty"`
-	// Drift is what the last job that found something changed on the target has repaired, until a job finds nothing.
-	// Pergola's own.
+	// Drift is the last drift found on the target and repaired by a job, until a job finds none. Pergola's own.
 	Drift *managedresource.Drift `json:"drift,omitempty"`
 	// SettledIn is the job in progress that has applied the entries with a SettledMark. Empty after the end of a job.
 	// Pergola's own.
