@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pergola-deploy/pergola/proto/handshake"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -87,5 +88,24 @@ func TestServeWithWrongOptions(t *testing.T) {
 	}
 	if strings.Count(string(out), "\n") != 1 {
 		t.Errorf("expected one line, as of more the host shows the last one alone, but found: %s", out)
+	}
+}
+
+// TestServeEndsWithTheHost: a plugin ends when the host's end of the lifeline is closed.
+func TestServeEndsWithTheHost(t *testing.T) {
+	t.Parallel()
+	config := handshake.Config()
+	cmd := helper(t, "plugin", config.MagicCookieKey+"="+config.MagicCookieValue, handshake.LifelineEnv+"=3",
+		"PLUGIN_PROTOCOL_VERSIONS=1")
+	ofPlugin, ofHost, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{ofPlugin}
+	if err := errors.Join(cmd.Start(), ofPlugin.Close(), ofHost.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(cmd.Wait()); code != 3 {
+		t.Errorf("expected exit code 3, but found %d", code)
 	}
 }
