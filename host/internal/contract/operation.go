@@ -83,14 +83,17 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 		return finished
 	case v1alpha1.OperationForceReconcile:
 		return finished || item.DeletionTimestamp == nil && !accepted.aborts(item)
+	case v1alpha1.OperationAbort:
+		return !accepted.aborts(item) // another one would extend the time of the abort
 	default:
 		return slices.Contains(operations, operation)
 	}
 }
 
 // AcceptOperation changes the metadata of an item for which Decide returns Accept: it replaces the requesting
-// annotation by the note. newJob is the job to set if none is running. An abort may take abortTimeout. It returns the
-// operation, and whether it has an effect: an abort without a job has none.
+// annotation by the note. newJob is the job to set if none is running. An abort may take abortTimeout; without a running
+// job it withdraws an accepted operation. It returns the operation, and whether it has an effect: an abort without a job
+// has none.
 func AcceptOperation(
 	item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time,
 ) (operation string, effective bool) {
@@ -104,7 +107,9 @@ func AcceptOperation(
 	}
 	if operation == v1alpha1.OperationAbort {
 		if !underWay {
-			return operation, false
+			withdrawn := acceptedOf(item).starts(status)
+			delete(item.Annotations, AcceptedAnnotation)
+			return operation, withdrawn
 		}
 		until := wholeSeconds(now.Add(abortTimeout + time.Second - 1))
 		note.Deletion, note.Until = item.DeletionTimestamp != nil, &until

@@ -17,7 +17,8 @@
 // picked up however slow the deployer is. A job without a slot is picked up as queued.
 //
 // During a call the item is watched. Another job, a deletion, an abort or an interruption cancels the call; other
-// changes, such as a label, do not. The plugin's progress is shown in the status.
+// changes, such as a label, do not, except before a late pick-up: that write needs the item of the decision. The
+// plugin's progress is shown in the status.
 //
 // # Poison items
 //

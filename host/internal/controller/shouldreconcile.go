@@ -58,13 +58,12 @@ func (p *hookRun) shouldReconcile(
 
 // enforce decides whether to start the job requested by hooks now, or when to run them again.
 func (p *hookRun) enforce(known *itemstate.Hooks) (contract.Action, time.Time) {
-	now := p.clock.Now()
+	now, offset := p.clock.Now(), offset(p.item, p.options.Jitter)
 	if earliest := p.earliest(); now.Before(earliest) {
 		p.reportRaised(known, earliest)
-		known.Begins = earliest
-		return contract.Nothing, earliest
+		known.Begins = earliest.Add(offset)
+		return contract.Nothing, known.Begins
 	}
-	offset := offset(p.item, p.options.Jitter)
 	if offset > 0 && (known.Begins.IsZero() || now.Before(known.Begins)) {
 		known.Begins = earlier(known.Begins, now.Add(offset))
 		return contract.Nothing, known.Begins
