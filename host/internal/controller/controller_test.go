@@ -71,14 +71,18 @@ func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.
 	})
 }
 
+// succeedsFor is succeeds for any item.
+func succeedsFor(
+	ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer,
+) (*plugin.Outcome, error) {
+	return succeeds(ctx, op, o)
+}
+
 func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 	a, first, second := newServerAPI(t), newType(), newType()
 	one := &intaketest.Deployer{PluginName: "one", Type: first}
 	two := &intaketest.Deployer{PluginName: "two", Type: second}
-	one.OnCall = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-		return succeeds(ctx, op, o)
-	}
-	two.OnCall = one.OnCall
+	one.OnCall, two.OnCall = succeedsFor, succeedsFor
 	a.startController(&intaketest.Plugins{Serve: []*intaketest.Deployer{one, two}})
 	namespace := a.newNamespace()
 	for name, annotation := range map[string]string{"silent": "", "lying": string(first)} {
@@ -94,8 +98,8 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 	}
 }
 
-// TestServed: whoever sets jobs hears of the types of each plugin that comes to be served, once, and when all plugins
-// have come through their first attempt to start, since it is known then of each type whether somebody serves it.
+// TestServed: the setter of jobs hears of the types of each plugin that begins to serve, once, and of the end of all
+// first attempts to start, since it is known then of each type whether a plugin serves it.
 func TestServed(t *testing.T) {
 	a, early, late, plugins := newServerAPI(t), newType(), newType(), &intaketest.Plugins{}
 	served := make(chan []v1alpha1.DeployItemType, 10)

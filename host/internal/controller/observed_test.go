@@ -21,7 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// heard is what is reported of jobs, newest first.
+// recorder has the reports of jobs, newest first.
 type recorder struct {
 	mu   sync.Mutex
 	jobs []*reportedJob
@@ -69,15 +69,10 @@ func (j *reportedJob) timeline() []string {
 			line = "Progress " + e.Text
 		case telemetry.Waits:
 			line = "Waits " + e.For
-		case telemetry.Retries:
-			line = "Retries " + e.Error.Text
 		case telemetry.Done:
 			line = string(e.Of) + " " + e.By + " " + e.Name + ": " + e.Result
 		case telemetry.Ended:
 			line = "Ended " + string(e.Phase)
-			if e.Error != nil {
-				line += ": " + e.Error.Text
-			}
 		}
 		lines = append(lines, line)
 	}
@@ -95,18 +90,15 @@ func TestReportsOfAJob(t *testing.T) {
 			return next()
 		}
 	}
-	succeeded := func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil }
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason string
 		answer answer
-		modify func(*v1alpha1.DeployItem)
 		drive  func(b *bench)
 		want   []string
 	}{
 		"success": {
 			reason: "from the pick-up to the end",
 			answer: picky(func() (*plugin.Outcome, error) { return waits("the pod") }, succeeded),
-			modify: func(item *v1alpha1.DeployItem) { item.Spec.Timeout = v1alpha1.NoDuration },
 			drive:  func(b *bench) { b.setJob(); b.drive() },
 			want: []string{
 				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
@@ -130,15 +122,10 @@ func TestReportsOfAJob(t *testing.T) {
 				"PickedUp queued=true", "Dequeued 1.3s", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
 			},
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, tc.answer, func(item *v1alpha1.DeployItem) {
-				if tc.modify != nil {
-					tc.modify(item)
-				}
-			})
+			b := newBench(t, tc.answer, withTimeout(v1alpha1.NoDuration))
 			remembered := b.record()
 			tc.drive(b)
 			jobs := remembered.jobs

@@ -27,7 +27,7 @@ type interferenceTest struct {
 	*bench
 	history
 	t *rapid.T
-	// calm: from now on everybody does what leads to an end.
+	// calm: from now on nothing disturbs the job.
 	calm bool
 	// picked is the job that the host has picked up last.
 	picked string
