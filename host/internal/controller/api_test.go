@@ -134,19 +134,12 @@ func (a *api) annotate(item *v1alpha1.DeployItem, key, value string) {
 	a.patch(item, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
 }
 
-// patch changes fields of an item, if it is there.
-func (a *api) patch(item *v1alpha1.DeployItem, fields string) {
+// patch changes fields of an object, if it is there.
+func (a *api) patch(object client.Object, fields string) {
 	a.t.Helper()
-	err := a.admin.Patch(a.t.Context(), item.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(fields)))
+	changed, _ := object.DeepCopyObject().(client.Object)
+	err := a.admin.Patch(a.t.Context(), changed, client.RawPatch(types.MergePatchType, []byte(fields)))
 	if client.IgnoreNotFound(err) != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// update writes an object as it is here.
-func (a *api) update(object client.Object) {
-	a.t.Helper()
-	if err := a.admin.Update(a.t.Context(), object); err != nil {
 		a.t.Fatal(err)
 	}
 }

@@ -54,13 +54,7 @@ func (a *api) startController(plugins *intaketest.Plugins, set ...func(*Options)
 	return c
 }
 
-// waitFinished waits until a job is finished.
-func (a *api) waitFinished(item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
-	a.t.Helper()
-	a.waitFor(item, "whose job has ended", func(i *v1alpha1.DeployItem) bool { return i.Status.JobIDFinished == jobID })
-	return a.read(item)
-}
-
+// waitFor waits until an item is so.
 func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.DeployItem) bool) {
 	a.t.Helper()
 	await.For(a.t.Context(), a.t, patience, "an item "+what, func(context.Context) (string, error) {
@@ -91,9 +85,10 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 		})
 		a.create(item)
 		for range 2 {
-			if item = a.waitFinished(item, a.setJob(item, time.Now())); item.Status.Deployer.Name != "two" {
-				t.Errorf("%s: an item of type %s was carried out by %s", name, second, item.Status.Deployer.Name)
-			}
+			jobID := a.setJob(item, time.Now())
+			a.waitFor(item, name+" whose job has ended", func(i *v1alpha1.DeployItem) bool {
+				return i.Status.JobIDFinished == jobID && i.Status.Deployer.Name == "two"
+			})
 		}
 	}
 }

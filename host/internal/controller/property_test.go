@@ -82,8 +82,7 @@ func (c *interferenceTest) interfere() {
 	case "label":
 		c.touch(c.item)
 	case "spec":
-		item.Spec.UpdateOnChangeOnly = !item.Spec.UpdateOnChangeOnly
-		c.update(item)
+		c.patch(c.item, fmt.Sprintf(`{"spec":{"updateOnChangeOnly":%t}}`, !item.Spec.UpdateOnChangeOnly))
 	case "operation":
 		c.annotate(c.item, v1alpha1.OperationAnnotation,
 			rapid.SampledFrom(

@@ -137,8 +137,7 @@ func TestReferenceIsBeingDeleted(t *testing.T) {
 	item := a.newItemOfType(itemType, namespace, withTargetNamed("used"))
 	startStandalone(t, itemType)
 	a.waitPhase(item, v1alpha1.DeployItemPhaseFailed, "being deleted")
-	leaving.Finalizers = nil
-	a.update(leaving)
+	a.patch(leaving, `{"metadata":{"finalizers":null}}`)
 	a.create(newTarget())
 	a.waitPhase(item, v1alpha1.DeployItemPhaseSucceeded, "")
 }
