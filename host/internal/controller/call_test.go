@@ -210,8 +210,7 @@ func TestAbort(t *testing.T) {
 			b.setJob()
 			b.reconcile(t.Context())
 			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-			b.drive()
-			item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
+			item := b.driveTo(v1alpha1.DeployItemPhaseFailed)
 			if item.Status.LastError.Reason != "Aborted" || !strings.Contains(describe(item), tc.says) {
 				t.Errorf("%s: expected %q, but found %s", tc.reason, tc.says, describe(item))
 			}
@@ -235,8 +234,7 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 		return fails("stopped")
 	}
 	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
-	b.drive()
-	item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
+	item := b.driveTo(v1alpha1.DeployItemPhaseFailed)
 	if item.Status.LastError.Reason != "JobReplaced" || len(b.calls) != 2 {
 		t.Errorf("expected one try that ends, but found %s, calls %v", describe(item), b.calls)
 	}

@@ -63,8 +63,7 @@ func TestPoisonItem(t *testing.T) {
 			if name == "aborted" {
 				b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			}
-			b.drive()
-			last := expectPhase(t, b, tc.phase).Status.LastError
+			last := b.driveTo(tc.phase).Status.LastError
 			for _, text := range tc.says {
 				if !strings.Contains(last.Message, text) {
 					t.Errorf("%s: expected %q in %q", tc.reason, text, last.Message)

@@ -220,13 +220,20 @@ func (b *bench) expectPassed(reason string, want ...string) {
 }
 
 // expectPhase checks the phase of the item, and whether its job has ended.
-func expectPhase(t *testing.T, b *bench, phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
-	t.Helper()
+func (b *bench) expectPhase(phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
+	b.t.Helper()
 	item := b.read()
-	if item.Status.Phase != phase || phase.IsFinal() != (item.Status.JobID == item.Status.JobIDFinished) {
-		t.Fatalf("expected phase %s, but found %s", phase, describe(item))
+	if item == nil || item.Status.Phase != phase || phase.IsFinal() != (item.Status.JobID == item.Status.JobIDFinished) {
+		b.t.Fatalf("expected phase %s, but found %s (errors %v)", phase, describe(item), b.errs)
 	}
 	return item
+}
+
+// driveTo reconciles until there is nothing to do any more, and checks the phase of the item.
+func (b *bench) driveTo(phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
+	b.t.Helper()
+	b.drive()
+	return b.expectPhase(phase)
 }
 
 // recorded returns the events since the last time.

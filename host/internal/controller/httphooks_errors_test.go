@@ -52,7 +52,7 @@ func TestHTTPHookErrors(t *testing.T) {
 					b.expectPassed("the job goes on", string(phase), tc.call)
 				} else {
 					b.expectPassed("the job does not go on", string(phase))
-					expectPhase(t, b.bench, map[string]v1alpha1.DeployItemPhase{"again": tc.underWay, "failed": tc.failed}[want])
+					b.expectPhase(map[string]v1alpha1.DeployItemPhase{"again": tc.underWay, "failed": tc.failed}[want])
 					last, c := item.Status.LastError, conditionOf(item, "HookAnswered")
 					if last == nil || last.Operation != tc.operation || !strings.Contains(last.Message, "no room") ||
 						c == nil || c.Status != v1alpha1.ConditionFalse {

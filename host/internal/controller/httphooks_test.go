@@ -115,8 +115,7 @@ func TestHTTPHookChangesChildren(t *testing.T) {
 				{"type":"Ready","status":"False","reason":"Lie","message":"lie"}]}}}`))
 	}
 	b.setJob()
-	b.drive()
-	item := expectPhase(t, b.bench, v1alpha1.DeployItemPhaseSucceeded)
+	item := b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
 	b.expectPassed("the hook comes first", "pre-reconcile", "call Reconcile")
 	if len(b.children) != 1 || b.children[0].Name != "manifests[0]" ||
 		!strings.Contains(string(b.children[0].Object), `"labels":{"x":"y"}`) {

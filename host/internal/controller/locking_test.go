@@ -260,8 +260,7 @@ func TestDownPluginTakesNoJob(t *testing.T) {
 	down.hear()
 	wait := down.reconcile(t.Context())
 	if got := down.reads + down.locks + down.writes; got != 0 || wait != job.PluginPoll {
-		t.Errorf("expected another reconcile after %s without a request, but found %d requests, and the next reconcile after %s",
-			job.PluginPoll, got, wait)
+		t.Errorf("expected a reconcile after %s without a request, but found %d requests, and %s", job.PluginPoll, got, wait)
 	}
 	runs.hear()
 	runs.reconcile(t.Context())

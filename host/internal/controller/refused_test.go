@@ -42,7 +42,7 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 				})
 				b.setJob()
 				b.reconcile(t.Context())
-				item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
+				item := b.expectPhase(v1alpha1.DeployItemPhaseFailed)
 				if e := item.Status.LastError; e.Reason != "StatusRefused" ||
 					!strings.Contains(e.Message, fmt.Sprint(size/10_000)) {
 					t.Errorf("found %s", describe(item))

@@ -39,7 +39,7 @@ func TestConditionsWithEachOutcome(t *testing.T) {
 			})
 			b.setJob()
 			b.reconcile(t.Context())
-			item := expectPhase(t, b, tc.phase)
+			item := b.expectPhase(tc.phase)
 			c := conditionOf(item, "Drifted")
 			if c == nil || c.Status != v1alpha1.ConditionTrue || c.Reason != "Repaired" || c.Message != "spec.replicas" ||
 				c.LastTransitionTime.IsZero() || conditionOf(item, contract.ConditionReady) == nil {

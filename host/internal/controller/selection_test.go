@@ -47,8 +47,7 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 			b.clock.Step(b.reconcile(t.Context()))
 			b.remove(target)
 			tc.before(b)
-			b.drive()
-			if item := expectPhase(t, b, tc.phase); item.Status.LastError.Reason != tc.why {
+			if item := b.driveTo(tc.phase); item.Status.LastError.Reason != tc.why {
 				t.Errorf("%s: found %s", tc.reason, describe(item))
 			}
 			if name != "deletion" {
@@ -75,8 +74,7 @@ func TestDeletionOfAnUnclaimedItem(t *testing.T) {
 	}
 	// This host has deployed it.
 	b.patchStatus(b.item, `{"deployer":{"identity":"here","name":"one"},"conditions":null}`)
-	b.drive()
-	failed := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
+	failed := b.driveTo(v1alpha1.DeployItemPhaseDeleteFailed)
 	if failed.Status.JobIDFinished != jobID || failed.Status.LastError.Reason != contract.ReasonTargetNotFound {
 		t.Errorf("expected an error that names the Target, but found %s", describe(failed))
 	}
