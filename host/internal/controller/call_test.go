@@ -4,34 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// blocksOnce is a plugin whose first call does something, and then does not end before it is cancelled.
+// blocksOnce is a plugin whose first call does something, and then does not end before it is cancelled. What that call
+// reports is there for the next one.
 func blocksOnce(b **bench, meanwhile func()) answer {
-	first := true
 	return func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		if !first {
+		if len((*b).calls) > 1 {
+			if got := rawStatus((*b).read()); got != providerStatus {
+				(*b).t.Errorf("%s is called without what the call before has reported: %q", op, got)
+			}
 			return succeeds(ctx, op, o)
 		}
-		first = false
 		meanwhile()
 		(*b).memory.Changed(client.ObjectKeyFromObject((*b).item))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, plugin.ErrInterrupted) {
 			return nil, fmt.Errorf("cancelled for another reason: %w", cause)
 		}
-		return fails("Interrupted")
+		return &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}, nil
 	}
 }
 
@@ -40,8 +41,9 @@ func TestCallIsCancelled(t *testing.T) {
 	ask := func(operation string) func() {
 		return func() { b.annotate(b.item, v1alpha1.OperationAnnotation, operation) }
 	}
-	const interruption = `{"jobIDFinished":%q,"phase":"Failed","lastError":{"operation":"InterruptOperation","reason":"InterruptOperation",` +
-		`"message":"operation was interrupted","lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}}`
+	const interruption = `{"jobIDFinished":%q,"phase":"Failed","lastError":{
+		"operation":"InterruptOperation","reason":"InterruptOperation","message":"operation was interrupted",
+		"lastTransitionTime":"2024-03-14T12:00:00Z","lastUpdateTime":"2024-03-14T12:00:00Z"}}`
 	for name, tc := range map[string]struct {
 		reason    string
 		meanwhile func()
@@ -60,7 +62,7 @@ func TestCallIsCancelled(t *testing.T) {
 			v1alpha1.DeployItemPhaseSucceeded, "", "Reconcile Reconcile",
 		},
 		"new job and nothing else": {
-			"whoever sets nothing but a job means it, too", func() { b.patchStatus(b.item, `{"jobID":"another"}`) },
+			"nothing but its ID makes a job", func() { b.patchStatus(b.item, `{"jobID":"another"}`) },
 			v1alpha1.DeployItemPhaseSucceeded, "", "Reconcile Reconcile",
 		},
 		"deleted": {"there is something else to do", func() { b.remove(b.item) }, "", "", "Reconcile Delete"},
@@ -95,48 +97,21 @@ func TestCallIsCancelled(t *testing.T) {
 	}
 }
 
-// TestStoppedCallIsNotForgotten: what a plugin reports when it is cancelled is there for the next call.
-func TestStoppedCallIsNotForgotten(t *testing.T) {
-	var b *bench
-	b = newBench(t, func(ctx context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-		if op == plugin.Delete {
-			if got := rawStatus(b.read()); got != providerStatus {
-				t.Errorf("Delete is called without what Reconcile has reported: %q", got)
-			}
-			return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
-		}
-		b.remove(b.item)
-		b.memory.Changed(client.ObjectKeyFromObject(b.item))
-		<-ctx.Done()
-		return &plugin.Outcome{Errors: []plugin.Error{{Message: "stopped"}}, ProviderStatus: []byte(providerStatus)}, nil
-	})
-	b.setJob()
-	if item := b.drive(); item != nil {
-		t.Errorf("expected the item to be gone, but found %s", describe(item))
-	}
-}
-
-// TestSavedStatusIsThere: a plugin that has saved its status knows that nobody else has ended its job or saved
-// another one since it was called, also when it saves what was there already and nothing is written.
+// TestSavedStatusIsThere: a plugin that has saved its status knows that its job goes on with it, also when it saves
+// what was there already and nothing is written.
 func TestSavedStatusIsThere(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		reason   string
-		meddle   func(status *v1alpha1.DeployItemStatus)
-		outdated bool
+	for name, tc := range map[string]struct {
+		reason, meanwhile string
+		outdated          bool
 	}{
-		"nobody": {reason: "it is there", meddle: func(*v1alpha1.DeployItemStatus) {}},
-		"somebody": {
-			reason: "the rest is none of its business", meddle: func(s *v1alpha1.DeployItemStatus) { s.ObservedGeneration++ },
+		"unchanged":   {"it is there", `{}`, false},
+		"other field": {"the rest is none of its business", `{"deployItemPhase":"Progressing"}`, false},
+		"ended":       {"the job is over", `{"jobIDFinished":%q,"phase":"Failed"}`, true},
+		"other status": {
+			"the job does not go on with it",
+			`{"providerStatus":{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}}`, true,
 		},
-		"its ending": {reason: "the job is over", outdated: true, meddle: func(s *v1alpha1.DeployItemStatus) {
-			s.JobIDFinished, s.Phase = s.JobID, v1alpha1.DeployItemPhaseFailed
-		}},
-		"its twin": {reason: "what it goes on with is not what is there", outdated: true, meddle: func(
-			s *v1alpha1.DeployItemStatus,
-		) {
-			s.ProviderStatus = raw(`{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":"other"}`)
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,19 +122,15 @@ func TestSavedStatusIsThere(t *testing.T) {
 					return nil, err
 				}
 				if len(b.calls) == 1 {
-					item := b.read()
-					c.meddle(&item.Status)
-					if err := b.admin.Status().Update(ctx, item); err != nil {
-						return nil, err
-					}
+					b.patchStatus(b.item, strings.ReplaceAll(tc.meanwhile, "%q", strconv.Quote(b.read().Status.JobID)))
 					err = o.SaveProviderStatus(ctx, []byte(providerStatus))
 				}
-				return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+				return succeeded()
 			})
 			b.setJob()
 			b.drive()
-			if errors.Is(err, itemclient.ErrOutdated) != c.outdated || !c.outdated && err != nil {
-				t.Errorf("%s: found %v", c.reason, err)
+			if errors.Is(err, itemclient.ErrOutdated) != tc.outdated || !tc.outdated && err != nil {
+				t.Errorf("%s: found %v", tc.reason, err)
 			}
 		})
 	}
@@ -184,14 +155,11 @@ func TestCallIsNotDisturbed(t *testing.T) {
 			return nil, err
 		}
 		b.touch(b.item)
-		if len(b.calls) > 1 { // the new job: nobody asks for more
-			annotations := b.read()
-			delete(annotations.Annotations, v1alpha1.OperationAnnotation)
-			if err := b.admin.Update(t.Context(), annotations); err != nil {
-				return nil, err
-			}
+		if len(b.calls) > 1 { // the new job, and there are no more requests
+			b.patch(b.item, `{"metadata":{"annotations":{"`+v1alpha1.OperationAnnotation+`":null}}}`)
 		}
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, ctx.Err()
+		outcome, _ := succeeded()
+		return outcome, ctx.Err()
 	})
 	first := b.setJob()
 	item := b.drive()
@@ -205,115 +173,51 @@ func TestCallIsNotDisturbed(t *testing.T) {
 	}
 }
 
-// TestEventsOfAPlugin: the events of a plugin are recorded at the deploy item.
-func TestEventsOfAPlugin(t *testing.T) {
-	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		o.Event(false, "Repaired", "a")
-		return succeeds(ctx, op, o)
-	})
-	b.expectSuccess(b.setJob())
-	if event := <-b.events.Events; event != "Normal Repaired a" {
-		t.Errorf("expected the event of the plugin, but found %q", event)
-	}
-}
-
 func TestAbort(t *testing.T) {
-	abort := func(outcomes ...func() (*plugin.Outcome, error)) answer {
-		return func(_ context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-			if op != plugin.Abort {
-				return waits("something")
-			}
-			outcome := outcomes[0]
-			if len(outcomes) > 1 {
-				outcomes = outcomes[1:]
-			}
-			return outcome()
-		}
-	}
-	done := func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil }
+	type outcome = func() (*plugin.Outcome, error)
 	busy := func() (*plugin.Outcome, error) {
 		return &plugin.Outcome{InProgress: &plugin.InProgress{PollAfter: time.Second, WaitingFor: "the abort"}}, nil
 	}
 	slow := func() (*plugin.Outcome, error) { return waits("the abort") }
 	refused := func() (*plugin.Outcome, error) { return fails("Refused") }
-	final := func() (*plugin.Outcome, error) {
-		return &plugin.Outcome{
-			Errors: []plugin.Error{{Message: "cannot", Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorInternalProblem}}},
-		}, nil
-	}
+	final := func() (*plugin.Outcome, error) { return failsFor(v1alpha1.ErrorInternalProblem, "cannot") }
 	late := func() (*plugin.Outcome, error) { return nil, context.DeadlineExceeded }
-	cases := map[string]struct {
-		reason string
-		answer answer
-		unable bool
-		says   string
-		calls  string
+	for name, tc := range map[string]struct {
+		reason   string
+		outcomes []outcome // none: the plugin has no Abort
+		says     string
 	}{
 		"after a while": {
-			reason: "an abort may take several calls", answer: abort(busy, refused, done), says: "aborted by the annotation",
-			calls: "Reconcile Abort Abort Abort",
+			"an abort may take several calls", []outcome{busy, refused, succeeded}, "aborted by the annotation",
 		},
-		"never": {
-			reason: "the job ends all the same", answer: abort(slow), says: "did not finish the abort in time",
-			calls: "Reconcile Abort",
-		},
-		"too late": {
-			reason: "the job ends all the same", answer: abort(late), says: "did not finish the abort in time",
-			calls: "Reconcile Abort",
-		},
+		"never":    {"the job ends all the same", []outcome{slow}, "did not finish the abort in time"},
+		"too late": {"the job ends all the same", []outcome{late}, "did not finish the abort in time"},
 		"impossible": {
-			reason: "the job ends all the same, and says why it may not be clean", answer: abort(final),
-			says: "could not do it in its own way: cannot", calls: "Reconcile Abort",
+			"the job ends all the same, and says why it may not be clean", []outcome{final},
+			"could not do it in its own way: cannot",
 		},
-		"no Abort": {
-			reason: "a plugin without it is not called", answer: abort(), unable: true, says: "aborted by the annotation",
-			calls: "Reconcile",
-		},
-	}
-	for name, tc := range cases {
+		"no Abort": {"a plugin without it is not called", nil, "aborted by the annotation"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) {
-				i.Spec.Timeout = v1alpha1.NoDuration
-				i.Finalizers = []string{v1alpha1.Finalizer}
-			})
-			b.plugin.Capabilities.Abort = !tc.unable
-			jobID := b.setJob()
+			var b *bench
+			b = newBench(t, func(_ context.Context, op plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+				if op == plugin.Abort {
+					return tc.outcomes[len(b.calls)-2]()
+				}
+				return waits("something")
+			}, withoutTimeout)
+			b.plugin.Capabilities.Abort = len(tc.outcomes) > 0
+			b.setJob()
 			b.reconcile(t.Context())
 			b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
-			item := b.drive()
-			expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
-			if item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != "Aborted" ||
-				!strings.Contains(describe(item), tc.says) {
+			item := b.driveTo(v1alpha1.DeployItemPhaseFailed)
+			if item.Status.LastError.Reason != "Aborted" || !strings.Contains(describe(item), tc.says) {
 				t.Errorf("%s: expected %q, but found %s", tc.reason, tc.says, describe(item))
 			}
-			if diff := cmp.Diff(tc.calls, operations(b.calls)); diff != "" {
-				t.Errorf("%s: calls (-want +got):\n%s", tc.reason, diff)
+			if want := "Reconcile" + strings.Repeat(" Abort", len(tc.outcomes)); operations(b.calls) != want {
+				t.Errorf("%s: expected the calls %q, but found %q", tc.reason, want, operations(b.calls))
 			}
 		})
-	}
-}
-
-func TestProgressIsShown(t *testing.T) {
-	var b *bench
-	b = newBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		if contract.WaitingFor(b.read()) != "" {
-			t.Errorf("what has not been said is shown: %s", describe(b.read()))
-		}
-		o.Progress("ReadChart", "reading chart")
-		for contract.WaitingFor(b.read()) != "reading chart" { // the ticker runs in a goroutine of its own
-			b.clock.Step(stepInterval)
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-		}
-		o.Progress("Install", "installing")
-		return nil, context.DeadlineExceeded
-	})
-	b.setJob()
-	item := b.drive()
-	if e := item.Status.LastError; e == nil ||
-		!strings.HasSuffix(e.Message, `the plugin "one" had not ended the call Reconcile; it was waiting for: installing`) {
-		t.Errorf("expected a timeout that names the plugin, the call and the last step, but found %s", describe(item))
 	}
 }
 
@@ -330,8 +234,7 @@ func TestLandscaperTakesOurJobAway(t *testing.T) {
 		return fails("stopped")
 	}
 	b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationReconcile)
-	b.drive()
-	item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed)
+	item := b.driveTo(v1alpha1.DeployItemPhaseFailed)
 	if item.Status.LastError.Reason != "JobReplaced" || len(b.calls) != 2 {
 		t.Errorf("expected one try that ends, but found %s, calls %v", describe(item), b.calls)
 	}

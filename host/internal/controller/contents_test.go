@@ -1,11 +1,9 @@
 package controller
 
 import (
-	"context"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pergola-deploy/pergola/host/internal/itemstate"
@@ -45,11 +43,14 @@ func TestArrivedItemsAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, succeeds)
 			c := &Controller{contents: b.contents, plugins: b.plugins, rules: b.rules}
-			item := b.newItemAs(b.item.Namespace, "arrived", tc.status, func(item *v1alpha1.DeployItem) {
-				if tc.modify != nil {
-					tc.modify(item)
-				}
-			})
+			item := newDeployItem(b.item.Namespace, "arrived")
+			if tc.modify != nil {
+				tc.modify(item)
+			}
+			b.create(item)
+			if tc.status != "" {
+				b.patchStatus(item, tc.status)
+			}
 			c.arrived(b.api.read(item))
 			arrived, kept := b.contents.Take(client.ObjectKeyFromObject(item), item.UID, item.ResourceVersion)
 			if kept != tc.kept {
@@ -59,14 +60,10 @@ func TestArrivedItemsAreNotRead(t *testing.T) {
 				b.contents.Put(arrived)
 			}
 			reads := 0
-			b.readFrom(interceptor.NewClient(b.admin, interceptor.Funcs{
-				Get: func(
-					ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-				) error {
-					reads++
-					return c.Get(ctx, key, obj, opts...)
-				},
-			}))
+			b.onRead(func(_ client.Object, do func() error) error {
+				reads++
+				return do()
+			})
 			request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item)}
 			if _, err := b.Reconcile(t.Context(), request); err != nil || reads != 0 {
 				t.Errorf("expected no read, but found %d, %v", reads, err)
@@ -80,17 +77,13 @@ func TestArrivedItemsAreNotRead(t *testing.T) {
 func TestArrivesWhileItIsRead(t *testing.T) {
 	b := newBench(t, always(waits("a Pod")))
 	b.setJob()
-	b.readFrom(interceptor.NewClient(b.admin, interceptor.Funcs{
-		Get: func(
-			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-		) error {
-			err := c.Get(ctx, key, obj, opts...)
-			if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
-				b.contents.Put(itemstate.Content{Item: item.DeepCopy()})
-			}
-			return err
-		},
-	}))
+	b.onRead(func(obj client.Object, do func() error) error {
+		err := do()
+		if item, ok := obj.(*v1alpha1.DeployItem); ok && err == nil {
+			b.contents.Put(itemstate.Content{Item: item.DeepCopy()})
+		}
+		return err
+	})
 	b.reconcile(t.Context())
 	if !b.memory.Last(client.ObjectKeyFromObject(b.item)).KeepsLock() {
 		t.Error("the lock of the job is released")

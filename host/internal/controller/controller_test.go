@@ -54,13 +54,7 @@ func (a *api) startController(plugins *intaketest.Plugins, set ...func(*Options)
 	return c
 }
 
-// waitFinished waits until a job is finished.
-func (a *api) waitFinished(item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {
-	a.t.Helper()
-	a.waitFor(item, "whose job has ended", func(i *v1alpha1.DeployItem) bool { return i.Status.JobIDFinished == jobID })
-	return a.read(item)
-}
-
+// waitFor waits until an item is so.
 func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.DeployItem) bool) {
 	a.t.Helper()
 	await.For(a.t.Context(), a.t, patience, "an item "+what, func(context.Context) (string, error) {
@@ -71,14 +65,18 @@ func (a *api) waitFor(item *v1alpha1.DeployItem, what string, so func(*v1alpha1.
 	})
 }
 
+// succeedsFor is succeeds for any item.
+func succeedsFor(
+	ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer,
+) (*plugin.Outcome, error) {
+	return succeeds(ctx, op, o)
+}
+
 func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 	a, first, second := newServerAPI(t), newType(), newType()
 	one := &intaketest.Deployer{PluginName: "one", Type: first}
 	two := &intaketest.Deployer{PluginName: "two", Type: second}
-	one.OnCall = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-		return succeeds(ctx, op, o)
-	}
-	two.OnCall = one.OnCall
+	one.OnCall, two.OnCall = succeedsFor, succeedsFor
 	a.startController(&intaketest.Plugins{Serve: []*intaketest.Deployer{one, two}})
 	namespace := a.newNamespace()
 	for name, annotation := range map[string]string{"silent": "", "lying": string(first)} {
@@ -87,15 +85,16 @@ func TestTypeIsReadWhereTheMetadataDoesNotTellIt(t *testing.T) {
 		})
 		a.create(item)
 		for range 2 {
-			if item = a.waitFinished(item, a.setJob(item, time.Now())); item.Status.Deployer.Name != "two" {
-				t.Errorf("%s: an item of type %s was carried out by %s", name, second, item.Status.Deployer.Name)
-			}
+			jobID := a.setJob(item, time.Now())
+			a.waitFor(item, name+" whose job has ended", func(i *v1alpha1.DeployItem) bool {
+				return i.Status.JobIDFinished == jobID && i.Status.Deployer.Name == "two"
+			})
 		}
 	}
 }
 
-// TestServed: whoever sets jobs hears of the types of each plugin that comes to be served, once, and when all plugins
-// have come through their first attempt to start, since it is known then of each type whether somebody serves it.
+// TestServed: the setter of jobs hears of the types of each plugin that begins to serve, once, and of the end of all
+// first attempts to start, since it is known then of each type whether a plugin serves it.
 func TestServed(t *testing.T) {
 	a, early, late, plugins := newServerAPI(t), newType(), newType(), &intaketest.Plugins{}
 	served := make(chan []v1alpha1.DeployItemType, 10)

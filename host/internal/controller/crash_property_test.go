@@ -130,7 +130,8 @@ func TestOnlyPoisonIsConvicted(t *testing.T) {
 		w.plugin.OnCall = w.call
 		poisons := rapid.IntRange(1, 2*job.DefaultMaxCrashes).Draw(rt, "poisons")
 		for n := range poisons + rapid.IntRange(1, 5).Draw(rt, "innocents") {
-			item := w.newItemAs(w.item.Namespace, fmt.Sprint("item-", n), "", withoutTimeout)
+			item := newDeployItem(w.item.Namespace, fmt.Sprint("item-", n), withoutTimeout)
+			w.create(item)
 			w.poison[item.Name] = n < poisons
 			w.api.setJob(item, w.clock.Now())
 			w.items = append(w.items, item)

@@ -3,10 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
@@ -21,72 +22,56 @@ func crashes(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcom
 	return nil, plugin.ErrCrashed
 }
 
-// reconciling is what the condition of that name says.
+// reconciling is the message of the condition of that name.
 func reconciling(item *v1alpha1.DeployItem) string {
-	for _, c := range item.Status.Conditions {
-		if c.Type == contract.ConditionReconciling {
-			return c.Message
-		}
+	if c := conditionOf(item, contract.ConditionReconciling); c != nil {
+		return c.Message
 	}
 	return ""
 }
 
-func withoutTimeout(i *v1alpha1.DeployItem) {
-	i.Spec.Timeout, i.Finalizers = v1alpha1.NoDuration, []string{v1alpha1.Finalizer}
-}
-
 // TestPoisonItem: a job whose calls the plugin dies in ends with the third, whatever is called.
 func TestPoisonItem(t *testing.T) {
-	for _, tc := range []struct {
-		name, reason string
-		deleted      bool
-		aborted      bool
-		phase        v1alpha1.DeployItemPhase
-		why          string
-		calls        string
-		says         []string
+	failed, deleteFailed := v1alpha1.DeployItemPhaseFailed, v1alpha1.DeployItemPhaseDeleteFailed
+	for name, tc := range map[string]struct {
+		reason     string
+		phase      v1alpha1.DeployItemPhase
+		why, calls string
+		says       []string
 	}{
-		{
-			name: "reconciled", reason: "it has another try with another job",
-			phase: v1alpha1.DeployItemPhaseFailed, why: contract.ReasonPluginCrashed, calls: "Reconcile Reconcile Reconcile",
-			says: []string{`the plugin "one"`, "3 times", "in the host's log", "A new job"},
+		"reconciled": {
+			"it has another try with another job", failed, contract.ReasonPluginCrashed, "Reconcile Reconcile Reconcile",
+			[]string{`the plugin "one"`, "3 times", "in the host's log", "A new job"},
 		},
-		{
-			name: "deleted", reason: "it can also go without what it has deployed", deleted: true,
-			phase: v1alpha1.DeployItemPhaseDeleteFailed, why: contract.ReasonPluginCrashed, calls: "Delete Delete Delete",
-			says: []string{`the plugin "one"`, "3 times", "A new job", v1alpha1.DeleteWithoutUninstallAnnotation},
+		"deleted": {
+			"it can also go without what it has deployed", deleteFailed, contract.ReasonPluginCrashed, "Delete Delete Delete",
+			[]string{`the plugin "one"`, "3 times", "A new job", v1alpha1.DeleteWithoutUninstallAnnotation},
 		},
-		{
-			name: "aborted", reason: "the crashes are those of one job, whatever was called", aborted: true,
-			phase: v1alpha1.DeployItemPhaseFailed, why: "Aborted", calls: "Reconcile Abort Abort",
-			says: []string{"could not do it in its own way", `the plugin "one"`, "3 times"},
+		"aborted": {
+			"the crashes are those of one job, whatever was called", failed, "Aborted", "Reconcile Abort Abort",
+			[]string{"could not do it in its own way", `the plugin "one"`, "3 times"},
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := newBench(t, crashes, withoutTimeout)
 			b.plugin.Capabilities.Abort = true
-			if tc.deleted {
+			if name == "deleted" {
 				b.remove(b.item)
 			}
-			jobID := b.setJob()
+			b.setJob()
 			b.clock.Step(b.reconcile(t.Context()))
-			if tc.aborted {
+			if name == "aborted" {
 				b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort)
 			}
-			item := b.drive()
-			if item.Status.Phase != tc.phase || item.Status.JobIDFinished != jobID || item.Status.LastError.Reason != tc.why {
-				t.Errorf("%s: expected %s because of %s, but found %s", tc.reason, tc.phase, tc.why, describe(item))
-			}
+			last := b.driveTo(tc.phase).Status.LastError
 			for _, text := range tc.says {
-				if !strings.Contains(item.Status.LastError.Message, text) {
-					t.Errorf("%s: expected %q in %s", tc.reason, text, describe(item))
+				if !strings.Contains(last.Message, text) {
+					t.Errorf("%s: expected %q in %q", tc.reason, text, last.Message)
 				}
 			}
-			if internal := slices.Contains(item.Status.LastError.Codes, v1alpha1.ErrorInternalProblem); internal == tc.aborted {
-				t.Errorf("%s: found the codes %v", tc.reason, item.Status.LastError.Codes)
-			}
-			if got := operations(b.calls); got != tc.calls {
-				t.Errorf("%s: expected the calls %q, but found %q", tc.reason, tc.calls, got)
+			internal := slices.Contains(last.Codes, v1alpha1.ErrorInternalProblem)
+			if last.Reason != tc.why || internal == (name == "aborted") || operations(b.calls) != tc.calls {
+				t.Errorf("%s: expected %s after %q, but found %+v after %v", tc.reason, tc.why, tc.calls, last, b.calls)
 			}
 		})
 	}
@@ -122,8 +107,8 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	writes := b.n
 	if wait := b.reconcile(t.Context()); b.n != writes || wait != job.PluginPoll || len(b.calls) != 2 {
 		t.Errorf(
-			"expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s", job.PluginPoll,
-			b.calls, b.n-writes, wait,
+			"expected a call and no write, and another reconcile after %s, but found the calls %v, %d writes and %s",
+			job.PluginPoll, b.calls, b.n-writes, wait,
 		)
 	}
 	expect("the plugin does not run yet")
@@ -135,8 +120,8 @@ func TestStatusBetweenCrashes(t *testing.T) {
 	}
 }
 
-// A plugin that is killed because of the call of another item is reported, without what that item is, and counts as no
-// crash.
+// TestUnhealthyPlugin: a plugin that is killed because of the call of another item is reported, without that
+// item, and counts as no crash.
 func TestUnhealthyPlugin(t *testing.T) {
 	b := newBench(t, always(nil, fmt.Errorf("%w: %w: Reconcile of the deploy item other/item goes on",
 		plugin.ErrNotRunning, plugin.ErrUnhealthy)))
@@ -152,7 +137,7 @@ func TestUnhealthyPlugin(t *testing.T) {
 	}
 }
 
-// TestCrashThatDoesNotCount: nobody is to blame for what the host does itself, nor for another job.
+// TestCrashThatDoesNotCount: an item is to blame neither for the host's own doing, nor for the call of another job.
 func TestCrashThatDoesNotCount(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string

@@ -3,15 +3,13 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 // keeperFunc is a Keeper.
@@ -19,25 +17,22 @@ type keeperFunc func(used ...client.Object) error
 
 func (f keeperFunc) Keep(_ context.Context, used ...client.Object) error { return f(used...) }
 
-// TestReferencesAreKept: what an item uses is kept before its plugin is called to deploy; a failure keeps the plugin from
-// it, but that the host may not write finalizers does not.
+// TestReferencesAreKept: Context and Target of an item are kept before its plugin is called to deploy. A failure keeps
+// the plugin from it, but a lack of rights to write finalizers does not.
 func TestReferencesAreKept(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "targets"}, "here", errors.New("no role"))
 	for name, tc := range map[string]struct {
 		err   error
 		calls int
-		event string
+		event bool
 	}{
-		"kept":      {nil, 1, ""},
-		"failed":    {errors.New("the API server is away"), 0, ""},
-		"forbidden": {forbidden, 1, "ReferenceNotKept"},
+		"kept":      {nil, 1, false},
+		"failed":    {errors.New("the API server is away"), 0, false},
+		"forbidden": {forbidden, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, succeeds, withTargetNamed("here"))
-			b.create(&v1alpha1.Target{
-				ObjectMeta: metav1.ObjectMeta{Name: "here", Namespace: b.item.Namespace},
-				Spec:       v1alpha1.TargetSpec{Type: "other"},
-			})
+			b.newTarget(b.item.Namespace, "here")
 			var kept []string
 			keep := keeperFunc(func(used ...client.Object) error {
 				for _, object := range used {
@@ -54,12 +49,8 @@ func TestReferencesAreKept(t *testing.T) {
 			if len(b.calls) != tc.calls || strings.Join(kept, " ") != "default here" {
 				t.Errorf("expected %d calls after default and here were kept, but found %v, %v", tc.calls, b.calls, kept)
 			}
-			recorded := ""
-			for len(b.events.Events) > 0 {
-				recorded += <-b.events.Events + "\n"
-			}
-			if strings.Contains(recorded, "ReferenceNotKept") != (tc.event != "") {
-				t.Errorf("expected the event %q, but found\n%s", tc.event, recorded)
+			if recorded := fmt.Sprint(b.recorded()); strings.Contains(recorded, "ReferenceNotKept") != tc.event {
+				t.Errorf("expected an event: %t, but found %s", tc.event, recorded)
 			}
 		})
 	}

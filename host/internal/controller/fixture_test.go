@@ -2,9 +2,10 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/slots"
 	"github.com/pergola-deploy/pergola/host/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
 // The pauses of jobs.
@@ -133,52 +135,34 @@ func (p *parts) restart() {
 	})
 }
 
-// readFrom has items read by another client.
-func (b *bench) readFrom(reader client.Reader) {
-	b.set(func(p *parts) { p.items = itemclient.New(b.written, reader) })
+// onRead has a function called instead of each read of an item, with one that does it.
+func (b *bench) onRead(read readFunc) {
+	b.set(func(p *parts) {
+		p.items = itemclient.New(b.written, interceptor.NewClient(b.admin, intercept(read, nil)))
+	})
 }
 
+// interceptors has writes counted, and done by b.write.
 func (b *bench) interceptors() interceptor.Funcs {
-	write := func(do func() error) error {
+	return intercept(nil, func(obj client.Object, patch client.Patch, do func() error) error {
 		b.n++
-		return b.write(b.n, do)
-	}
-	return interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			return write(func() error { return c.Create(ctx, obj, opts...) })
-		},
-		Patch: func(
-			ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
-		) error {
-			return write(func() error { return c.Patch(ctx, obj, patch, opts...) })
-		},
-		SubResourcePatch: func(
-			ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch,
-			opts ...client.SubResourcePatchOption,
-		) error {
-			return write(func() error {
-				err := c.SubResource(sub).Patch(ctx, obj, patch, opts...)
-				if err == nil && setsFinished(b.t, obj, patch) {
-					b.finals++
-				}
-				return err
-			})
-		},
-	}
+		return b.write(b.n, func() error {
+			err := do()
+			if err == nil && patch != nil && setsFinished(b.t, obj, patch) {
+				b.finals++
+			}
+			return err
+		})
+	})
 }
 
+// setsFinished reports whether a patch sets jobIDFinished.
 func setsFinished(t *testing.T, obj client.Object, patch client.Patch) bool {
 	raw, err := patch.Data(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var fields struct {
-		Status struct{ JobIDFinished string }
-	}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		t.Fatal(err)
-	}
-	return fields.Status.JobIDFinished != ""
+	return strings.Contains(string(raw), `"jobIDFinished":"`)
 }
 
 // reconcile reconciles the item once, and returns when the next time is due; zero for none.
@@ -235,6 +219,32 @@ func (b *bench) expectPassed(reason string, want ...string) {
 	b.passed = nil
 }
 
+// expectPhase checks the phase of the item, and whether its job has ended.
+func (b *bench) expectPhase(phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
+	b.t.Helper()
+	item := b.read()
+	if item == nil || item.Status.Phase != phase || phase.IsFinal() != (item.Status.JobID == item.Status.JobIDFinished) {
+		b.t.Fatalf("expected phase %s, but found %s (errors %v)", phase, describe(item), b.errs)
+	}
+	return item
+}
+
+// driveTo reconciles until there is nothing to do any more, and checks the phase of the item.
+func (b *bench) driveTo(phase v1alpha1.DeployItemPhase) *v1alpha1.DeployItem {
+	b.t.Helper()
+	b.drive()
+	return b.expectPhase(phase)
+}
+
+// recorded returns the events since the last time.
+func (b *bench) recorded() []string {
+	var recorded []string
+	for len(b.events.Events) > 0 {
+		recorded = append(recorded, <-b.events.Events)
+	}
+	return recorded
+}
+
 func newDeployItem(namespace, name string, modify ...func(*v1alpha1.DeployItem)) *v1alpha1.DeployItem {
 	item := &v1alpha1.DeployItem{
 		ObjectMeta: metav1.ObjectMeta{
@@ -249,6 +259,23 @@ func newDeployItem(namespace, name string, modify ...func(*v1alpha1.DeployItem))
 	return item
 }
 
+func withTargetNamed(name string) func(*v1alpha1.DeployItem) {
+	return func(i *v1alpha1.DeployItem) {
+		i.Spec.Target = &v1alpha1.ObjectReference{Name: name, Namespace: i.Namespace}
+		i.Annotations[v1alpha1.DeployerTargetNameAnnotation] = name
+	}
+}
+
+func withoutTimeout(i *v1alpha1.DeployItem) {
+	i.Spec.Timeout, i.Finalizers = v1alpha1.NoDuration, []string{v1alpha1.Finalizer}
+}
+
+func withTimeout(timeout v1alpha1.Duration) func(*v1alpha1.DeployItem) {
+	return func(i *v1alpha1.DeployItem) { i.Spec.Timeout = timeout }
+}
+
+func withFinalizer(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} }
+
 func describe(item *v1alpha1.DeployItem) string {
 	if item == nil {
 		return "gone"
@@ -260,6 +287,26 @@ func describe(item *v1alpha1.DeployItem) string {
 		text += fmt.Sprintf(", last error %s: %s", item.Status.LastError.Reason, item.Status.LastError.Message)
 	}
 	return text
+}
+
+// hook gives a plugin hooks of some types.
+func hook(d *intaketest.Deployer, run func() (*sdkhook.Result, error), types ...sdkhook.Type) {
+	for _, hookType := range types {
+		d.Capabilities.HookTypes = append(d.Capabilities.HookTypes, string(hookType))
+	}
+	d.OnHooks = func(
+		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
+	) ([]plugin.HookOutcome, error) {
+		result, err := run()
+		var known plugin.Error
+		switch {
+		case errors.As(err, &known):
+			return []plugin.HookOutcome{{Error: &known}}, nil
+		case err != nil:
+			return nil, err
+		}
+		return []plugin.HookOutcome{{}, {Result: result}}, nil
+	}
 }
 
 const providerStatus = `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":9007199254740993}`
@@ -278,6 +325,21 @@ func succeeds(ctx context.Context, op plugin.Operation, observer plugin.Observer
 
 func fails(reason string) (*plugin.Outcome, error) {
 	return &plugin.Outcome{Errors: []plugin.Error{{Operation: "Apply", Reason: reason, Message: reason}}}, nil
+}
+
+// failsFor is an error with a code, the reason of which is its message.
+func failsFor(code v1alpha1.ErrorCode, reason string) (*plugin.Outcome, error) {
+	outcome, err := fails(reason)
+	outcome.Errors[0].Codes = []v1alpha1.ErrorCode{code}
+	return outcome, err
+}
+
+func succeeded() (*plugin.Outcome, error) {
+	return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+}
+
+func done(context.Context, plugin.Operation, plugin.Observer) (*plugin.Outcome, error) {
+	return succeeded()
 }
 
 func waits(what string) (*plugin.Outcome, error) {

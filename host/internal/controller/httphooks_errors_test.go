@@ -13,16 +13,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestHTTPHookErrors is the table of what a hook can say when it fails.
+// TestHTTPHookErrors: a job ends, is tried again or goes on as the error says; see TestStructuredErrors of httphook.
 func TestHTTPHookErrors(t *testing.T) {
 	t.Parallel()
 	for phase, tc := range map[v1alpha1.HookCapability]struct {
@@ -37,37 +35,28 @@ func TestHTTPHookErrors(t *testing.T) {
 		},
 	} {
 		for fields, want := range map[string]string{
-			``:                                    "again",
-			`,"permanent":false`:                  "again",
-			`,"permanent":true`:                   "failed",
-			`,"continue":false`:                   "again",
-			`,"continue":true`:                    "goes on",
-			`,"permanent":true,"continue":true`:   "goes on",
-			`,"permanent":true,"continue":false`:  "failed",
-			`,"permanent":false,"continue":true`:  "goes on",
-			`,"permanent":false,"continue":false`: "again",
+			``: "again", `,"permanent":true`: "failed", `,"continue":true`: "goes on",
 		} {
 			t.Run(string(phase)+fields, func(t *testing.T) {
 				t.Parallel()
 				b := newHookedByHTTP(t, done, phase)
-				if phase == v1alpha1.HookFinalize {
-					b.item.Finalizers = []string{v1alpha1.Finalizer}
-					b.update(b.item)
-					b.remove(b.item)
-				}
 				b.fails(fields)
-				jobID := b.setJob()
+				if phase == v1alpha1.HookFinalize {
+					b.beginDeletion()
+				} else {
+					b.setJob()
+				}
 				b.clock.Step(b.reconcile(t.Context()))
 				item := b.read()
 				if want == "goes on" {
 					b.expectPassed("the job goes on", string(phase), tc.call)
 				} else {
 					b.expectPassed("the job does not go on", string(phase))
-					last, c, finished := item.Status.LastError, conditionOf(item, "HookAnswered"), item.Status.JobIDFinished == jobID
+					b.expectPhase(map[string]v1alpha1.DeployItemPhase{"again": tc.underWay, "failed": tc.failed}[want])
+					last, c := item.Status.LastError, conditionOf(item, "HookAnswered")
 					if last == nil || last.Operation != tc.operation || !strings.Contains(last.Message, "no room") ||
-						c == nil || c.Status != v1alpha1.ConditionFalse || finished != (want == "failed") ||
-						item.Status.Phase != map[bool]v1alpha1.DeployItemPhase{false: tc.underWay, true: tc.failed}[finished] {
-						t.Errorf("expected that it is %s, but found %s, condition %v", want, describe(item), c)
+						c == nil || c.Status != v1alpha1.ConditionFalse {
+						t.Errorf("%s: found %s, condition %v", want, describe(item), c)
 					}
 				}
 				b.serve = nil
@@ -81,8 +70,8 @@ func TestHTTPHookErrors(t *testing.T) {
 	}
 }
 
-// TestSlowRequestIsNoTimeout: a write of what the hook has answered that takes too long, or the read after a conflict of
-// it, is tried again, and is not taken for the job's timeout.
+// TestSlowRequestIsNoTimeout: a write of what the hook has answered that takes too long, or the read after a conflict
+// of it, is tried again, and is not taken for the job's timeout.
 func TestSlowRequestIsNoTimeout(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "deployitems"}, "item", errors.New("changed"))
@@ -98,15 +87,13 @@ func TestSlowRequestIsNoTimeout(t *testing.T) {
 				}
 				return do()
 			}
-			b.readFrom(interceptor.NewClient(b.admin, interceptor.Funcs{Get: func(
-				ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-			) error {
+			b.onRead(func(_ client.Object, do func() error) error {
 				if slow {
 					slow = false
 					return context.DeadlineExceeded
 				}
-				return c.Get(ctx, key, obj, opts...)
-			}}))
+				return do()
+			})
 			b.setJob()
 			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.errs) != 1 {
 				t.Errorf("expected success after one error, but found %s, errors %v", describe(item), b.errs)
@@ -222,12 +209,7 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 			Children: []sdk.Child{{Name: "manifests[0]", Object: json.RawMessage(child(rendered, ""))}},
 		}, nil
 	}
-	change := sync.OnceFunc(func() {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"config":{"apiVersion":"x/v1","kind":"X","n":2}}}`))
-		if err := b.admin.Patch(context.WithoutCancel(t.Context()), b.item.DeepCopy(), patch); err != nil {
-			t.Error(err)
-		}
-	})
+	change := sync.OnceFunc(func() { b.patch(b.item, `{"spec":{"config":{"apiVersion":"x/v1","kind":"X","n":2}}}`) })
 	b.serve = func(w http.ResponseWriter, _ *http.Request) {
 		change()
 		_, _ = fmt.Fprintf(w, `{"children":{"configmap":%s}}`, child(rendered, `,"labels":{"x":"y"}`))
@@ -239,7 +221,7 @@ func TestSpecChangesWhileAnHTTPHookIsAsked(t *testing.T) {
 		if calls++; c.DeployItem.Generation != rendered {
 			t.Errorf("the item is of generation %d, and its children of generation %d", c.DeployItem.Generation, rendered)
 		}
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+		return succeeded()
 	}
 	b.setJob()
 	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || calls != 1 {

@@ -108,15 +108,14 @@ func TestHTTPHookChangesChildren(t *testing.T) {
 	b := newHookedByHTTP(t, done, v1alpha1.HookPreReconcile)
 	b.serve = func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{
-			"children":{"configmap":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b","labels":{"x":"y"}},"data":{"n":"1"}}},
+			"children":{"configmap":{"apiVersion":"v1","kind":"ConfigMap",
+				"metadata":{"name":"a","namespace":"b","labels":{"x":"y"}},"data":{"n":"1"}}},
 			"object":{"status":{"phase":"Failed","jobIDFinished":"lie","conditions":[
-				{"type":"Labelled","status":"True","reason":"Labelled","message":"all"},{"type":"Ready","status":"False","reason":"Lie","message":"lie"}]}}}`))
+				{"type":"Labelled","status":"True","reason":"Labelled","message":"all"},
+				{"type":"Ready","status":"False","reason":"Lie","message":"lie"}]}}}`))
 	}
-	jobID := b.setJob()
-	item := b.drive()
-	if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID {
-		t.Fatalf("%s (errors %v)", describe(item), b.errs)
-	}
+	b.setJob()
+	item := b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
 	b.expectPassed("the hook comes first", "pre-reconcile", "call Reconcile")
 	if len(b.children) != 1 || b.children[0].Name != "manifests[0]" ||
 		!strings.Contains(string(b.children[0].Object), `"labels":{"x":"y"}`) {
@@ -172,14 +171,19 @@ func TestHTTPHookCapabilities(t *testing.T) {
 	}
 }
 
+// beginDeletion sets a job that deletes the item, which has its finalizer.
+func (b *hookedByHTTP) beginDeletion() {
+	b.t.Helper()
+	b.patch(b.item, `{"metadata":{"finalizers":["`+v1alpha1.Finalizer+`"]}}`)
+	b.remove(b.item)
+	b.setJob()
+}
+
 // TestHTTPHookIsFinalizedOnce: a deletion that takes its time does not ask again.
 func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, always(waits("what is left")), v1alpha1.HookFinalize)
-	b.item.Finalizers = []string{v1alpha1.Finalizer}
-	b.update(b.item)
-	b.remove(b.item)
-	b.setJob()
+	b.beginDeletion()
 	for range 3 {
 		b.reconcile(t.Context())
 		b.clock.Step(time.Minute)
@@ -188,16 +192,13 @@ func TestHTTPHookIsFinalizedOnce(t *testing.T) {
 	b.expectPassed("one agreement is enough", "finalize", "call Delete", "call Delete", "call Delete")
 }
 
-// TestHTTPHookBeforeADeletionThatLeavesEverythingBehind: what the hook has made is its own matter. It needs a slot, as
-// a call does, so that new jobs are picked up meanwhile.
+// TestHTTPHookBeforeADeletionThatLeavesEverythingBehind: the hook may have objects of its own. It needs a slot, as a
+// call does, so that new jobs are picked up meanwhile.
 func TestHTTPHookBeforeADeletionThatLeavesEverythingBehind(t *testing.T) {
 	t.Parallel()
 	b := newHookedByHTTP(t, nil, v1alpha1.HookFinalize)
-	b.item.Finalizers = []string{v1alpha1.Finalizer}
-	b.item.Annotations[v1alpha1.DeleteWithoutUninstallAnnotation] = "true"
-	b.update(b.item)
-	b.remove(b.item)
-	b.setJob()
+	b.annotate(b.item, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
+	b.beginDeletion()
 	b.slots.Acquire(anotherItem, slots.Share{}, slots.Preferred)
 	b.reconcile(t.Context())
 	b.expectPassed("others have all of the slots")

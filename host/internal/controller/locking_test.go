@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,30 +16,15 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
+// TestLockOfAJob: a job takes two requests for its lock, and none of a replica without it. A hook that has no opinion
+// about an item without a schedule costs none either.
 func TestLockOfAJob(t *testing.T) {
-	for name, prepare := range map[string]func(b *bench){
-		"without hooks": func(*bench) {},
-		"with a hook that has no opinion about an item without a schedule": func(b *bench) {
-			b.plugin.Capabilities.HookTypes = []string{string(sdkhook.ShouldReconcile)}
-			b.plugin.Capabilities.ScheduleInConfig = true
-			b.plugin.OnHooks = func(
-				context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
-			) ([]plugin.HookOutcome, error) {
-				t.Error("the hook was asked")
-				return nil, nil
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
-			prepare(b)
-			testLockOfAJob(t, b)
-		})
-	}
-}
-
-func testLockOfAJob(t *testing.T, b *bench) {
-	t.Helper()
+	b := newBench(t, nil)
+	b.plugin.Capabilities.ScheduleInConfig = true
+	hook(b.plugin, func() (*sdkhook.Result, error) {
+		t.Error("the hook was asked")
+		return nil, nil
+	}, sdkhook.ShouldReconcile)
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	if here.reconcile(t.Context()); here.locks != 0 {
 		t.Errorf("an item without a job costs %d requests for its lock", here.locks)
@@ -57,7 +43,7 @@ func testLockOfAJob(t *testing.T, b *bench) {
 	}
 	jobID := b.setJob()
 	for wait := here.reconcile(t.Context()); wait > 0; wait = here.reconcile(t.Context()) {
-		if holder, _ := b.holder(); holder != "here" {
+		if holder := b.holder(); holder != "here" {
 			t.Errorf("expected the lock to be held over the polls of the job, but its holder is %q", holder)
 		}
 		if there.hear(); there.reads > 0 {
@@ -68,8 +54,8 @@ func testLockOfAJob(t *testing.T, b *bench) {
 	if item := b.read(); item.Status.JobIDFinished != jobID || item.Status.Deployer.Identity != "here" || polls != 3 {
 		t.Errorf("expected the job to succeed after 3 calls, but found %s after %d", describe(item), polls)
 	}
-	if holder, exists := b.holder(); holder != "" || !exists {
-		t.Errorf("expected the lock to be there and to be free, but found %t and the holder %q", exists, holder)
+	if object := b.lockObject(); object == nil || object.Spec.PodName != "" {
+		t.Errorf("expected the lock to be there and to be free, but found %v", object)
 	}
 	if here.locks != 2 {
 		t.Errorf("expected two requests for the lock, but there were %d", here.locks)
@@ -83,7 +69,7 @@ func testLockOfAJob(t *testing.T, b *bench) {
 	if there.reconcile(t.Context()); b.read().Status.Deployer.Identity != "there" {
 		t.Error("a new job was not carried out by the other replica")
 	}
-	if again, _ := b.holder(); again != "" || there.locks != 2 {
+	if again := b.holder(); again != "" || there.locks != 2 {
 		t.Errorf("expected the lock to be free after two requests, but found the holder %q after %d", again, there.locks)
 	}
 }
@@ -99,7 +85,7 @@ func TestTakeover(t *testing.T) {
 		{"that does not", "the first write after the take-over fails, and with it the job here", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
+			b := newBench(t, nil, withTimeout("1h"))
 			here, there := newPeer(b, "here"), newPeer(b, "there")
 			b.answer = func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 				b.answer = succeeds
@@ -112,9 +98,8 @@ func TestTakeover(t *testing.T) {
 					<-ctx.Done()
 				}
 				return &plugin.Outcome{
-					Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":"old"}`)}, ProviderStatus: []byte(
-						`{"apiVersion":"v1","kind":"Old"}`,
-					),
+					Succeeded:      &plugin.Succeeded{Exports: []byte(`{"a":"old"}`)},
+					ProviderStatus: []byte(`{"apiVersion":"v1","kind":"Old"}`),
 				}, nil
 			}
 			jobID := b.setJob()
@@ -138,9 +123,9 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestTakeoverKeepsTheJob: the time of a job goes on, and its errors stay; only who carries it out changes.
+// TestTakeoverKeepsTheJob: the time of a job goes on, and its errors stay; only its deployer changes.
 func TestTakeoverKeepsTheJob(t *testing.T) {
-	b := newBench(t, always(fails("NotYet")), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1h" })
+	b := newBench(t, always(fails("NotYet")), withTimeout("1h"))
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	b.setJob()
 	here.reconcile(t.Context())
@@ -164,52 +149,48 @@ func TestTakeoverKeepsTheJob(t *testing.T) {
 	}
 }
 
+// TestShutdownReleasesTheLock: the lock of a job that waits is released at once, and that of a job in its call when the
+// deployer has answered. A deployer that does not answer in time may still be at work: its lock is left to the end of
+// this replica, which comes after that of the plugin.
 func TestShutdownReleasesTheLock(t *testing.T) {
-	b := newBench(t, always(waits("something")))
-	here := newPeer(b, "here")
-	b.setJob()
-	here.reconcile(t.Context())
-	stopping, stop := context.WithCancel(t.Context())
-	stop()
-	if err := here.locker.Start(stopping); err != nil {
-		t.Fatal(err)
-	}
-	if holder, _ := b.holder(); holder != "" {
-		t.Errorf("the lock of a job that waits is still held by %q", holder)
-	}
-
-	// And when the job is in its call: the lock is held until the deployer has answered. One that does not is waited
-	// for no longer than it may take, but it may still be at work: its lock is left to the end of this replica, which
-	// comes after that of the plugin.
-	for _, tc := range []struct {
-		reason, holder string
-		ends           func(context.Context) (*plugin.Outcome, error)
+	for name, tc := range map[string]struct {
+		holder string
+		ends   func(context.Context) (*plugin.Outcome, error) // nil: the job waits between two calls
 	}{
-		{"the deployer ends in order", "", func(context.Context) (*plugin.Outcome, error) { return fails("Stopped") }},
-		{
-			"the deployer does not answer", "here", func(ctx context.Context) (*plugin.Outcome, error) { return nil, ctx.Err() },
-		},
-		{"the plugin is gone", "", func(context.Context) (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }},
+		"job waits":                {"", nil},
+		"deployer ends in order":   {"", func(context.Context) (*plugin.Outcome, error) { return fails("Stopped") }},
+		"deployer does not answer": {"here", func(ctx context.Context) (*plugin.Outcome, error) { return nil, ctx.Err() }},
+		"plugin ends in the call":  {"", func(context.Context) (*plugin.Outcome, error) { return nil, plugin.ErrCrashed }},
 	} {
-		b = newBench(t, nil)
-		here = newPeer(b, "here")
-		inCall, end := context.WithCancel(t.Context())
-		b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
-			end()
-			if err := here.locker.Start(inCall); err != nil {
-				t.Error(err)
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, always(waits("something")))
+			here := newPeer(b, "here")
+			running, end := context.WithCancel(t.Context())
+			defer end()
+			stop := func() {
+				end()
+				if err := here.locker.Start(running); err != nil {
+					t.Error(err)
+				}
 			}
-			if holder, _ := b.holder(); holder != "here" {
-				t.Errorf("%s: the lock of a job in its call is held by %q", tc.reason, holder)
+			if tc.ends != nil {
+				b.answer = func(ctx context.Context, _ plugin.Operation, _ plugin.Observer) (*plugin.Outcome, error) {
+					stop()
+					if holder := b.holder(); holder != "here" {
+						t.Errorf("the lock of a job in its call is held by %q", holder)
+					}
+					<-ctx.Done()
+					return tc.ends(ctx)
+				}
 			}
-			<-ctx.Done()
-			return tc.ends(ctx)
-		}
-		b.setJob()
-		here.reconcile(inCall)
-		if holder, _ := b.holder(); holder != tc.holder {
-			t.Errorf("%s: expected the lock to be held by %q after the call, but found %q", tc.reason, tc.holder, holder)
-		}
+			b.setJob()
+			if here.reconcile(running); tc.ends == nil {
+				stop()
+			}
+			if holder := b.holder(); holder != tc.holder {
+				t.Errorf("expected the lock to be held by %q, but found %q", tc.holder, holder)
+			}
+		})
 	}
 }
 
@@ -239,12 +220,7 @@ func TestUnknownOperationIsReported(t *testing.T) {
 			b.clock.Step(time.Second)
 			works.reconcile(t.Context())
 		}
-		reported := 0
-		for len(b.events.Events) > 0 {
-			if strings.Contains(<-b.events.Events, "UnknownOperation") {
-				reported++
-			}
-		}
+		reported := strings.Count(fmt.Sprint(b.recorded()), "UnknownOperation")
 		if item := b.read(); item.Status.JobID != item.Status.JobIDFinished || reported != 1 {
 			t.Errorf("during a call %t: expected a job that ends, and one event of the unknown operation, but found %d, %s",
 				duringCall, reported, describe(item))
@@ -252,11 +228,10 @@ func TestUnknownOperationIsReported(t *testing.T) {
 	}
 }
 
-// TestLockIsReadAfterTheItem: the watch of items is ahead of that of locks. Who still thinks that the lock is
-// held reads the item as the next holder has written it, and must not go on from there.
+// TestLockIsReadAfterTheItem: the watch of items may be ahead of that of locks. A replica that takes a lost lock for
+// its own reads the item as the next holder has written it, and must not go on from there.
 func TestLockIsReadAfterTheItem(t *testing.T) {
-	b := newBench(t, always(waits("something")),
-		func(i *v1alpha1.DeployItem) { i.Spec.Timeout = v1alpha1.NoDuration })
+	b := newBench(t, always(waits("something")), withTimeout(v1alpha1.NoDuration))
 	here, there := newPeer(b, "here"), newPeer(b, "there")
 	b.setJob()
 	here.reconcile(t.Context()) // and holds the lock on
@@ -267,9 +242,9 @@ func TestLockIsReadAfterTheItem(t *testing.T) {
 	calls, version := len(b.calls), b.read().ResourceVersion
 	here.reconcile(t.Context()) // has heard that the item has changed, and not that the lock was taken
 	if len(b.calls) != calls || b.read().ResourceVersion != version {
-		t.Errorf("who has lost the lock calls the plugin and writes: calls %v, %s", b.calls, describe(b.read()))
+		t.Errorf("a replica without the lock calls the plugin or writes: calls %v, %s", b.calls, describe(b.read()))
 	}
-	if holder, _ := b.holder(); holder != "there" {
+	if holder := b.holder(); holder != "there" {
 		t.Errorf("the lock is held by %q", holder)
 	}
 }
@@ -285,8 +260,7 @@ func TestDownPluginTakesNoJob(t *testing.T) {
 	down.hear()
 	wait := down.reconcile(t.Context())
 	if got := down.reads + down.locks + down.writes; got != 0 || wait != job.PluginPoll {
-		t.Errorf("expected another reconcile after %s without a request, but found %d requests, and the next reconcile after %s",
-			job.PluginPoll, got, wait)
+		t.Errorf("expected a reconcile after %s without a request, but found %d requests, and %s", job.PluginPoll, got, wait)
 	}
 	runs.hear()
 	runs.reconcile(t.Context())

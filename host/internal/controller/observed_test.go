@@ -21,44 +21,31 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// heard is what is reported of jobs, newest first.
+// recorder has the reports of jobs.
 type recorder struct {
-	mu   sync.Mutex
-	jobs []*reportedJob
-}
-
-type reportedJob struct {
-	telemetry.Job
-
+	mu     sync.Mutex
+	ids    map[string]bool
+	job    telemetry.Job // of the last report
 	events []telemetry.Event
-	ended  telemetry.Ended
 }
 
 func (o *recorder) Observe(job telemetry.Job, _ time.Time, event telemetry.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.jobs, func(known *reportedJob) bool { return known.ID == job.ID })
-	if i < 0 {
-		o.jobs, i = slices.Insert(o.jobs, 0, &reportedJob{}), 0
-	}
-	found := o.jobs[i]
-	found.Job, found.events = job, append(found.events, event)
-	if ended, ok := event.(telemetry.Ended); ok {
-		found.ended = ended
-	}
+	o.ids[job.ID], o.job, o.events = true, job, append(o.events, event)
 }
 
 // record has a bench report what happens to jobs.
 func (b *bench) record() *recorder {
-	o := &recorder{}
+	o := &recorder{ids: map[string]bool{}}
 	b.set(func(p *parts) { p.options.Observed = telemetry.NewStream(b.clock, nil, o) })
 	return o
 }
 
 // timeline is a line for each event.
-func (j *reportedJob) timeline() []string {
+func (o *recorder) timeline() []string {
 	var lines []string
-	for _, event := range j.events {
+	for _, event := range o.events {
 		line := ""
 		switch e := event.(type) {
 		case telemetry.PickedUp:
@@ -69,15 +56,10 @@ func (j *reportedJob) timeline() []string {
 			line = "Progress " + e.Text
 		case telemetry.Waits:
 			line = "Waits " + e.For
-		case telemetry.Retries:
-			line = "Retries " + e.Error.Text
 		case telemetry.Done:
 			line = string(e.Of) + " " + e.By + " " + e.Name + ": " + e.Result
 		case telemetry.Ended:
 			line = "Ended " + string(e.Phase)
-			if e.Error != nil {
-				line += ": " + e.Error.Text
-			}
 		}
 		lines = append(lines, line)
 	}
@@ -95,18 +77,15 @@ func TestReportsOfAJob(t *testing.T) {
 			return next()
 		}
 	}
-	succeeded := func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil }
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason string
 		answer answer
-		modify func(*v1alpha1.DeployItem)
 		drive  func(b *bench)
 		want   []string
 	}{
 		"success": {
 			reason: "from the pick-up to the end",
 			answer: picky(func() (*plugin.Outcome, error) { return waits("the pod") }, succeeded),
-			modify: func(item *v1alpha1.DeployItem) { item.Spec.Timeout = v1alpha1.NoDuration },
 			drive:  func(b *bench) { b.setJob(); b.drive() },
 			want: []string{
 				"PickedUp queued=false", "Progress installing 1 of 2", "Call one Reconcile: inProgress", "Waits the pod",
@@ -127,29 +106,24 @@ func TestReportsOfAJob(t *testing.T) {
 				b.drive()
 			},
 			want: []string{
-				"PickedUp queued=true", "Dequeued 1.3s", "Progress installing 1 of 2", "Call one Reconcile: done", "Ended Succeeded",
+				"PickedUp queued=true", "Dequeued 1.3s", "Progress installing 1 of 2", "Call one Reconcile: done",
+				"Ended Succeeded",
 			},
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, tc.answer, func(item *v1alpha1.DeployItem) {
-				if tc.modify != nil {
-					tc.modify(item)
-				}
-			})
-			remembered := b.record()
+			b := newBench(t, tc.answer, withTimeout(v1alpha1.NoDuration))
+			o := b.record()
 			tc.drive(b)
-			jobs := remembered.jobs
-			if len(jobs) != 1 || jobs[0].ID != b.read().Status.JobID || jobs[0].Operation != "Reconcile" ||
-				jobs[0].Plugin != "one" {
-				t.Fatalf("expected one job, but found %+v", jobs)
+			if len(o.ids) != 1 || o.job.ID != b.read().Status.JobID || o.job.Operation != "Reconcile" || o.job.Plugin != "one" {
+				t.Fatalf("expected one job, but found %v, %+v", o.ids, o.job)
 			}
-			if diff := cmp.Diff(tc.want, jobs[0].timeline()); diff != "" {
+			if diff := cmp.Diff(tc.want, o.timeline()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
-			if ended := jobs[0].ended; ended.Phase != b.read().Status.Phase || ended.Triggered.IsZero() {
+			ended, _ := o.events[len(o.events)-1].(telemetry.Ended)
+			if ended.Phase != b.read().Status.Phase || ended.Triggered.IsZero() {
 				t.Errorf("%s: %+v", tc.reason, ended)
 			}
 		})
@@ -159,14 +133,14 @@ func TestReportsOfAJob(t *testing.T) {
 // TestLostLocksAreReported: the job goes on elsewhere, and is not under way here any more.
 func TestLostLocksAreReported(t *testing.T) {
 	t.Parallel()
-	o := &recorder{}
+	o := &recorder{ids: map[string]bool{}}
 	stream := telemetry.NewStream(clock.RealClock{}, nil, o)
 	key := lock.Key{Plugin: "one", Item: types.NamespacedName{Namespace: "ns", Name: "item"}, UID: "uid"}
 	router := intake.NewRouter(intake.Options{Memory: itemstate.NewMemory()})
 	c := &Controller{options: Options{Observed: stream}, router: router}
 	c.Lost(key)
 	want := telemetry.Job{Plugin: key.Plugin, Item: key.Item, UID: key.UID}
-	if len(o.jobs) != 1 || o.jobs[0].Job != want || o.jobs[0].events[0] != telemetry.Event(telemetry.Left{}) {
-		t.Errorf("%+v", o.jobs)
+	if o.job != want || !slices.Equal(o.events, []telemetry.Event{telemetry.Left{}}) {
+		t.Errorf("expected that the job is left, but found %+v of %+v", o.events, o.job)
 	}
 }

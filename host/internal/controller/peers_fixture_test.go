@@ -45,7 +45,7 @@ type fakeReplicas struct {
 	invalid bool
 	rank    int
 	dead    map[string]bool
-	// processes is which one is in each pod; nil for nobody knows.
+	// processes has the process in each pod; nil if they are not known.
 	processes map[string]string
 	mu        sync.Mutex // for change
 }
@@ -87,7 +87,7 @@ func newProcess(b *bench, others *fakeReplicas) *peer {
 	p := &peer{b: b, others: others}
 	r := b.parts
 	r.options.Identity = others.podName
-	api := interceptor.NewClient(b.admin, p.interceptors(b.interceptors()))
+	api := interceptor.NewClient(b.admin, p.interceptors())
 	r.items, r.exports = itemclient.New(client.WithFieldOwner(api, UserAgent), api), exports.New(api)
 	p.locker = lock.New(lock.Options{API: api, Replicas: p.others, Listener: p, Metrics: lock.NewMetrics(), Log: r.log})
 	r.locks = p.locker
@@ -102,57 +102,32 @@ func (p *peer) Freed(key lock.Key) { p.router.Freed(key) }
 // Lost implements lock.Listener.
 func (p *peer) Lost(key lock.Key) { p.router.Lost(key) }
 
-// interceptors count the requests, and pass the writes on.
-func (p *peer) interceptors(writes interceptor.Funcs) interceptor.Funcs {
-	count := func(obj client.Object, write bool) bool {
+// interceptors count the requests, and pass those about items on.
+func (p *peer) interceptors() interceptor.Funcs {
+	read := func(obj client.Object, do func() error) error {
 		switch obj.(type) {
 		case *v1alpha1.SyncObject:
 			p.locks++
-			return true
 		case *v1alpha1.DeployItem:
-			if write {
-				p.writes++
-			} else {
-				p.reads++
-			}
+			p.reads++
 		}
-		return false
+		return do()
 	}
-	after := func(obj client.Object, err error) error {
+	return intercept(read, func(obj client.Object, _ client.Patch, do func() error) error {
+		switch obj.(type) {
+		case *v1alpha1.SyncObject:
+			p.locks++
+			return p.troubled(do)
+		case *v1alpha1.DeployItem:
+			p.writes++
+		}
+		p.b.n++
+		err := p.b.write(p.b.n, do)
 		if _, isItem := obj.(*v1alpha1.DeployItem); isItem && err == nil && p.written != nil {
 			p.written()
 		}
 		return err
-	}
-	return interceptor.Funcs{
-		Get: func(
-			ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
-		) error {
-			count(obj, false)
-			return c.Get(ctx, key, obj, opts...)
-		},
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			if count(obj, true) {
-				return p.troubled(func() error { return c.Create(ctx, obj, opts...) })
-			}
-			return writes.Create(ctx, c, obj, opts...)
-		},
-		Patch: func(
-			ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
-		) error {
-			if count(obj, true) {
-				return p.troubled(func() error { return c.Patch(ctx, obj, patch, opts...) })
-			}
-			return after(obj, writes.Patch(ctx, c, obj, patch, opts...))
-		},
-		SubResourcePatch: func(
-			ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch,
-			opts ...client.SubResourcePatchOption,
-		) error {
-			count(obj, true)
-			return after(obj, writes.SubResourcePatch(ctx, c, sub, obj, patch, opts...))
-		},
-	}
+	})
 }
 
 // reconcile reconciles the item once, and returns when the next time is due.
@@ -168,28 +143,31 @@ func (p *peer) reconcile(ctx context.Context) time.Duration {
 // hear lets a replica hear of the locks as they are.
 func (p *peer) hear() {
 	p.b.t.Helper()
-	list := &v1alpha1.SyncObjectList{}
-	if err := p.b.admin.List(p.b.t.Context(), list, client.InNamespace(p.b.item.Namespace)); err != nil {
-		p.b.t.Fatal(err)
-	}
-	for i := range list.Items {
-		p.locker.Seen(&list.Items[i])
+	if object := p.b.lockObject(); object != nil {
+		p.locker.Seen(object)
 	}
 }
 
-// holder is who holds the lock of the item, and whether there is one at all.
-func (b *bench) holder() (podName string, exists bool) {
+// lockObject is the lock of the item; nil if there is none.
+func (b *bench) lockObject() *v1alpha1.SyncObject {
 	b.t.Helper()
-	list := &v1alpha1.SyncObjectList{}
-	if err := b.admin.List(b.t.Context(), list, client.InNamespace(b.item.Namespace)); err != nil {
+	object := &v1alpha1.SyncObject{}
+	key := client.ObjectKey{Namespace: b.item.Namespace, Name: "one-" + string(b.item.UID)}
+	if err := b.admin.Get(b.t.Context(), key, object); err == nil {
+		return object
+	} else if client.IgnoreNotFound(err) != nil {
 		b.t.Fatal(err)
 	}
-	for _, object := range list.Items {
-		if object.Name == "one-"+string(b.read().UID) {
-			return object.Spec.PodName, true
-		}
+	return nil
+}
+
+// holder is the pod that holds the lock of the item.
+func (b *bench) holder() string {
+	b.t.Helper()
+	if object := b.lockObject(); object != nil {
+		return object.Spec.PodName
 	}
-	return "", false
+	return ""
 }
 
 // queuedPeer is a replica that reconciles the item only when it is in its queue, as one does whose workers take from a
@@ -257,10 +235,7 @@ func (r *queuedPeer) work() (worked bool) {
 // hearItem lets the replica hear of the item as it is.
 func (r *queuedPeer) hearItem() {
 	r.b.t.Helper()
-	item := &v1alpha1.DeployItem{}
-	if err := r.b.admin.Get(r.b.t.Context(), client.ObjectKeyFromObject(r.b.item), item); err != nil {
-		r.b.t.Fatal(err)
-	}
+	item := r.b.read()
 	slim := itemcache.Slim(item)
 	before := r.seen.Swap(slim)
 	r.contents.Put(itemstate.Content{Item: item})
@@ -338,7 +313,7 @@ func (r *fakeReplicas) change(change func(*fakeReplicas)) {
 	change(r)
 }
 
-// nextDue is when the first of some replicas reconciles again; zero if nobody does.
+// nextDue is the time of the next reconcile of some replicas; zero for none.
 func nextDue(replicas ...*queuedPeer) time.Time {
 	var dues []time.Time
 	for _, r := range replicas {

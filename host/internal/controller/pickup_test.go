@@ -32,26 +32,24 @@ type phases []v1alpha1.DeployItemPhase
 // TestWritesOfAJob: what a plugin with LatePickUp does decides how many writes of the status its job takes.
 func TestWritesOfAJob(t *testing.T) {
 	t.Parallel()
-	save := func(document string, then func() (*plugin.Outcome, error)) answer {
+	save := func(document string) answer {
 		return func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
 			if err := o.SaveProviderStatus(ctx, []byte(document)); err != nil {
 				return nil, err
 			}
-			return then()
+			return succeeded()
 		}
 	}
-	succeed := func() (*plugin.Outcome, error) { return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil }
-	wait := func() (*plugin.Outcome, error) { return waits("the pod") }
 	for name, test := range map[string]struct {
 		reason  string
 		answer  answer
 		prepare func(*bench)
 		want    phases
 	}{
-		"saved":     {"the pick-up is in the write that saves", save(providerStatus, succeed), nil, phases{"Progressing", "Succeeded"}},
-		"no save":   {"nothing has changed, so that one write tells all", always(succeed()), nil, phases{"Succeeded"}},
-		"picked up": {"an empty document only picks up", save("", succeed), nil, phases{"Progressing", "Succeeded"}},
-		"waits":     {"what it waits for tells that it is picked up", always(wait()), nil, phases{"Progressing"}},
+		"saved":     {"the write that saves picks up", save(providerStatus), nil, phases{"Progressing", "Succeeded"}},
+		"no save":   {"nothing has changed, so that one write tells all", done, nil, phases{"Succeeded"}},
+		"picked up": {"an empty document only picks up", save(""), nil, phases{"Progressing", "Succeeded"}},
+		"waits":     {"what it waits for tells that it is picked up", always(waits("the pod")), nil, phases{"Progressing"}},
 		"fails":     {"so does an error", always(fails("No")), nil, phases{"Progressing"}},
 		"crashes":   {"so does a crash", always(nil, plugin.ErrCrashed), nil, phases{"Progressing"}},
 		"exports": {
@@ -60,19 +58,14 @@ func TestWritesOfAJob(t *testing.T) {
 			phases{"Progressing", "", "Succeeded"},
 		},
 		"hook": {
-			"a hook before the operation may change something", save(providerStatus, succeed),
+			"a hook before the operation may change something", save(providerStatus),
 			func(b *bench) {
-				b.plugin.Capabilities.HookTypes = []string{string(sdkhook.BeforeAnyReconcile)}
-				b.plugin.OnHooks = func(
-					context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
-				) ([]plugin.HookOutcome, error) {
-					return nil, nil
-				}
+				hook(b.plugin, func() (*sdkhook.Result, error) { return nil, nil }, sdkhook.BeforeAnyReconcile)
 			},
 			phases{"Init", "Progressing", "Succeeded"},
 		},
 		"no promise": {
-			"a plugin without LatePickUp may change something before it saves", save(providerStatus, succeed),
+			"a plugin without LatePickUp may change something before it saves", save(providerStatus),
 			func(b *bench) { b.plugin.Capabilities.LatePickUp = false },
 			phases{"Init", "Progressing", "Succeeded"},
 		},
@@ -108,7 +101,7 @@ func TestWritesOfAJob(t *testing.T) {
 	}
 }
 
-// TestLostPickUp: when somebody else has changed the item, the plugin may change nothing, and nothing is written; then
+// TestLostPickUp: when another client has changed the item, the plugin may change nothing, and nothing is written; then
 // the item is decided on again.
 func TestLostPickUp(t *testing.T) {
 	var told error
@@ -121,15 +114,15 @@ func TestLostPickUp(t *testing.T) {
 			outcome.ProviderStatus = []byte(providerStatus)
 			return outcome, err
 		}
-		return &plugin.Outcome{Succeeded: &plugin.Succeeded{}}, nil
+		return succeeded()
 	})
 	b.setJob()
 	if b.reconcile(t.Context()); told == nil || b.read().Status.Phase != "" || rawStatus(b.read()) != "" {
 		t.Errorf("expected an error and no write, but found %v, %s", told, describe(b.read()))
 	}
 	meanwhile = func() {}
-	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || len(b.calls) != 2 {
-		t.Errorf("expected success with the second call, but found the calls %v, %s", b.calls, describe(item))
+	if b.driveTo(v1alpha1.DeployItemPhaseSucceeded); len(b.calls) != 2 {
+		t.Errorf("expected success with the second call, but found the calls %v", b.calls)
 	}
 }
 
@@ -137,6 +130,9 @@ func TestLostPickUp(t *testing.T) {
 func TestSlowPlanIsPickedUp(t *testing.T) {
 	var b *bench
 	b = newLateBench(t, func(ctx context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		if got := contract.WaitingFor(b.read()); got != "" {
+			t.Errorf("the plugin has said nothing yet, but the status says %q", got)
+		}
 		o.Progress("ReadChart", "reading the chart")
 		for b.read().Status.Phase == "" {
 			if ctx.Err() != nil {
@@ -150,15 +146,13 @@ func TestSlowPlanIsPickedUp(t *testing.T) {
 		return succeeds(ctx, plugin.Delete, o)
 	})
 	b.setJob()
-	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("expected success, but found %s", describe(item))
-	}
+	b.driveTo(v1alpha1.DeployItemPhaseSucceeded)
 }
 
 // TestFinalizerRefused: a job whose item cannot get its finalizer is picked up, so that its time runs and ends it.
 func TestFinalizerRefused(t *testing.T) {
-	b := newBench(t, succeeds)
-	b.plugin.Capabilities.LatePickUp = true
+	b := newLateBench(t, succeeds)
+	b.patch(b.item, `{"metadata":{"finalizers":null}}`)
 	b.write = func(n int, do func() error) error {
 		if n == 1 {
 			return errors.New("a webhook refuses it")
@@ -184,31 +178,27 @@ func TestOneEventPerChange(t *testing.T) {
 	for _, step := range []struct {
 		reason string
 		before func()
-		events int
+		event  string
 	}{
-		{"the first job", func() {}, 1},
-		{"nothing has changed", func() {}, 0},
-		{"another provider status", func() { status = `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":2}` }, 1},
-		{"another spec", func() {
-			item := b.read()
-			item.Spec.UpdateOnChangeOnly = true
-			b.update(item)
-		}, 1},
+		{"the first job", func() {}, "Normal Succeeded"},
+		{"nothing has changed", func() {}, ""},
+		{
+			"another provider status", func() { status = `{"apiVersion":"test.pergola.dev/v1","kind":"Status","revision":2}` },
+			"Normal Succeeded",
+		},
+		{"another spec", func() { b.patch(b.item, `{"spec":{"updateOnChangeOnly":true}}`) }, "Normal Succeeded"},
 		{"the plugin has told what has changed", func() {
 			tells = true
-			item := b.read()
-			item.Spec.UpdateOnChangeOnly = false
-			b.update(item)
-		}, 1},
+			b.patch(b.item, `{"spec":{"updateOnChangeOnly":false}}`)
+		}, "Normal Installed revision 1"},
 	} {
 		step.before()
 		b.setJob()
 		b.drive()
-		if got := len(b.events.Events); got != step.events {
-			t.Errorf("%s: expected %d events, but found %d", step.reason, step.events, got)
-		}
-		for len(b.events.Events) > 0 {
-			<-b.events.Events
+		recorded := b.recorded()
+		if len(recorded) > 1 || !strings.HasPrefix(strings.Join(recorded, ""), step.event) ||
+			(len(recorded) > 0) != (step.event != "") {
+			t.Errorf("%s: expected the event %q, but found %q", step.reason, step.event, recorded)
 		}
 	}
 }
@@ -234,7 +224,8 @@ func TestJobBehindASilentTarget(t *testing.T) {
 			b.clock.Step(slotPoll)
 			b.reconcile(t.Context())
 			item := b.read()
-			if contract.IsQueued(item) || !contract.IsUnderWay(item) || !strings.Contains(reconciling(item), `the Target "far" to answer`) {
+			if contract.IsQueued(item) || !contract.IsUnderWay(item) ||
+				!strings.Contains(reconciling(item), `the Target "far" to answer`) {
 				t.Errorf("expected a job that waits for its target, but found %s: %s", describe(item), reconciling(item))
 			}
 			b.clock.Step(11 * time.Minute)
@@ -246,11 +237,12 @@ func TestJobBehindASilentTarget(t *testing.T) {
 	}
 }
 
-// TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while.
+// TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while, by one write. Its
+// time does not run before it has a slot.
 func TestQueuedJobIsPickedUpInTime(t *testing.T) {
-	b := newBench(t, succeeds)
-	b.slots.Acquire(anotherItem, slots.Share{}, slots.Preferred)
-	b.setJob()
+	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "1s" })
+	b.slots.Acquire(anotherItem, slots.Share{}, slots.Running)
+	jobID := b.setJob()
 	wait := b.reconcile(t.Context())
 	if phase := b.read().Status.Phase; phase != "" || wait > queuedAfter || wait < queuedAfter-2*time.Second {
 		t.Errorf("expected a job that waits for up to %s, but found phase %q, and %s", queuedAfter, phase, wait)
@@ -258,8 +250,14 @@ func TestQueuedJobIsPickedUpInTime(t *testing.T) {
 	if b.memory.Last(client.ObjectKeyFromObject(b.item)).KeepsLock() {
 		t.Error("the lock is kept from replicas that have a slot")
 	}
-	b.clock.Step(wait)
-	if b.reconcile(t.Context()); !contract.IsQueued(b.read()) {
-		t.Errorf("expected a queued job, but found %s", describe(b.read()))
+	for range 3 {
+		b.clock.Step(max(wait, time.Hour))
+		b.reconcile(t.Context())
 	}
+	if item := b.read(); !contract.IsQueued(item) || b.n != 1 ||
+		item.Status.LastReconcileTime.Before(item.Status.JobIDGenerationTime) {
+		t.Errorf("expected a queued job after one write, but found %d, %s", b.n, describe(item))
+	}
+	b.slots.Release(anotherItem)
+	b.expectSuccess(jobID)
 }

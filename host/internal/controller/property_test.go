@@ -27,7 +27,7 @@ type interferenceTest struct {
 	*bench
 	history
 	t *rapid.T
-	// calm: from now on everybody does what leads to an end.
+	// calm: from now on nothing disturbs the job.
 	calm bool
 	// picked is the job that the host has picked up last.
 	picked string
@@ -82,8 +82,7 @@ func (c *interferenceTest) interfere() {
 	case "label":
 		c.touch(c.item)
 	case "spec":
-		item.Spec.UpdateOnChangeOnly = !item.Spec.UpdateOnChangeOnly
-		c.update(item)
+		c.patch(c.item, fmt.Sprintf(`{"spec":{"updateOnChangeOnly":%t}}`, !item.Spec.UpdateOnChangeOnly))
 	case "operation":
 		c.annotate(c.item, v1alpha1.OperationAnnotation,
 			rapid.SampledFrom(

@@ -103,14 +103,13 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		for n := 0; n <= 4; n++ { // pick-up, provider status, finalizer, and the final status if the item is held
 			t.Run(fmt.Sprintf("held %t, conflict at %d", held, n), func(t *testing.T) {
-				b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) {
-					i.Finalizers = []string{v1alpha1.Finalizer}
+				b := newBench(t, succeeds, withFinalizer, func(i *v1alpha1.DeployItem) {
 					if held {
 						i.Finalizers = append(i.Finalizers, other)
 					}
 				})
 				b.remove(b.item)
-				jobID := b.setJob()
+				b.setJob()
 				b.write = func(i int, do func() error) error {
 					if i == n {
 						b.touch(b.item)
@@ -118,23 +117,15 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 					return do()
 				}
 				item := b.drive()
-				if !strings.HasPrefix(b.calls[len(b.calls)-1], "Delete ") {
-					t.Errorf("calls %v", b.calls)
+				if !strings.HasPrefix(b.calls[len(b.calls)-1], "Delete ") || (item != nil) != held {
+					t.Fatalf("expected the item to be there: %t, but found calls %v, %s", held, b.calls, describe(item))
 				}
 				if !held {
-					if item != nil {
-						t.Errorf("expected the item to be gone, but found %s", describe(item))
-					}
 					return
 				}
-				if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != jobID || b.finals != 1 {
-					t.Errorf(
-						"expected an item that somebody else holds to have Succeeded once, but found %s, %d times", describe(item),
-						b.finals,
-					)
-				}
-				if diff := cmp.Diff([]string{other}, item.Finalizers); diff != "" {
-					t.Errorf("finalizers (-want +got):\n%s", diff)
+				b.expectPhase(v1alpha1.DeployItemPhaseSucceeded)
+				if b.finals != 1 || !slices.Equal(item.Finalizers, []string{other}) {
+					t.Errorf("expected one end, and %s to stay, but found %d, %v", other, b.finals, item.Finalizers)
 				}
 			})
 		}
@@ -142,9 +133,10 @@ func TestTroubleAtEachWriteOfADeletion(t *testing.T) {
 }
 
 // TestDeletionHasTheNewestSpec: a deletion that is tried again has the item as it is by then, so that a user can change
-// how it goes on. A change during the last try is left to the next job, which standalone.decide sets.
+// how it goes on, and shows its error meanwhile. A change during the last try is left to the next job, which
+// standalone.decide sets.
 func TestDeletionHasTheNewestSpec(t *testing.T) {
-	b := newBench(t, nil, func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} })
+	b := newBench(t, nil, withFinalizer)
 	var generations []int64
 	b.plugin.OnCall = func(
 		_ context.Context, _ plugin.Operation, c plugin.Call, _ plugin.Observer,
@@ -152,19 +144,21 @@ func TestDeletionHasTheNewestSpec(t *testing.T) {
 		if generations = append(generations, c.DeployItem.Generation); len(generations) < 3 {
 			return fails("HookHoldsItUp")
 		}
-		outcome, err := fails("HookFailed")
-		outcome.Errors[0].Codes = []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}
 		b.patch(b.item, `{"spec":{"config":{"n":3}}}`)
-		return outcome, err
+		return failsFor(v1alpha1.ErrorNoRetry, "HookFailed")
 	}
 	b.remove(b.item)
 	b.setJob()
 	b.reconcile(t.Context())
-	deleted := b.read().Generation
+	item := b.expectPhase(v1alpha1.DeployItemPhaseDeleting)
+	deleted := item.Generation
+	if e := item.Status.LastError; e == nil || e.Message != "HookHoldsItUp" {
+		t.Errorf("expected the error of the deletion, but found %s", describe(item))
+	}
 	b.clock.Step(time.Minute)
 	b.patch(b.item, `{"spec":{"config":{"n":2}}}`)
 	b.reconcile(t.Context())
-	item := b.drive()
+	item = b.drive()
 	if want := []int64{deleted, deleted + 1, deleted + 1}; !slices.Equal(generations, want) {
 		t.Errorf("expected calls with the generations %v, but found %v", want, generations)
 	}
@@ -197,6 +191,11 @@ func TestShutdownInTheMiddle(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	waiting := always(waits("pod a/b"))
+	late := func(_ context.Context, _ plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
+		o.Progress("Install", "installing")
+		return nil, context.DeadlineExceeded
+	}
+	failed := v1alpha1.DeployItemPhaseFailed
 	for name, tc := range map[string]struct {
 		reason  string
 		answer  answer
@@ -206,41 +205,41 @@ func TestTimeout(t *testing.T) {
 		says    []string
 	}{
 		"waiting": {
-			reason: "the message names what was waited for", answer: waiting, timeout: "90s", times: 3,
-			phase: v1alpha1.DeployItemPhaseFailed, says: []string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"},
+			"the message names what was waited for", waiting, "90s", 3, failed,
+			[]string{"ERR_TIMEOUT", "ProgressingTimeout", "pod a/b"},
 		},
-		"none": {
-			reason: "none really is none", answer: waiting, timeout: "none", times: 100,
-			phase: v1alpha1.DeployItemPhaseProgressing,
-		},
+		"none": {"none really is none", waiting, "none", 100, v1alpha1.DeployItemPhaseProgressing, nil},
 		"malformed": {
-			reason: "the error names the field", answer: waiting, timeout: "99999999999999h", times: 1,
-			phase: v1alpha1.DeployItemPhaseFailed,
-			says:  []string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"},
+			"the error names the field", waiting, "99999999999999h", 1, failed,
+			[]string{"ERR_CONFIGURATION_PROBLEM", "spec.timeout", "99999999999999h"},
 		},
 		"plugin down": {
-			reason: "the message names the plugin, and the timeout is not noticed late", timeout: "45s", times: 100,
-			answer: always(nil, plugin.ErrNotRunning),
-			phase:  v1alpha1.DeployItemPhaseFailed, says: []string{`the plugin "one" to run again`},
+			"the message names the plugin, and the timeout is not noticed late", always(nil, plugin.ErrNotRunning), "45s", 100,
+			failed, []string{`the plugin "one" to run again`},
 		},
+		"in a call": {
+			"the message names the plugin, the call and the last step", late, "45s", 1, failed,
+			[]string{`the plugin "one" had not ended the call Reconcile; it was waiting for: installing`},
+		},
+		"no Context": {"the message names it", nil, "45s", 100, failed, []string{"ProgressingTimeout", "Context"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) { i.Spec.Timeout = tc.timeout })
-			jobID, began := b.setJob(), b.clock.Now()
+			b := newBench(t, tc.answer, func(i *v1alpha1.DeployItem) {
+				if i.Spec.Timeout = tc.timeout; tc.answer == nil {
+					i.Spec.Context = "missing"
+				}
+			})
+			_, began := b.setJob(), b.clock.Now()
 			for range tc.times {
 				b.clock.Step(b.reconcile(t.Context()))
 			}
-			item := b.read()
-			if item.Status.Phase != tc.phase || item.Status.Phase.IsFinal() != (item.Status.JobIDFinished == jobID) {
-				t.Fatalf("%s: found %s", tc.reason, describe(item))
-			}
+			item := b.expectPhase(tc.phase)
 			limit, err := time.ParseDuration(string(tc.timeout))
 			if took := b.clock.Since(began); err == nil && took > limit+2*time.Second {
 				t.Errorf("%s: the timeout was noticed after %s", tc.reason, took)
 			}
 			for _, text := range tc.says {
-				e := item.Status.LastError
-				if e == nil || !strings.Contains(fmt.Sprint(e.Reason, e.Message, e.Codes), text) {
+				if e := item.Status.LastError; !strings.Contains(fmt.Sprint(e.Reason, e.Message, e.Codes), text) {
 					t.Errorf("%s: expected %q in %s", tc.reason, text, describe(item))
 				}
 			}
@@ -248,8 +247,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestPluginRunsAgainMeanwhile: a plugin that has started before its job was known to wait for it wakes nobody; the job
-// does not wait for the next poll all the same.
+// TestPluginRunsAgainMeanwhile: a plugin that has started before its job was known to wait for it does not wake it; the
+// job does not wait for the next poll all the same.
 func TestPluginRunsAgainMeanwhile(t *testing.T) {
 	b := newBench(t, always(nil, plugin.ErrNotRunning))
 	b.setJob()
@@ -262,76 +261,56 @@ func TestUpdateOnChangeOnly(t *testing.T) {
 	b := newBench(t, succeeds, func(i *v1alpha1.DeployItem) { i.Spec.UpdateOnChangeOnly = true })
 	b.expectSuccess(b.setJob())
 	b.n, b.finals = 0, 0
-	second := b.setJob()
-	if item := b.drive(); item.Status.JobIDFinished != second || item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("expected the second job to be finished, but found %s", describe(item))
-	}
-	if len(b.calls) != 1 || b.n != 1 {
+	b.setJob()
+	if b.driveTo(v1alpha1.DeployItemPhaseSucceeded); len(b.calls) != 1 || b.n != 1 {
 		t.Errorf("expected no second call, and one write, but found %v and %d", b.calls, b.n)
 	}
 }
 
 func TestErrorsAreRetriedLessAndLessOften(t *testing.T) {
-	failures := 0
-	b := newBench(t, func(ctx context.Context, op plugin.Operation, observer plugin.Observer) (*plugin.Outcome, error) {
-		if failures++; failures < 5 {
-			return fails("Refused")
-		}
-		return succeeds(ctx, op, observer)
-	})
+	b := newBench(t, always(fails("Refused")))
 	jobID := b.setJob()
 	var pauses []time.Duration
 	for range 4 {
 		pauses = append(pauses, b.reconcile(t.Context()))
 		b.clock.Step(pauses[len(pauses)-1])
 	}
-	if diff := cmp.Diff(
-		[]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}, pauses,
-	); diff != "" {
-		t.Errorf("pauses (-want +got):\n%s", diff)
+	if got := fmt.Sprint(pauses); got != "[1s 2s 4s 8s]" {
+		t.Errorf("expected pauses that grow, but found %s", got)
 	}
 	// Writes: pick-up, finalizer, and one for each error. Events: one for all errors.
 	if b.n != 6 || len(b.events.Events) != 1 {
-		t.Errorf(
-			"the same error again is counted and costs no event, but found %d writes and %d events", b.n, len(b.events.Events),
-		)
+		t.Errorf("expected one event for the errors, but found %d writes and %d events", b.n, len(b.events.Events))
 	}
 	status := b.read().Status
 	if len(status.LastErrors) != 1 || status.LastErrors[0].Message != "Refused (4 times)" ||
 		status.LastError.Message != "Refused" {
 		t.Errorf("expected one error, counted four times, but found %+v", status.LastErrors)
 	}
+	b.answer = succeeds
 	b.expectSuccess(jobID)
 }
 
 // TestGarbage: what a plugin says must not keep its job from coming to an end, nor from saying what is wrong.
 func TestGarbage(t *testing.T) {
-	done := &plugin.Succeeded{}
-	cases := map[string]*plugin.Outcome{
-		"PluginProtocolError":    {Succeeded: done, ProviderStatus: []byte(`{"no":"type"}`)},
-		"PluginProtocolError/ 2": {Succeeded: done, ProviderStatus: []byte(`{`)},
-		"PluginProtocolError/ 3": {Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":`)}},
-		"PluginProtocolError/ 4": {Succeeded: &plugin.Succeeded{Exports: []byte(`["a"]`)}},
-		"PluginProtocolError/ 5": {Succeeded: &plugin.Succeeded{Exports: []byte(`null`)}},
-		"PluginProtocolError/ 6": {Succeeded: &plugin.Succeeded{Exports: []byte("{\"a\":\"\xff\"}")}},
-	}
-	for name, outcome := range cases {
+	for name, outcome := range map[string]*plugin.Outcome{
+		"status without type":    {Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(`{"no":"type"}`)},
+		"status that is no JSON": {Succeeded: &plugin.Succeeded{}, ProviderStatus: []byte(`{`)},
+		"exports in no JSON":     {Succeeded: &plugin.Succeeded{Exports: []byte(`{"a":`)}},
+		"exports in an array":    {Succeeded: &plugin.Succeeded{Exports: []byte(`["a"]`)}},
+		"null for exports":       {Succeeded: &plugin.Succeeded{Exports: []byte(`null`)}},
+		"exports in no UTF-8":    {Succeeded: &plugin.Succeeded{Exports: []byte("{\"a\":\"\xff\"}")}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			reason, _, _ := strings.Cut(name, "/")
 			b := newBench(t, always(outcome, nil), func(i *v1alpha1.DeployItem) { i.Spec.Timeout = "10s" })
-			jobID := b.setJob()
+			b.setJob()
 			b.reconcile(t.Context())
-			if item := b.read(); item.Status.LastError == nil || item.Status.LastError.Reason != reason ||
-				item.Status.JobIDFinished != "" {
-				t.Fatalf(
-					"expected a job that goes on with reason %s, but found %s (errors %.200s)", reason, describe(item),
-					fmt.Sprint(b.errs),
-				)
+			item := b.expectPhase(v1alpha1.DeployItemPhaseProgressing)
+			if e := item.Status.LastError; e == nil || e.Reason != "PluginProtocolError" {
+				t.Errorf("expected another try, but found %s (errors %.200s)", describe(item), fmt.Sprint(b.errs))
 			}
 			b.clock.Step(time.Second)
-			if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.JobIDFinished != jobID {
-				t.Errorf("expected the job to end by its timeout, but found %s", describe(item))
-			}
+			b.driveTo(v1alpha1.DeployItemPhaseFailed)
 		})
 	}
 }
@@ -351,24 +330,16 @@ func TestLyingMetadata(t *testing.T) {
 
 // TestJobEnded: a job that has ended without a result of the plugin is reported, and of no other.
 func TestJobEnded(t *testing.T) {
-	waiting := always(waits("something"))
-	refusing := always(
-		&plugin.Outcome{
-			Errors: []plugin.Error{{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no"}},
-		},
-		nil,
-	)
 	for name, tc := range map[string]struct {
-		reason      string
-		answer      answer
-		interrupted bool
-		heard       bool
+		reason string
+		answer answer
+		heard  bool
 	}{
-		"succeeded":   {"the plugin has cleared up itself", succeeds, false, false},
-		"failed":      {"the plugin has had the last word", refusing, false, false},
-		"timed out":   {"the plugin was not asked", waiting, false, true},
-		"crashed":     {"the plugin could not", crashes, false, true},
-		"interrupted": {"the plugin does not know", waiting, true, true},
+		"succeeded":   {"the plugin has cleared up itself", succeeds, false},
+		"failed":      {"the plugin has had the last word", always(failsFor(v1alpha1.ErrorNoRetry, "no")), false},
+		"timed out":   {"the plugin was not asked", always(waits("something")), true},
+		"crashed":     {"the plugin could not", crashes, true},
+		"interrupted": {"the plugin does not know", always(waits("something")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, tc.answer)
@@ -376,7 +347,7 @@ func TestJobEnded(t *testing.T) {
 			b.set(func(p *parts) { p.options.JobEnded = func(plugin string) { heard = append(heard, plugin) } })
 			jobID := b.setJob()
 			b.reconcile(t.Context())
-			if tc.interrupted {
+			if name == "interrupted" {
 				b.patchStatus(b.item, `{"phase":"Failed","jobIDFinished":"`+jobID+`"}`)
 			}
 			if item := b.drive(); item.Status.JobIDFinished != jobID || slices.Equal(heard, []string{"one"}) != tc.heard ||
@@ -390,26 +361,16 @@ func TestJobEnded(t *testing.T) {
 // TestWithheld: a plugin that is not called, because the host cannot give it what was promised, is called again
 // later; the user learns why.
 func TestWithheld(t *testing.T) {
-	withheld := true
-	b := newBench(t, func(ctx context.Context, op plugin.Operation, o plugin.Observer) (*plugin.Outcome, error) {
-		if withheld {
-			return nil, plugin.Error{
-				Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount",
-			}
-		}
-		return succeeds(ctx, op, o)
-	})
-	b.setJob()
-	wait := b.reconcile(t.Context())
-	item := b.read()
-	if wait == 0 || item.Status.Phase.IsFinal() || item.Status.LastError == nil ||
-		item.Status.LastError.Reason != "HostClusterUnavailable" ||
-		item.Status.LastError.Message != "there is no ServiceAccount" {
-		t.Errorf("expected another try after %s and to hear why, but found %s", wait, describe(item))
+	b := newBench(t, always(nil, plugin.Error{
+		Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount",
+	}))
+	jobID := b.setJob()
+	b.clock.Step(b.reconcile(t.Context()))
+	item := b.expectPhase(v1alpha1.DeployItemPhaseProgressing)
+	if e := item.Status.LastError; e == nil || e.Reason != "HostClusterUnavailable" ||
+		e.Message != "there is no ServiceAccount" {
+		t.Errorf("expected another try and to hear why, but found %s", describe(item))
 	}
-	withheld = false
-	b.clock.Step(wait)
-	if item := b.drive(); item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded {
-		t.Errorf("expected the job to go on, but found %s", describe(item))
-	}
+	b.answer = succeeds
+	b.expectSuccess(jobID)
 }

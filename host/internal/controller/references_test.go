@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +10,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
-	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
 )
+
+// startStandalone starts a host without a Landscaper, with a plugin for a type, until the end of the test.
+func startStandalone(t *testing.T, itemType v1alpha1.DeployItemType) {
+	t.Helper()
+	one := &intaketest.Deployer{PluginName: "one", Type: itemType}
+	one.OnCall = succeedsFor
+	newServerAPI(t).startController(&intaketest.Plugins{Serve: []*intaketest.Deployer{one}}, func(o *Options) {
+		o.Standalone, o.Keeper = true, keeperFunc(func(...client.Object) error { return nil })
+	})
+}
+
+// newItemOfType creates an item with a job.
+func (a *api) newItemOfType(
+	itemType v1alpha1.DeployItemType, namespace string, modify func(*v1alpha1.DeployItem),
+) *v1alpha1.DeployItem {
+	a.t.Helper()
+	item := newDeployItem(namespace, "item", modify, func(i *v1alpha1.DeployItem) {
+		i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
+	})
+	a.create(item)
+	a.setJob(item, time.Now())
+	return item
+}
+
+// waitPhase waits for a phase of an item, and a text in its last error.
+func (a *api) waitPhase(item *v1alpha1.DeployItem, phase v1alpha1.DeployItemPhase, says string) {
+	a.t.Helper()
+	a.waitFor(item, "that is "+string(phase), func(i *v1alpha1.DeployItem) bool {
+		return i.Status.Phase == phase && strings.Contains(describe(i), says)
+	})
+}
 
 // TestReferenceComesAfterTheItem: without a Landscaper a job that has failed for lack of what its item uses begins anew
 // when it comes, or when the host starts and it is there.
@@ -24,7 +53,8 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 	withSecret := target.DeepCopy()
 	withSecret.Spec.SecretRef = &v1alpha1.LocalSecretReference{Name: "used"}
 	withTarget := func(i *v1alpha1.DeployItem) { withTargetNamed("used")(i); i.Spec.Timeout = "1s" }
-	cases := map[string]struct {
+	withContext := func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Timeout = "used", "1s" }
+	for name, tc := range map[string]struct {
 		before, after client.Object
 		item          func(*v1alpha1.DeployItem)
 		restarts      bool
@@ -32,54 +62,31 @@ func TestReferenceComesAfterTheItem(t *testing.T) {
 		"Target":                     {item: withTarget, after: target},
 		"Target, while no host runs": {item: withTarget, after: target, restarts: true},
 		"Secret of the Target":       {item: withTarget, before: withSecret, after: &corev1.Secret{ObjectMeta: meta}},
-		"Context": {
-			item:  func(i *v1alpha1.DeployItem) { i.Spec.Context, i.Spec.Timeout = "used", "1s" },
-			after: &v1alpha1.Context{ObjectMeta: meta},
-		},
-	}
-	for name, tc := range cases {
+		"Context":                    {item: withContext, after: &v1alpha1.Context{ObjectMeta: meta}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			a, itemType := newServerAPI(t), newType()
-			item := newDeployItem(a.newNamespace(), "item", tc.item, func(i *v1alpha1.DeployItem) {
-				i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
-			})
+			namespace := a.newNamespace()
 			create := func(object client.Object) {
 				object, _ = object.DeepCopyObject().(client.Object)
-				object.SetNamespace(item.Namespace)
+				object.SetNamespace(namespace)
 				a.create(object)
 			}
-			withHost := func(do func()) {
-				t.Run("host", func(t *testing.T) { // at the end of which it stops
-					one := &intaketest.Deployer{PluginName: "one", Type: itemType}
-					one.OnCall = func(
-						ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer,
-					) (*plugin.Outcome, error) {
-						return succeeds(ctx, op, o)
-					}
-					newServerAPI(t).startController(
-						&intaketest.Plugins{Serve: []*intaketest.Deployer{one}}, func(o *Options) { o.Standalone = true },
-					)
-					do()
-				})
-			}
-			is := func(phase v1alpha1.DeployItemPhase) {
-				a.waitFor(item, "that is "+string(phase), func(i *v1alpha1.DeployItem) bool { return i.Status.Phase == phase })
-			}
-			a.create(item)
 			if tc.before != nil {
 				create(tc.before)
 			}
-			a.setJob(item, time.Now())
-			withHost(func() {
-				is(v1alpha1.DeployItemPhaseFailed)
-				if !tc.restarts {
+			item := a.newItemOfType(itemType, namespace, tc.item)
+			t.Run("host", func(t *testing.T) { // at the end of which it stops
+				startStandalone(t, itemType)
+				if a.waitPhase(item, v1alpha1.DeployItemPhaseFailed, ""); !tc.restarts {
 					create(tc.after)
-					is(v1alpha1.DeployItemPhaseSucceeded)
+					a.waitPhase(item, v1alpha1.DeployItemPhaseSucceeded, "")
 				}
 			})
 			if tc.restarts {
 				create(tc.after)
-				withHost(func() { is(v1alpha1.DeployItemPhaseSucceeded) })
+				startStandalone(t, itemType)
+				a.waitPhase(item, v1alpha1.DeployItemPhaseSucceeded, "")
 			}
 		})
 	}
@@ -107,8 +114,8 @@ func TestJobThatLacksSomething(t *testing.T) {
 	}
 }
 
-// TestReferenceIsBeingDeleted: an item that is newer than the deletion of its Target fails at once, and gets a job when the
-// Target is created again.
+// TestReferenceIsBeingDeleted: an item that is newer than the deletion of its Target fails at once, and gets a job when
+// the Target is created again.
 func TestReferenceIsBeingDeleted(t *testing.T) {
 	a, itemType := newServerAPI(t), newType()
 	namespace := a.newNamespace()
@@ -127,27 +134,10 @@ func TestReferenceIsBeingDeleted(t *testing.T) {
 	await.That(t, patience, "the next second", func() bool { // which is what a time has in the API
 		return time.Now().Truncate(time.Second).After(leaving.DeletionTimestamp.Time)
 	})
-	item := newDeployItem(namespace, "item", withTargetNamed("used"), func(i *v1alpha1.DeployItem) {
-		i.Spec.Type, i.Annotations[v1alpha1.DeployerTypeAnnotation] = itemType, string(itemType)
-	})
-	a.create(item)
-	a.setJob(item, time.Now())
-	one := &intaketest.Deployer{PluginName: "one", Type: itemType}
-	one.OnCall = func(ctx context.Context, op plugin.Operation, _ plugin.Call, o plugin.Observer) (*plugin.Outcome, error) {
-		return succeeds(ctx, op, o)
-	}
-	a.startController(&intaketest.Plugins{Serve: []*intaketest.Deployer{one}}, func(o *Options) {
-		o.Standalone, o.Keeper = true, keeperFunc(func(...client.Object) error { return nil })
-	})
-	a.waitFor(item, "that has failed", func(i *v1alpha1.DeployItem) bool {
-		return i.Status.Phase == v1alpha1.DeployItemPhaseFailed && strings.Contains(i.Status.LastError.Message, "being deleted")
-	})
-	leaving.Finalizers = nil
-	if err := a.admin.Update(t.Context(), leaving); err != nil {
-		t.Fatal(err)
-	}
+	item := a.newItemOfType(itemType, namespace, withTargetNamed("used"))
+	startStandalone(t, itemType)
+	a.waitPhase(item, v1alpha1.DeployItemPhaseFailed, "being deleted")
+	a.patch(leaving, `{"metadata":{"finalizers":null}}`)
 	a.create(newTarget())
-	a.waitFor(item, "that has succeeded", func(i *v1alpha1.DeployItem) bool {
-		return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
-	})
+	a.waitPhase(item, v1alpha1.DeployItemPhaseSucceeded, "")
 }

@@ -11,23 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// TestStatusThatIsTooLarge: a job whose plugin wants to keep too much ends at once, with the size, and with the provider
-// status that was saved last.
+// TestStatusThatIsTooLarge: a job whose plugin wants to keep too much ends at once, with the size, and with the
+// provider status that was saved last.
 func TestStatusThatIsTooLarge(t *testing.T) {
 	document := func(size int) []byte {
 		return []byte(`{"apiVersion":"v1","kind":"Status","a":"` + strings.Repeat("x", size) + `"}`)
 	}
-	for name, call := range map[string]func(size int, o plugin.Observer) *plugin.Outcome{
-		"result": func(size int, _ plugin.Observer) *plugin.Outcome {
-			return &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: document(size)}
+	for name, call := range map[string]func(large []byte, o plugin.Observer) *plugin.Outcome{
+		"result": func(large []byte, _ plugin.Observer) *plugin.Outcome {
+			return &plugin.Outcome{Succeeded: &plugin.Succeeded{}, ProviderStatus: large}
 		},
-		"wait": func(size int, _ plugin.Observer) *plugin.Outcome {
-			return &plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "a Pod"}, ProviderStatus: document(size)}
+		"wait": func(large []byte, _ plugin.Observer) *plugin.Outcome {
+			return &plugin.Outcome{InProgress: &plugin.InProgress{WaitingFor: "a Pod"}, ProviderStatus: large}
 		},
-		"saved": func(size int, o plugin.Observer) *plugin.Outcome {
-			err := o.SaveProviderStatus(context.Background(), document(size))
+		"saved": func(large []byte, o plugin.Observer) *plugin.Outcome {
+			err := o.SaveProviderStatus(context.Background(), large)
 			return &plugin.Outcome{Errors: []plugin.Error{{Message: fmt.Sprint(err)}}}
 		},
 	} {
@@ -36,20 +37,18 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 				b := newBenchOn(t, newServerAPI(t), func(
 					ctx context.Context, _ plugin.Operation, o plugin.Observer,
 				) (*plugin.Outcome, error) {
-					if err := o.SaveProviderStatus(ctx, document(10)); err != nil {
-						return nil, err
-					}
-					return call(size, o), nil
+					err := o.SaveProviderStatus(ctx, document(10))
+					return call(document(size), o), err
 				})
-				jobID := b.setJob()
+				b.setJob()
 				b.reconcile(t.Context())
-				item := b.read()
-				if e := item.Status.LastError; e == nil || e.Reason != "StatusRefused" || item.Status.JobIDFinished != jobID ||
+				item := b.expectPhase(v1alpha1.DeployItemPhaseFailed)
+				if e := item.Status.LastError; e.Reason != "StatusRefused" ||
 					!strings.Contains(e.Message, fmt.Sprint(size/10_000)) {
 					t.Errorf("found %s", describe(item))
 				}
-				if kept := item.Status.ProviderStatus; kept == nil || len(kept.Raw) > 100 || len(b.calls) != 1 {
-					t.Errorf("expected what was saved last, and one call, but found %d", len(b.calls))
+				if len(rawStatus(item)) > 100 || rawStatus(item) == "" || len(b.calls) != 1 {
+					t.Errorf("expected the status that was saved, and one call, but found %.200s, %v", rawStatus(item), b.calls)
 				}
 			})
 		}

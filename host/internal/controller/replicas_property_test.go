@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/intake/intaketest"
@@ -89,7 +88,7 @@ func (c withoutTicks) NewTicker(time.Duration) clock.Ticker {
 // wrote holds a write of the item against the lock: but for the pick-up of a job that waits, only its holder writes.
 func (c *replicaTest) wrote(r *queuedPeer) {
 	item := c.read()
-	holder := c.lockedBy(item)
+	holder := c.lockedBy()
 	c.note("%s wrote %s; the lock is held by %q", r.others.Process(), describe(item), holder)
 	if !contract.IsQueued(item) && c.keepsOff(holder, r) {
 		c.fail("%s has written to the item, but its lock is held by %q", r.others.Process(), holder)
@@ -97,7 +96,7 @@ func (c *replicaTest) wrote(r *queuedPeer) {
 }
 
 // keepsOff reports whether a replica has nothing to do with the item while this process holds the lock. One that does
-// not know that it has got the lock, since the answer was lost, has not fenced off who held it before.
+// not know that it has got the lock, since the answer was lost, has not fenced off its former holder.
 func (c *replicaTest) keepsOff(holder string, r *queuedPeer) bool {
 	for _, other := range c.replicas {
 		if other != r && other.others.Process() == holder {
@@ -108,10 +107,9 @@ func (c *replicaTest) keepsOff(holder string, r *queuedPeer) bool {
 }
 
 // lockedBy is the process that holds the lock of the item; empty for none.
-func (c *replicaTest) lockedBy(item *v1alpha1.DeployItem) (process string) {
-	object := &v1alpha1.SyncObject{}
-	key := client.ObjectKey{Namespace: item.Namespace, Name: "one-" + string(item.UID)}
-	if c.admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName == "" {
+func (c *replicaTest) lockedBy() (process string) {
+	object := c.lockObject()
+	if object == nil || object.Spec.PodName == "" {
 		return ""
 	}
 	return object.Annotations[lock.AnnotationProcess]
@@ -131,7 +129,7 @@ func (c *replicaTest) call(
 		return nil, plugin.ErrNotRunning
 	}
 	c.note("%s is in its call: %s", r.others.Process(), op)
-	if holder := c.lockedBy(c.read()); c.keepsOff(holder, r) {
+	if holder := c.lockedBy(); c.keepsOff(holder, r) {
 		c.fail("%s is called for, but the lock is held by %q", r.others.Process(), holder)
 	}
 	if len(c.inCall) > 0 && !c.wrong {
@@ -146,7 +144,7 @@ func (c *replicaTest) call(
 		if err := o.SaveProviderStatus(ctx, []byte(providerStatus)); err != nil {
 			return fails(err.Error())
 		}
-		if holder := c.lockedBy(c.read()); c.keepsOff(holder, r) {
+		if holder := c.lockedBy(); c.keepsOff(holder, r) {
 			c.fail("%s may change something, but the lock is held by %q", r.others.Process(), holder)
 		}
 	}
@@ -228,24 +226,21 @@ func (c *replicaTest) fillSlot(r *queuedPeer) {
 	c.full[r] = true
 }
 
-// sweep deletes the lock of the item if nobody holds it, as the cleaner does with one whose item it takes for gone.
+// sweep deletes the lock of the item if it is free, as the cleaner does with one whose item it takes for gone.
 func (c *replicaTest) sweep() {
-	object := &v1alpha1.SyncObject{}
-	key := client.ObjectKey{Namespace: c.item.Namespace, Name: "one-" + string(c.read().UID)}
-	if c.admin.Get(c.bench.t.Context(), key, object) != nil || object.Spec.PodName != "" {
+	object := c.lockObject()
+	if object == nil || object.Spec.PodName != "" {
 		return
 	}
-	if err := c.admin.Delete(c.bench.t.Context(), object); err != nil {
-		c.bench.t.Fatal(err)
-	}
+	c.remove(object)
 	for _, pod := range pods {
 		c.replicas[pod].hear()
 		c.replicas[pod].locker.Deleted(object)
 	}
 }
 
-// TestReplicas: whatever two replicas think of each other, nobody writes to an item whose lock another one holds,
-// nobody is called for without the lock, and as long as nobody is wrong, one at a time. Whatever has happened to them,
+// TestReplicas: whatever two replicas think of each other, none writes to an item whose lock another one holds, none is
+// in a call without the lock, and as long as none is wrong, one at a time. Whatever has happened to them,
 // they bring every job to its end soon once all is calm, although they reconcile only what is in their queues, and none
 // holds a lock then. One that a process has left behind when it ended is taken over with the next job.
 func TestReplicas(t *testing.T) {
@@ -295,9 +290,9 @@ func (c *replicaTest) calmDown() {
 // finishes lets the replicas hear of everything and do what they want to.
 func (c *replicaTest) finishes() {
 	began, reconciles := c.clock.Now(), 0
-	// Soon is well before anybody reconciles what nothing has put into the queue: see heldPoll and slotPoll.
+	// Soon is well before a reconcile of an item that nothing has put into the queue: see heldPoll and slotPoll.
 	soon := 25 * time.Second
-	if c.down { // who leaves an item because of that reconciles it again after a while
+	if c.down { // a replica that leaves an item because of that reconciles it again after a while
 		soon += job.PluginPoll
 	}
 	here, there := c.replicas["here"], c.replicas["there"]
@@ -317,9 +312,8 @@ func (c *replicaTest) finishes() {
 		}
 		next := nextDue(here, there)
 		if next.IsZero() || next.Sub(began) > soon {
-			holder, _ := c.holder()
 			c.fail("after %s: %s, annotations %v, lock of %q; the next reconcile is at %s",
-				c.clock.Since(began), describe(c.read()), c.read().Annotations, holder, next.Format("05.000"))
+				c.clock.Since(began), describe(c.read()), c.read().Annotations, c.holder(), next.Format("05.000"))
 		}
 		c.clock.SetTime(next)
 	}
@@ -331,7 +325,7 @@ func (c *replicaTest) atEnd() bool {
 	if item.Status.JobID != item.Status.JobIDFinished || item.Annotations[v1alpha1.OperationAnnotation] != "" {
 		return false
 	}
-	holder := c.lockedBy(item)
+	holder := c.lockedBy()
 	return holder == "" || !slices.Contains(slices.Collect(maps.Values(c.processes)), holder)
 }
 

@@ -20,47 +20,25 @@ func (b *bench) selects(target string) {
 	b.set(func(p *parts) { p.options.Selectors = selectors })
 }
 
-// TestClaimedItemsStayClaimed: selectors tell which items a host claims. What it has claimed comes to its end,
+// TestClaimedItemsStayClaimed: selectors tell which items a host claims. A job that it has picked up comes to its end,
 // whatever becomes of the Target.
 func TestClaimedItemsStayClaimed(t *testing.T) {
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason string
 		before func(b *bench)
-		check  func(t *testing.T, b *bench)
+		phase  v1alpha1.DeployItemPhase
+		why    string
 	}{
-		"timeout": {
-			reason: "nobody else ends a job that was picked up",
-			check:  func(t *testing.T, b *bench) { b.drive(); expectPhase(t, b, v1alpha1.DeployItemPhaseFailed) },
-		},
+		"timeout": {"the time of a job runs", func(*bench) {}, v1alpha1.DeployItemPhaseFailed, "ProgressingTimeout"},
 		"abort": {
-			reason: "an abort is heard",
-			before: func(b *bench) { b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort) },
-			check: func(t *testing.T, b *bench) {
-				b.drive()
-				if item := expectPhase(t, b, v1alpha1.DeployItemPhaseFailed); item.Status.LastError.Reason != "Aborted" {
-					t.Errorf("found %s", describe(item))
-				}
-			},
+			"an abort is heard", func(b *bench) { b.annotate(b.item, v1alpha1.OperationAnnotation, v1alpha1.OperationAbort) },
+			v1alpha1.DeployItemPhaseFailed, "Aborted",
 		},
 		"deletion": {
-			reason: "the deletion shows what is missing, and goes on when it is back",
-			before: func(b *bench) { b.remove(b.item); b.setJob() },
-			check: func(t *testing.T, b *bench) {
-				b.drive()
-				if item := expectPhase(
-					t, b, v1alpha1.DeployItemPhaseDeleteFailed,
-				); item.Status.LastError.Reason != contract.ReasonTargetNotFound {
-					t.Errorf("found %s", describe(item))
-				}
-				b.newTarget(b.item.Namespace, "here")
-				b.answer = succeeds
-				if item := b.drive(); item != nil {
-					t.Errorf("the Target is back, but found %s", describe(item))
-				}
-			},
+			"the deletion shows the Target that is missing", func(b *bench) { b.remove(b.item); b.setJob() },
+			v1alpha1.DeployItemPhaseDeleteFailed, contract.ReasonTargetNotFound,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, always(waits("something")), withTargetNamed("here"))
 			target := b.newTarget(b.item.Namespace, "here")
@@ -68,19 +46,25 @@ func TestClaimedItemsStayClaimed(t *testing.T) {
 			b.setJob()
 			b.clock.Step(b.reconcile(t.Context()))
 			b.remove(target)
-			if tc.before != nil {
-				tc.before(b)
+			tc.before(b)
+			if item := b.driveTo(tc.phase); item.Status.LastError.Reason != tc.why {
+				t.Errorf("%s: found %s", tc.reason, describe(item))
 			}
-			tc.check(t, b)
+			if name != "deletion" {
+				return
+			}
+			b.newTarget(b.item.Namespace, "here")
+			b.answer = succeeds
+			if item := b.drive(); item != nil {
+				t.Errorf("the Target is back, but found %s", describe(item))
+			}
 		})
 	}
 }
 
-// TestDeletionThatNobodyClaimed: the host was not there, or did not know the item, when its Target went.
-func TestDeletionThatNobodyClaimed(t *testing.T) {
-	b := newBench(
-		t, succeeds, withTargetNamed("here"), func(i *v1alpha1.DeployItem) { i.Finalizers = []string{v1alpha1.Finalizer} },
-	)
+// TestDeletionOfAnUnclaimedItem: the host was not there, or did not know the item, when its Target went.
+func TestDeletionOfAnUnclaimedItem(t *testing.T) {
+	b := newBench(t, succeeds, withTargetNamed("here"), withFinalizer)
 	b.selects("here")
 	b.remove(b.item)
 	jobID := b.setJob()
@@ -88,15 +72,9 @@ func TestDeletionThatNobodyClaimed(t *testing.T) {
 	if b.drive(); b.read().ResourceVersion != item.ResourceVersion {
 		t.Fatalf("the item of another host was written: %s", describe(b.read()))
 	}
-	item.Status.Deployer = v1alpha1.DeployerInformation{
-		Identity: b.options.Identity, Name: "one",
-	} // this host has deployed it
-	item.Status.Conditions = nil
-	if err := b.admin.Status().Update(t.Context(), item); err != nil {
-		t.Fatal(err)
-	}
-	b.drive()
-	failed := expectPhase(t, b, v1alpha1.DeployItemPhaseDeleteFailed)
+	// This host has deployed it.
+	b.patchStatus(b.item, `{"deployer":{"identity":"here","name":"one"},"conditions":null}`)
+	failed := b.driveTo(v1alpha1.DeployItemPhaseDeleteFailed)
 	if failed.Status.JobIDFinished != jobID || failed.Status.LastError.Reason != contract.ReasonTargetNotFound {
 		t.Errorf("expected an error that names the Target, but found %s", describe(failed))
 	}

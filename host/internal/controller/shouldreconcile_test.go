@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/pergola-deploy/pergola/host/internal/itemstate"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
@@ -62,30 +62,22 @@ func TestScheduledJobs(t *testing.T) {
 					t.Fatalf("a job began %s after the last", gap)
 				}
 				if jobID := item.Status.JobID; seen[jobID] || (jobID == landscapers) == sdkhook.AskedFor(item) {
-					t.Fatalf(
-						"the job %s has run before: %t, the item says that a hook has asked for it: %t", jobID, seen[jobID],
-						sdkhook.AskedFor(item),
-					)
+					t.Fatalf("the job %s has run before: %t, a hook has asked for it: %t", jobID, seen[jobID], sdkhook.AskedFor(item))
 				}
 				seen[item.Status.JobID], last = true, began
 			}
 			if asked := len(b.passed) - len(b.calls); asked > 3*jobs {
 				t.Errorf("the hooks were asked %d times for %d jobs", asked, jobs)
 			}
-			heard := 0
-			for len(b.events.Events) > 0 {
-				if strings.Contains(<-b.events.Events, "ReconcileIntervalRaised") {
-					heard++
-				}
-			}
-			if heard != 0 && tc.minimum == 0 || heard != 1 && tc.minimum > 0 {
+			heard := strings.Count(fmt.Sprint(b.recorded()), "ReconcileIntervalRaised")
+			if heard != map[bool]int{true: 1}[tc.minimum > 0] {
 				t.Errorf("found %d events about the interval", heard)
 			}
 		})
 	}
 }
 
-// TestHooksStopNoNeededJob: what somebody has set is done, whatever the hook says. One that fails is asked again, as
+// TestHooksStopNoNeededJob: a job that is set is done, whatever the hook says. One that fails is asked again, as
 // nothing is known of what it wants.
 func TestHooksStopNoNeededJob(t *testing.T) {
 	t.Parallel()
@@ -126,16 +118,11 @@ func TestHooksAreAskedWhenTheItemChanges(t *testing.T) {
 // TestHopelessHooksAreNotAskedAgain: an error that no retry can mend waits for a change of the item.
 func TestHopelessHooksAreNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-	asked := 0
-	b.plugin.OnHooks = func(
-		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error) {
+	b, asked := newBench(t, done), 0
+	hook(b.plugin, func() (*sdkhook.Result, error) {
 		asked++
-		return []plugin.HookOutcome{
-			{Error: &plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}},
-		}, nil
-	}
+		return nil, plugin.Error{Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Message: "no such schedule"}
+	}, sdkhook.ShouldReconcile)
 	for range 3 {
 		if wait := b.reconcile(t.Context()); wait != 0 || asked != 1 {
 			t.Errorf("asked %d times, next reconcile after %s", asked, wait)
@@ -167,7 +154,7 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// TestJitter: a job that is due begins later, by the item's own time, also if it became due while nobody was there.
+// TestJitter: a job that is due begins later, by the item's own time, also if it became due while no host ran.
 func TestJitter(t *testing.T) {
 	t.Parallel()
 	b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
@@ -192,66 +179,32 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestHooksAreAskedAboutIdleItems: that an item was seen to have nothing to do does not mean that its hooks
-// want nothing.
-func TestHooksAreAskedAboutIdleItems(t *testing.T) {
-	t.Parallel()
-	for name, remember := range map[string]func(b *hooked, item *v1alpha1.DeployItem){
-		"at the start": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.Forget(client.ObjectKeyFromObject(item))
-		},
-		"asked about before": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.SetIdle(item, itemstate.Hooks{Asked: "one=before"})
-		},
-		"due while nobody was there": func(b *hooked, item *v1alpha1.DeployItem) {
-			b.memory.SetIdle(item, itemstate.Hooks{Asked: "one=b", Again: b.clock.Now()})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile})
-			remember(b, b.read())
-			b.reconcile(t.Context())
-			b.expectPassed("first reconcile", "ShouldReconcile")
-			b.reconcile(t.Context())
-			b.expectPassed("second reconcile")
-		})
-	}
-}
-
 // TestItemsWithoutSchedule: a plugin that has its schedules in the provider configuration is asked about no item that
 // has none there: neither after a job, nor when it was listed, nor when it has changed.
 func TestItemsWithoutSchedule(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		config *runtime.RawExtension
-		asked  bool
+		want   []string
 	}{
-		"no configuration": {},
-		"no schedule":      {config: raw(`{"manifests":[]}`)},
-		"a schedule":       {config: raw(`{"continuousReconcile":{"every":"1h"}}`), asked: true},
+		"no configuration": {nil, nil},
+		"no schedule":      {raw(`{"manifests":[]}`), nil},
+		"a schedule":       {raw(`{"continuousReconcile":{"every":"1h"}}`), []string{"ShouldReconcile"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newHooked(
-				t, done, []sdkhook.Type{sdkhook.ShouldReconcile},
-				func(item *v1alpha1.DeployItem) { item.Spec.Config = tc.config },
-			)
+			b := newHooked(t, done, []sdkhook.Type{sdkhook.ShouldReconcile},
+				func(item *v1alpha1.DeployItem) { item.Spec.Config = tc.config })
 			b.plugin.Capabilities.ScheduleInConfig = true
-			var want []string
-			if tc.asked {
-				want = []string{"ShouldReconcile"}
-			}
 			b.setJob()
 			b.drive()
-			b.expectPassed("after a job", slices.Concat(want, []string{"call Reconcile"}, want)...)
-			item := b.read()
-			b.memory.Forget(client.ObjectKeyFromObject(item))
+			b.expectPassed("after a job", slices.Concat(tc.want, []string{"call Reconcile"}, tc.want)...)
+			b.memory.Forget(client.ObjectKeyFromObject(b.item))
 			b.reconcile(t.Context())
-			b.expectPassed("when it was listed", want...)
-			b.annotate(item, "a", "b")
+			b.expectPassed("when it was listed", tc.want...)
+			b.touch(b.item)
 			b.reconcile(t.Context())
-			b.expectPassed("when it has changed", want...)
+			b.expectPassed("when it has changed", tc.want...)
 			b.reconcile(t.Context())
 			b.expectPassed("when nothing has changed")
 		})
