@@ -177,6 +177,13 @@ func TestJitter(t *testing.T) {
 	if b.reconcile(t.Context()); len(b.calls) != 2 {
 		t.Errorf("expected a job, but found %v", b.calls)
 	}
+	b.set(func(p *parts) { p.options.MinimumInterval = 3 * time.Hour })
+	b.memory.Forget(client.ObjectKeyFromObject(item))
+	b.clock.Step(time.Hour)
+	earliest := b.read().Status.LastReconcileTime.Add(3 * time.Hour).Sub(b.clock.Now())
+	if wait = b.reconcile(t.Context()); wait != earliest+offset || len(b.calls) != 2 {
+		t.Errorf("expected a job after %s, but found %s, calls %v", earliest+offset, wait, b.calls)
+	}
 }
 
 // TestItemsWithoutSchedule: a plugin that has its schedules in the provider configuration is asked about no item that
