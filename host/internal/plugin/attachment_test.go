@@ -24,6 +24,10 @@ func attachable(t *testing.T) (address string, end func()) {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	address, end := attachable(t)
+	before := openHost(t, "", func(o *Options) { o.Attach = []string{address} }).run()
+	before.waitFor(address, Running)
+	before.end() // which ends nothing that it has not started
+
 	h := openHost(t, pluginDir(t, "raw_a_one"), func(o *Options) {
 		o.Attach = []string{address}
 		o.Profiles = map[string]Profile{"another-file": {Plugin: "echo"}} // of the one that it stands for
@@ -43,30 +47,5 @@ func TestAttach(t *testing.T) {
 	}
 	if s := h.status("raw_a_one"); s.State != Running || s.Restarted() > 0 {
 		t.Errorf("expected the other one to be left alone, but found %+v", s)
-	}
-}
-
-// A host that ends, ends nothing that it has not started.
-func TestDetach(t *testing.T) {
-	t.Parallel()
-	address, end := attachable(t)
-	defer end()
-	for range 2 {
-		h := openHost(t, "", func(o *Options) { o.Attach = []string{address} }).run()
-		h.waitFor(address, Running)
-		h.end()
-	}
-}
-
-func TestAttachToNothing(t *testing.T) {
-	t.Parallel()
-	h := openHost(t, "", func(o *Options) { o.Attach = []string{"unix:///no/such/socket", "tcp://127.0.0.1:1"} }).run()
-	s := h.waitFor("unix:///no/such/socket", Backoff)
-	if !strings.Contains(s.Problem.Error(), "no process listens there") {
-		t.Errorf("expected that no process listens, but found: %v", s.Problem)
-	}
-	if s := h.waitFor("tcp://127.0.0.1:1", Refused); !strings.Contains(s.Problem.Error(),
-		"expected an address such as unix:///") {
-		t.Errorf("expected the form of the address to be refused, but found: %v", s.Problem)
 	}
 }

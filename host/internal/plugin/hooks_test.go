@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,7 +9,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
-	"github.com/pergola-deploy/pergola/sdk/hostside"
 )
 
 // namesOf are the names of plugins, in their order.
@@ -61,31 +59,5 @@ func TestHookingWhileAway(t *testing.T) {
 	if _, err := h.plugin("hooks").RunHooks(t.Context(), hook.End, deployItem("item"), nil); !errors.Is(err,
 		ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
-	}
-}
-
-func TestHooksThatBreakTheProtocol(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw_a-hooked_one")
-	for item, want := range map[string]string{
-		"empty": "outcome 1 of its hooks is neither none, result nor error", "many": "101 hook outcomes",
-		"huge": "larger than max", "refusal": "üü",
-	} {
-		out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem(item), nil)
-		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*hostside.MaxMessage {
-			t.Errorf("%s: expected ErrProtocol with %q, but found %v: %.1000v", item, want, out, err)
-		}
-	}
-	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("past"),
-		nil); err != nil || *out[0].Result != (hook.Result{}) {
-		t.Errorf("expected a requeue in the past to be none, but found %v (%v)", out, err)
-	}
-	out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.End, deployItem("long"), nil)
-	if err != nil || len(out[0].Error.Message) > hostside.MaxMessage+20 {
-		t.Errorf("expected a message that was cut (%v)", err)
-	}
-	if out, err := h.plugin("raw_a-hooked_one").RunHooks(t.Context(), hook.BeforeDelete, deployItem("crash"),
-		nil); out != nil || err != nil {
-		t.Errorf("expected no call where there is no function, but found %v (%v)", out, err)
 	}
 }

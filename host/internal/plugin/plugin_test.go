@@ -43,15 +43,9 @@ func TestWhatIsKnownOfAPlugin(t *testing.T) {
 	if diff := cmp.Diff(*want.Info, h.For(echoType).Info()); diff != "" {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
-}
-
-// pauses returns the pauses that the log tells of.
-func (h *host) pauses() []string {
-	var list []string
-	for _, r := range h.log.with("plugin is not running") {
-		list = append(list, r["pause"].(string))
+	if d := h.Details()[0]; len(d.SHA256) != 64 || d.Memory == 0 || d.Confinement != "off" || d.File != "echo" {
+		t.Errorf("details: %+v", d)
 	}
-	return list
 }
 
 func TestRestart(t *testing.T) {
@@ -93,11 +87,8 @@ func TestRestart(t *testing.T) {
 func TestStartsThatFailAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	h := runHost(t, pluginDir(t, "fails2"))
-	if got := h.status("fails2").Restarted(); got != 2 {
-		t.Errorf("expected two restarts, but found %d", got)
-	}
-	if diff := cmp.Diff(2, len(h.pauses())); diff != "" {
-		t.Errorf("pauses (-want +got):\n%s", diff)
+	if got, logged := h.status("fails2").Restarted(), h.log.With("plugin is not running"); got != 2 || len(logged) != 2 {
+		t.Errorf("expected two restarts in the log, but found %d, %v", got, logged)
 	}
 }
 
@@ -123,56 +114,36 @@ func withConfigs(configs map[string][]byte) func(*Options) {
 	return func(o *Options) { o.Configs = configs }
 }
 
+// A plugin is configured in each of its lives, with its own document, byte for byte.
 func TestConfigure(t *testing.T) {
 	t.Parallel()
-	document := `{"int":9223372036854775807}`
-	cases := map[string]struct {
-		reason  string
-		configs map[string][]byte
-		want    string
-	}{
-		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document),
-			"other": []byte("{}")}, want: document},
-		"empty": {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
-		"none":  {reason: "defaults"},
-	}
-	for name, tc := range cases {
+	for name, document := range map[string]string{"document": `{"int":9223372036854775807}`, "none": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(tc.configs))
-			if !h.plugin("raw_easygoing").Info().Capabilities.Configure {
-				t.Errorf("%s: the capability got lost", tc.reason)
+			h := runHost(t, pluginDir(t, "raw_easygoing"),
+				withConfigs(map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}))
+			if diff := cmp.Diff(document, left(t, h.dir, "config")); diff != "" {
+				t.Errorf("document (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.want, left(t, h.dir, "config")); diff != "" {
-				t.Errorf("%s: document (-want +got):\n%s", tc.reason, diff)
+			h.forget("config")
+			h.crash("raw_easygoing")
+			if diff := cmp.Diff(document, left(t, h.dir, "config")); diff != "" {
+				t.Errorf("document of the second life (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestConfigureInEachLife(t *testing.T) {
-	t.Parallel()
-	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(map[string][]byte{"easygoing": []byte(`{"a":1}`)}))
-	h.forget("config")
-	h.crash("raw_easygoing")
-	if diff := cmp.Diff(`{"a":1}`, left(t, h.dir, "config")); diff != "" {
-		t.Errorf("document of the second life (-want +got):\n%s", diff)
 	}
 }
 
 // What an operator configures must not be ignored in silence.
 func TestConfigForAPluginThatTakesNone(t *testing.T) {
 	t.Parallel()
-	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"),
-		"plain": nil})).run()
-	status := h.waitFor("raw", Backoff)
-	if status.Problem == nil || !strings.Contains(status.Problem.Error(),
-		"remove plugins.raw.config from the host configuration") {
-		t.Errorf("expected the problem to say what to do, but found: %v", status.Problem)
+	p := &Plugin{settings: &settings{Options: Options{Configs: map[string][]byte{"raw": []byte("{}"), "plain": nil}}}}
+	const want = "remove plugins.raw.config from the host configuration"
+	if err := p.configure(t.Context(), nil, &Info{Name: "raw"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("expected the problem to say what to do, but found: %v", err)
 	}
-	h.waitFor("raw_plain_two", Running)
-	if h.For(echoType) != nil {
-		t.Error("a refused plugin serves")
+	if err := p.configure(t.Context(), nil, &Info{Name: "plain"}); err != nil {
+		t.Errorf("expected that an entry without a document is none, but found: %v", err)
 	}
 }
 
@@ -185,11 +156,11 @@ func TestConfigForAPluginThatIsNotThere(t *testing.T) {
 	const message = "there is configuration for a plugin that is not there"
 	eventually(t, "the log to say so", func() bool {
 		clock.Step(time.Second)
-		return len(h.log.with(message)) > 0
+		return len(h.log.With(message)) > 0
 	})
 	h.end()
 	var names []any
-	for _, r := range h.log.with(message) {
+	for _, r := range h.log.With(message) {
 		names = append(names, r["name"])
 		if diff := cmp.Diff([]any{"easygoing"}, r["plugins"]); diff != "" {
 			t.Errorf("the plugins that are there (-want +got):\n%s", diff)
@@ -215,7 +186,7 @@ func TestWakeUps(t *testing.T) {
 	if diff := cmp.Diff(want, h.wakeUps()[:2]); diff != "" {
 		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}
-	if got := h.log.with("plugin stopped sending wake-ups"); len(got) == 0 {
+	if got := h.log.With("plugin stopped sending wake-ups"); len(got) == 0 {
 		t.Error("the log does not tell that the stream has ended")
 	}
 }
