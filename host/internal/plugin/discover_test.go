@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,5 +34,8 @@ func TestDiscover(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"README.md", "a.bak", "lost+found"}, passed); diff != "" {
 		t.Errorf("passed over (-want +got):\n%s", diff)
+	}
+	if _, _, err := discover(filepath.Join(dir, "missing"), nil); !os.IsNotExist(errors.Unwrap(err)) {
+		t.Errorf("expected that there is no directory, but found: %v", err)
 	}
 }

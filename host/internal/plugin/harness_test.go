@@ -161,6 +161,14 @@ func (h *host) waitFor(file string, state State) Status {
 	return s
 }
 
+// expectProblem waits until a plugin is in a state, and expects this part of its problem.
+func (h *host) expectProblem(file string, state State, want string) {
+	h.t.Helper()
+	if s := h.waitFor(file, state); !strings.Contains(fmt.Sprint(s.Problem), want) {
+		h.t.Errorf("expected %s to be %s because of %q, but found: %v", file, state, want, s.Problem)
+	}
+}
+
 func (h *host) plugin(file string) *Plugin {
 	for _, p := range h.plugins {
 		if p.file == file {
@@ -201,6 +209,17 @@ func (h *host) call(ctx context.Context, file, item string) (*Outcome, error) {
 	return h.plugin(file).Call(ctx, Reconcile, Call{DeployItem: deployItem(item)}, &observer{})
 }
 
+// expectSuccess calls a plugin for an item of its own: the calls of one item come one after the other.
+func (h *host) expectSuccess(file string) {
+	h.t.Helper()
+	item := deployItem("item")
+	item.UID = "another"
+	outcome, err := h.plugin(file).Call(h.t.Context(), Reconcile, Call{DeployItem: item}, &observer{})
+	if err != nil || outcome.Succeeded == nil {
+		h.t.Errorf("expected %s to succeed, but found %v (%v)", file, outcome, err)
+	}
+}
+
 func deployItem(name string) *v1alpha1.DeployItem {
 	return &v1alpha1.DeployItem{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -218,14 +237,6 @@ func left(t *testing.T, dir, name string) string {
 		return err == nil
 	})
 	return string(text)
-}
-
-// forget removes what a plugin has left, so that it can be waited for anew.
-func (h *host) forget(name string) {
-	h.t.Helper()
-	if err := os.Remove(filepath.Join(h.dir, "."+name)); err != nil {
-		h.t.Fatal(err)
-	}
 }
 
 func pid(t *testing.T, text string) int {

@@ -18,7 +18,7 @@ import (
 //	go-plugin#38, velero#5972: a line on standard error ends the host   processlog.TestLogOfNoRecords
 //	go-plugin#149, #183: the reason of a failed start is lost           TestWhatIsNoPlugin
 //	AutoMTLS: the curve is known to Go only                             launch.TestCertificate
-//	go-plugin#306: a client is used again after a failed start          TestStartsThatFailAreTriedAgain
+//	go-plugin#306: a client is used again after a failed start          TestClashes
 //	go-plugin#31, #305: a plugin that has ended stays away              TestRestart
 //	Client.Ping has no deadline                                         TestWedgedProcess
 //	go-plugin#136: children outlive a plugin                            TestWhatAPluginHasStartedEndsWithIt
@@ -45,12 +45,7 @@ func TestSignalsToEverybody(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
 		h.signal("echo", signal)
 	}
-	another := deployItem("item")
-	another.UID = "another" // the calls of one item come one after the other
-	outcome, err := h.plugin("echo").Call(t.Context(), Reconcile, Call{DeployItem: another}, &observer{})
-	if err != nil || outcome.Succeeded == nil {
-		t.Errorf("expected success, but found %v (%v)", outcome, err)
-	}
+	h.expectSuccess("echo")
 	if s := h.status("echo"); s.Pid != id || s.Calls != 1 {
 		t.Errorf("expected process %d with its call, but found %+v", id, s)
 	}

@@ -86,10 +86,7 @@ func TestPluginFromImageIsMissing(t *testing.T) {
 	w := newImageWorld(t)
 	w.away.Store(true)
 	h := openHost(t, pluginDir(t, "echo"), w.modify).run()
-	s := h.waitFor("raw_a_one", Missing)
-	if !strings.Contains(s.Problem.Error(), "cannot be taken from its image: pull image "+w.from.Image) {
-		t.Errorf("expected that the image is named, but found: %v", s.Problem)
-	}
+	h.expectProblem("raw_a_one", Missing, "cannot be taken from its image: pull image "+w.from.Image)
 	eventually(t, "the others to serve", func() bool { return h.For(echoType) != nil })
 	if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin raw_a_one: ") {
 		t.Errorf("expected that it is named, but found: %v", err)
@@ -121,9 +118,7 @@ func TestPluginFromImageIsRefused(t *testing.T) {
 			w := newImageWorld(t)
 			test.change(t, w)
 			h := openHost(t, pluginDir(t, "echo"), w.modify).run()
-			if s := h.waitFor("raw_a_one", Refused); !strings.Contains(s.Problem.Error(), test.want) {
-				t.Errorf("expected %q, but found: %v", test.want, s.Problem)
-			}
+			h.expectProblem("raw_a_one", Refused, test.want)
 			h.waitFor("echo", Running)
 		})
 	}

@@ -189,17 +189,12 @@ func hostUntilKilled() {
 	if _, err := program.Open(); err != nil {
 		fail(err)
 	}
-	p, err := program.Launch(context.Background(), launch.Profile{}, testSettings(os.Args[2]),
-		slog.New(slog.DiscardHandler))
+	settings := launch.Settings{TempDir: os.Args[2], Timeout: time.Minute, Clock: clock.RealClock{}}
+	p, err := program.Launch(context.Background(), launch.Profile{}, settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		fail(err)
 	}
 	say(strconv.Itoa(p.Pid()))
-}
-
-// testSettings have this directory for sockets and temporary files.
-func testSettings(dir string) launch.Settings {
-	return launch.Settings{TempDir: dir, Timeout: time.Minute, Clock: clock.RealClock{}}
 }
 
 func fail(err error) {

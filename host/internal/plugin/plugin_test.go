@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/logged"
 )
 
 // withClock lets the test decide when a pause is over.
@@ -55,10 +58,7 @@ func TestRestart(t *testing.T) {
 	first := h.current("raw").Pid()
 
 	h.crash("raw")
-	status := h.waitFor("raw", Backoff)
-	if status.Problem == nil || !strings.Contains(status.Problem.Error(), "its process ended: signal: killed") {
-		t.Errorf("expected the problem to say how the process ended, but found: %v", status.Problem)
-	}
+	h.expectProblem("raw", Backoff, "its process ended: signal: killed")
 	if _, err := h.call(t.Context(), "raw", "succeed"); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
 	}
@@ -72,24 +72,14 @@ func TestRestart(t *testing.T) {
 	}
 	clock.Step(time.Nanosecond)
 
-	status = h.waitFor("raw", Running)
+	status := h.waitFor("raw", Running)
 	if status.Restarted() != 1 || status.Problem != nil {
 		t.Errorf("expected one restart and no problem, but found %v", status)
 	}
 	if second := h.current("raw").Pid(); second == first {
 		t.Errorf("the process %d is not a new one", second)
 	}
-	if outcome, err := h.call(t.Context(), "raw", "succeed"); err != nil || outcome.Succeeded == nil {
-		t.Errorf("expected success, but found %v (%v)", outcome, err)
-	}
-}
-
-func TestStartsThatFailAreTriedAgain(t *testing.T) {
-	t.Parallel()
-	h := runHost(t, pluginDir(t, "fails2"))
-	if got, logged := h.status("fails2").Restarted(), h.log.With("plugin is not running"); got != 2 || len(logged) != 2 {
-		t.Errorf("expected two restarts in the log, but found %d, %v", got, logged)
-	}
+	h.expectSuccess("raw")
 }
 
 // What a plugin claims is settled once; another plugin in its place could take what is not its own.
@@ -110,25 +100,25 @@ func TestPluginMustNotBecomeAnother(t *testing.T) {
 	}
 }
 
-func withConfigs(configs map[string][]byte) func(*Options) {
-	return func(o *Options) { o.Configs = configs }
-}
-
 // A plugin is configured in each of its lives, with its own document, byte for byte.
 func TestConfigure(t *testing.T) {
 	t.Parallel()
 	for name, document := range map[string]string{"document": `{"int":9223372036854775807}`, "none": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := runHost(t, pluginDir(t, "raw_easygoing"),
-				withConfigs(map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}))
-			if diff := cmp.Diff(document, left(t, h.dir, "config")); diff != "" {
-				t.Errorf("document (-want +got):\n%s", diff)
-			}
-			h.forget("config")
-			h.crash("raw_easygoing")
-			if diff := cmp.Diff(document, left(t, h.dir, "config")); diff != "" {
-				t.Errorf("document of the second life (-want +got):\n%s", diff)
+			h := runHost(t, pluginDir(t, "raw_easygoing"), func(o *Options) {
+				o.Configs = map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}
+			})
+			for _, life := range []string{"first", "second"} {
+				if life == "second" {
+					h.crash("raw_easygoing")
+				}
+				if diff := cmp.Diff(document, left(t, h.dir, "config")); diff != "" {
+					t.Errorf("document of the %s life (-want +got):\n%s", life, diff)
+				}
+				if err := os.Remove(filepath.Join(h.dir, ".config")); err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
 	}
@@ -149,18 +139,14 @@ func TestConfigForAPluginThatTakesNone(t *testing.T) {
 
 func TestConfigForAPluginThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	configs := map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil}
-	clock := newClock()
-	patient := func(o *Options) { o.Silence = time.Hour } // however fast the clock runs
-	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(configs), withClock(clock), patient)
-	const message = "there is configuration for a plugin that is not there"
-	eventually(t, "the log to say so", func() bool {
-		clock.Step(time.Second)
-		return len(h.log.With(message)) > 0
-	})
-	h.end()
+	log := &logged.Records{}
+	s := &Set{log: log.Logger(), plugins: []*Plugin{{facts: facts{info: &Info{Name: "easygoing"}}}, {}}}
+	s.settings = &settings{Options: Options{
+		Configs: map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil},
+	}}
+	s.warnOfUnusedConfigs()
 	var names []any
-	for _, r := range h.log.With(message) {
+	for _, r := range log.With("there is configuration for a plugin that is not there") {
 		names = append(names, r["name"])
 		if diff := cmp.Diff([]any{"easygoing"}, r["plugins"]); diff != "" {
 			t.Errorf("the plugins that are there (-want +got):\n%s", diff)

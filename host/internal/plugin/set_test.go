@@ -22,9 +22,7 @@ func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see abo
 			h.waitFor(file, Running)
 		}
 		h.waitFor("crash", Backoff)
-		if outcome, err := h.call(t.Context(), "echo", "item"); err != nil || outcome.Succeeded == nil {
-			t.Errorf("expected success, but found %v (%v)", outcome, err)
-		}
+		h.expectSuccess("echo")
 		sockets := h.settings.tempDir
 		if info, err := os.Stat(sockets); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("expected a directory of our own for sockets, but found %v (%v)", info, err)
@@ -109,7 +107,10 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := openHost(t, dir, func(o *Options) { o.Profiles = map[string]Profile{"configured": {}} })
+	clock := newClock()
+	h := openHost(t, dir, withClock(clock), func(o *Options) {
+		o.Profiles, o.Configs = map[string]Profile{"configured": {}}, map[string][]byte{"absent": []byte("{}")}
+	})
 	if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin echo: starting") {
 		t.Errorf("expected that echo is starting, but found: %v", err)
 	}
@@ -138,6 +139,10 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	if got := h.log.With("these are no plugins"); len(got) != 1 {
 		t.Errorf("expected one warning about the README, but found %v", got)
 	}
+	clock.Step(settleTime)
+	eventually(t, "the others to serve although one hangs, and the log to tell of unused configuration", func() bool {
+		return h.For(echoType) != nil && len(h.log.With("there is configuration for a plugin that is not there")) == 1
+	})
 }
 
 func TestClashes(t *testing.T) {
@@ -155,7 +160,7 @@ func TestClashes(t *testing.T) {
 			[]string{"raw_a_one", "raw_a_two", "raw_c_three"}, []string{"raw_a_one", "raw_a_two"},
 			`name "a" is claimed by raw_a_one and raw_a_two`, []string{"c"},
 		},
-		"late": { // after the other has served
+		"late": { // its third start succeeds, after the other has served
 			[]string{"fails2_late_one", "raw_b_one", "raw_c_two"}, []string{"fails2_late_one"},
 			`type "one" is already taken by raw_b_one`, []string{"b", "c"},
 		},
@@ -164,9 +169,7 @@ func TestClashes(t *testing.T) {
 			t.Parallel()
 			h := openHost(t, pluginDir(t, test.files...)).run()
 			for _, file := range test.refused {
-				if s := h.waitFor(file, Refused); !strings.Contains(s.Problem.Error(), test.want) {
-					t.Errorf("expected %q, but found: %s", test.want, s.Problem)
-				}
+				h.expectProblem(file, Refused, test.want)
 				if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin "+file+": refused") {
 					t.Errorf("expected %s to be named, but found: %v", file, err)
 				}

@@ -34,8 +34,6 @@ func TestVerification(t *testing.T) {
 	for file, want := range map[string]string{
 		"a": "of plugins.one in the host configuration", "c": "plugins.c.sha256 is missing",
 	} {
-		if s := h.waitFor(file, Refused); !strings.Contains(s.Problem.Error(), want) {
-			t.Errorf("expected %s to be refused with %q, but found: %v", file, want, s.Problem)
-		}
+		h.expectProblem(file, Refused, want)
 	}
 }

@@ -75,14 +75,6 @@ func runLogCases(t *testing.T, cases map[string]logCase) {
 
 func info(message string) map[string]any { return map[string]any{"level": "INFO", "msg": message} }
 
-func infos(messages ...string) []map[string]any {
-	var list []map[string]any
-	for _, message := range messages {
-		list = append(list, info(message))
-	}
-	return list
-}
-
 func crashed(message, stack string) map[string]any {
 	r := map[string]any{"level": "ERROR", "msg": message}
 	if stack != "" {
@@ -144,7 +136,8 @@ func TestLogRecords(t *testing.T) {
 		},
 		"exception": {
 			"a program may survive it", exception + "ValueError: oh\n",
-			append(infos(strings.Split(strings.TrimSpace(exception), "\n")...), info("ValueError: oh")),
+			[]map[string]any{info("Traceback (most recent call last):"), info(`  File "/src/plugin.py", line 3, in <module>`),
+				info("    work()"), info("ValueError: oh")},
 		},
 	})
 }

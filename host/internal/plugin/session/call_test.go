@@ -222,6 +222,7 @@ func TestRender(t *testing.T) {
 	says := func(out *deployerv1.RenderResponse) renders {
 		return func(context.Context) (*deployerv1.RenderResponse, error) { return out, nil }
 	}
+	wrong := &deployerv1.RenderResponse_Failed{Failed: wireFailure("wrong")}
 	object := []byte(`{"apiVersion":"v1","kind":"ConfigMap"}`)
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	for _, test := range []struct {
@@ -232,7 +233,7 @@ func TestRender(t *testing.T) {
 		says   string
 	}{
 		{"children", child(object), &Rendered{Children: []sdk.Child{{Name: "a", Object: object}}}, nil, ""},
-		{"a failure", says(&deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Failed{Failed: wireFailure("wrong")}}),
+		{"a failure", says(&deployerv1.RenderResponse{Outcome: wrong}),
 			&Rendered{Errors: []hostside.Error{{Operation: "Do", Message: "wrong"}}}, nil, ""},
 		{"no outcome", says(&deployerv1.RenderResponse{}), nil, ErrProtocol, "neither children nor failed"},
 		{"a huge answer", child(make([]byte, 65<<20)), nil, ErrProtocol, "larger than max"},
