@@ -110,6 +110,7 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	clock := newClock()
 	h := openHost(t, dir, withClock(clock), func(o *Options) {
 		o.Profiles, o.Configs = map[string]Profile{"configured": {}}, map[string][]byte{"absent": []byte("{}")}
+		o.StartTimeout = time.Hour // of the one that hangs
 	})
 	if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin echo: starting") {
 		t.Errorf("expected that echo is starting, but found: %v", err)
@@ -139,8 +140,8 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	if got := h.log.With("these are no plugins"); len(got) != 1 {
 		t.Errorf("expected one warning about the README, but found %v", got)
 	}
-	clock.Step(settleTime)
 	eventually(t, "the others to serve although one hangs, and the log to tell of unused configuration", func() bool {
+		clock.Step(settleTime)
 		return h.For(echoType) != nil && len(h.log.With("there is configuration for a plugin that is not there")) == 1
 	})
 }

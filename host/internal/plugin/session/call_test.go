@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -203,8 +204,10 @@ func TestCrash(t *testing.T) {
 func TestRender(t *testing.T) {
 	t.Parallel()
 	type renders = func(context.Context) (*deployerv1.RenderResponse, error)
-	var now renders
-	s := connect(t, &peer{render: func(ctx context.Context) (*deployerv1.RenderResponse, error) { return now(ctx) }})
+	var now atomic.Pointer[renders] // a call that is over may still run
+	s := connect(t, &peer{render: func(ctx context.Context) (*deployerv1.RenderResponse, error) {
+		return (*now.Load())(ctx)
+	}})
 	child := func(object []byte) renders {
 		return func(context.Context) (*deployerv1.RenderResponse, error) {
 			return &deployerv1.RenderResponse{Outcome: &deployerv1.RenderResponse_Children{
@@ -243,7 +246,7 @@ func TestRender(t *testing.T) {
 		{"the end of the context", hangs(func() { interrupt(ErrInterrupted) }), nil, ErrInterrupted, "call stopped"},
 		{"the end of the process", hangs(func() { go s.crash() }), nil, ErrCrashed, ""},
 	} {
-		now = test.does
+		now.Store(&test.does)
 		c, callCtx := fullCall(), t.Context()
 		switch test.err { //nolint:errorlint // of the table
 		case context.DeadlineExceeded:
