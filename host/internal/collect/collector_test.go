@@ -226,7 +226,6 @@ func TestItemThatIsGone(t *testing.T) {
 		after(10 * time.Minute)
 		p.expect(t, "and no more are taken", 3, []sdk.Holding{gone})
 		other.expect(t, "the item was none of its own", 1)
-
 	})
 }
 

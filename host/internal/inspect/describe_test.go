@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
+	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/inspect"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -66,7 +67,7 @@ func TestDescribe(t *testing.T) {
 		"describe-new.golden.txt": {Item: newItem(), Now: noon},
 	} {
 		text := inspect.Describe(e)
-		expectGolden(t, name, text)
+		commandtest.ExpectGolden(t, name, text)
 		if strings.Contains(text, "t0ps3cret") {
 			t.Errorf("a secret is shown: %s", text)
 		}

@@ -1,13 +1,9 @@
 package inspect_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -66,10 +62,6 @@ func retries(e contract.Error, after time.Duration) step {
 	return func(i *v1alpha1.DeployItem) { contract.Retry(i, e, at(after)) }
 }
 
-func succeeds(after time.Duration) step {
-	return func(i *v1alpha1.DeployItem) { contract.Succeed(i, at(after)) }
-}
-
 func fails(e contract.Error, after time.Duration) step {
 	return func(i *v1alpha1.DeployItem) { contract.Fail(i, i.DeletionTimestamp != nil, e, at(after)) }
 }
@@ -99,8 +91,10 @@ var (
 	underWay = []step{
 		jobSet("job-1", time.Second), pickedUp(2 * time.Second), waits("Deployment shop/web: Available: 1/3", 4*time.Second),
 	}
-	succeeded = slices.Concat(underWay[:2], []step{succeeds(9 * time.Second)})
-	broken    = slices.Concat(underWay[:2], []step{fails(errConfiguration, 9*time.Second)})
+	succeeded = slices.Concat(underWay[:2], []step{
+		func(i *v1alpha1.DeployItem) { contract.Succeed(i, at(9*time.Second)) },
+	})
+	broken = slices.Concat(underWay[:2], []step{fails(errConfiguration, 9*time.Second)})
 )
 
 var errConfiguration = contract.Error{
@@ -110,21 +104,4 @@ var errConfiguration = contract.Error{
 
 func after(life []step, more ...step) *v1alpha1.DeployItem {
 	return newItem(slices.Concat(life, more)...)
-}
-
-func expectGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }

@@ -3,27 +3,25 @@ package plugin
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// attachable serves the echo deployer within the test's process, as a debugger would have it. end ends it.
-func attachable(t *testing.T) (address string, end func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+// An attachable plugin serves in a process of its own, such as that of a debugger, which is here the test's.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
 	at, done, err := sdk.ServeInProcess(ctx, slog.New(slog.DiscardHandler), echo{}, sdk.Name("echo"), sdk.Version("v1"),
 		sdk.Types(echoType))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at.Network() + "://" + at.String(), func() { cancel(); <-done }
-}
+	address := at.Network() + "://" + at.String()
+	before := openHost(t, "", func(o *Options) { o.Attach = []string{address} }).run()
+	before.waitFor(address, Running)
+	before.end() // which ends nothing that it has not started
 
-func TestAttach(t *testing.T) {
-	t.Parallel()
-	address, end := attachable(t)
 	h := openHost(t, pluginDir(t, "raw_a_one"), func(o *Options) {
 		o.Attach = []string{address}
 		o.Profiles = map[string]Profile{"another-file": {Plugin: "echo"}} // of the one that it stands for
@@ -33,40 +31,12 @@ func TestAttach(t *testing.T) {
 	if s.Pid != 0 || s.Info == nil || s.Info.Name != "echo" {
 		t.Errorf("expected a plugin without a process of ours, but found %+v", s)
 	}
-	if outcome, err := h.call(t.Context(), address, "item"); err != nil || outcome.Succeeded == nil {
-		t.Errorf("expected success, but found %v (%v)", outcome, err)
-	}
+	h.expectSuccess(address)
 	eventually(t, "its wake-ups", func() bool { return len(h.wakeUps()) > 0 })
 	end()
-	if s := h.waitFor(address, Backoff); !strings.Contains(s.Problem.Error(), "the connection was closed") {
-		t.Errorf("expected the end of the connection to be the reason, but found: %v", s.Problem)
-	}
+	<-done
+	h.expectProblem(address, Backoff, "the connection was closed")
 	if s := h.status("raw_a_one"); s.State != Running || s.Restarted() > 0 {
 		t.Errorf("expected the other one to be left alone, but found %+v", s)
-	}
-}
-
-// A host that ends, ends nothing that it has not started.
-func TestDetach(t *testing.T) {
-	t.Parallel()
-	address, end := attachable(t)
-	defer end()
-	for range 2 {
-		h := openHost(t, "", func(o *Options) { o.Attach = []string{address} }).run()
-		h.waitFor(address, Running)
-		h.end()
-	}
-}
-
-func TestAttachToNothing(t *testing.T) {
-	t.Parallel()
-	h := openHost(t, "", func(o *Options) { o.Attach = []string{"unix:///no/such/socket", "tcp://127.0.0.1:1"} }).run()
-	s := h.waitFor("unix:///no/such/socket", Backoff)
-	if !strings.Contains(s.Problem.Error(), "no process listens there") {
-		t.Errorf("expected that no process listens, but found: %v", s.Problem)
-	}
-	if s := h.waitFor("tcp://127.0.0.1:1", Refused); !strings.Contains(s.Problem.Error(),
-		"expected an address such as unix:///") {
-		t.Errorf("expected the form of the address to be refused, but found: %v", s.Problem)
 	}
 }

@@ -1,11 +1,8 @@
 package plugin
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,53 +12,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
-
-// benchProgram opens the program of a role.
-func benchProgram(b *testing.B, role string) *launch.Program {
-	b.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	dir := b.TempDir()
-	if err := os.Link(self, filepath.Join(dir, role)); err != nil {
-		b.Fatal(err)
-	}
-	program := launch.NewProgram(dir, role)
-	b.Cleanup(program.Close)
-	if _, err := program.Open(); err != nil {
-		b.Fatal(err)
-	}
-	return program
-}
-
-// benchPlugin starts a plugin as the host does.
-func benchPlugin(b *testing.B, program *launch.Program, confinement sandbox.Mode) *Plugin {
-	b.Helper()
-	sockets, err := os.MkdirTemp("", "bench") //nolint:usetesting // whose paths are too long for sockets
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(sockets) })
-	log := slog.New(slog.DiscardHandler)
-	process, err := program.Launch(b.Context(), Profile{Confinement: confinement}, testSettings(sockets), log)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := session.New(process, log)
-	// As of every plugin with the sdk.
-	s.Serve(&Info{Capabilities: Capabilities{SeparateDocuments: true}}, session.Grants{})
-	return &Plugin{
-		settings: &settings{Options: Options{StopGrace: time.Second}}, facts: facts{run: &run{process: process, session: s}},
-	}
-}
 
 func itemOf(size int) *v1alpha1.DeployItem {
 	item := deployItem("item")
@@ -72,8 +28,7 @@ func itemOf(size int) *v1alpha1.DeployItem {
 // BenchmarkCall compares a call through the protocol with one of the same deployer in the same process. The metrics are
 // the quantiles of one call.
 func BenchmarkCall(b *testing.B) {
-	p := benchPlugin(b, benchProgram(b, "echo"), sandbox.Auto)
-	defer p.run.process.Stop()
+	p := start(b, "echo").plugin("echo")
 	calls := map[string]func(*v1alpha1.DeployItem) error{
 		"plugin": func(item *v1alpha1.DeployItem) error {
 			_, err := p.Call(b.Context(), Reconcile, Call{DeployItem: item}, &observer{})
@@ -125,8 +80,7 @@ func benchmarkCalls(b *testing.B, atOnce int, item *v1alpha1.DeployItem, call fu
 
 // BenchmarkHooks is a call of one hook of one plugin for an item of 1 KB, in the same metrics.
 func BenchmarkHooks(b *testing.B) {
-	p := benchPlugin(b, benchProgram(b, "hooks"), sandbox.Auto)
-	defer p.run.process.Stop()
+	p := start(b, "hooks").plugin("hooks")
 	for _, atOnce := range []int{1, 64} {
 		b.Run(strconv.Itoa(atOnce), func(b *testing.B) {
 			benchmarkCalls(b, atOnce, itemOf(1<<10), func(item *v1alpha1.DeployItem) error {
@@ -142,17 +96,26 @@ func BenchmarkHooks(b *testing.B) {
 
 // BenchmarkStart measures the start of a plugin until it answers a health check.
 func BenchmarkStart(b *testing.B) {
+	log := slog.New(slog.DiscardHandler)
 	for name, mode := range map[string]sandbox.Mode{"confined": sandbox.Auto, "unconfined": sandbox.Off} {
 		b.Run(name, func(b *testing.B) {
-			program := benchProgram(b, "echo")
+			h := openHost(b, pluginDir(b, "echo"))
+			program := h.plugin("echo").program
+			defer program.Close()
+			if _, err := program.Open(); err != nil {
+				b.Fatal(err)
+			}
 			b.ResetTimer()
 			for range b.N {
-				p := benchPlugin(b, program, mode).run
-				if err := p.session.Check(context.Background(), time.Minute); err != nil {
+				process, err := program.Launch(b.Context(), Profile{Confinement: mode}, h.settings.launch(), log)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := session.New(process, log).Check(b.Context(), time.Minute); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				p.process.Stop()
+				process.Stop()
 				b.StartTimer()
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -20,35 +21,23 @@ func TestClaimsProperties(t *testing.T) {
 			all[i] = &claimant{file: fmt.Sprintf("file%d", i), info: drawInfo(t)}
 		}
 		c := claims{by: map[string][]string{}}
-		serving := map[*claimant]bool{}
+		idle := func(p *claimant) bool { return !c.has(p.file, p.info.Name) }
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			before := slices.DeleteFunc(slices.Clone(all), idle)
 			p := rapid.SampledFrom(all).Draw(t, "plugin")
-			switch rapid.IntRange(0, 4).Draw(t, "event") {
-			case 0:
-				if !c.settled {
-					refused := c.settle()
-					for _, q := range all {
-						if refused[q.file] != nil && c.has(q.file, q.info.Name) {
-							t.Fatalf("%s is refused and serves", q.file)
-						}
+			if !c.settled && rapid.IntRange(0, 4).Draw(t, "event") == 0 {
+				refused := c.settle()
+				for _, q := range all {
+					if refused[q.file] != nil && !idle(q) {
+						t.Fatalf("%s is refused and serves", q.file)
 					}
 				}
-			default:
-				if err := c.make(p.file, claimsOf(p.info)); err == nil && c.settled && !c.has(p.file, p.info.Name) {
-					t.Fatalf("the claim of %s is accepted and forgotten", p.file)
-				}
+			} else if err := c.make(p.file, claimsOf(p.info)); err == nil && c.settled && idle(p) {
+				t.Fatalf("the claim of %s is accepted and forgotten", p.file)
 			}
-			checkClaims(t, &c, all)
-			for q := range serving {
-				if !c.has(q.file, q.info.Name) {
-					t.Fatalf("%s serves no more because of %s", q.file, p.file)
-				}
-			}
-			clear(serving)
-			for _, q := range all {
-				if c.has(q.file, q.info.Name) {
-					serving[q] = true
-				}
+			checkClaims(t, &c, slices.DeleteFunc(slices.Clone(all), idle))
+			if slices.ContainsFunc(before, idle) {
+				t.Fatalf("a plugin serves no more because of %s", p.file)
 			}
 		}
 	})
@@ -70,20 +59,17 @@ func drawInfo(t *rapid.T) *Info {
 	}
 }
 
-func checkClaims(t *rapid.T, c *claims, all []*claimant) {
-	for i, p := range all {
-		if c.has(p.file, p.info.Name) && !c.settled {
-			t.Fatalf("%s serves before the claims are settled", p.file)
-		}
-		for _, q := range all[:i] {
-			if !c.has(p.file, p.info.Name) || !c.has(q.file, q.info.Name) {
-				continue
+func checkClaims(t *rapid.T, c *claims, serving []*claimant) {
+	if len(serving) > 0 && !c.settled {
+		t.Fatalf("%s serves before the claims are settled", serving[0].file)
+	}
+	by := map[string]string{}
+	for _, p := range serving {
+		for _, claim := range claimsOf(p.info) {
+			if by[claim] != "" {
+				t.Fatalf("%s and %s both serve %s", by[claim], p.file, claim)
 			}
-			for _, claim := range claimsOf(p.info) {
-				if slices.Contains(claimsOf(q.info), claim) {
-					t.Fatalf("%s and %s both serve %s", p.file, q.file, claim)
-				}
-			}
+			by[claim] = p.file
 		}
 	}
 }
@@ -103,5 +89,46 @@ func TestUnserved(t *testing.T) {
 			t.Errorf("expected %q, but found %q; of a type that is served %q", want, got, s.Unserved("a"))
 		}
 		two.lifecycle.settled = true
+	}
+}
+
+// namesOf are the names of plugins, in their order.
+func namesOf(plugins []*Plugin) []string {
+	var names []string
+	for _, p := range plugins {
+		names = append(names, p.Name())
+	}
+	return names
+}
+
+// The hooks of one plugin run for the items of another one, in the order of names. A plugin whose check is to be passed
+// is not passed over while it is away.
+func TestHooking(t *testing.T) {
+	t.Parallel()
+	s := &Set{claims: claims{by: map[string][]string{}}}
+	for i, info := range []*Info{
+		{Name: "echo", Types: []v1alpha1.DeployItemType{"one"}},
+		{Name: "b", HookedTypes: []v1alpha1.DeployItemType{"one", "other"}}, // nothing but hooks
+		{Name: "a", Types: []v1alpha1.DeployItemType{"two"}, HookedTypes: []v1alpha1.DeployItemType{"one"}},
+	} {
+		p := &Plugin{file: fmt.Sprint("file", i), facts: facts{info: info}} // none of which is running
+		s.plugins = append(s.plugins, p)
+		if err := s.claim(p, info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := namesOf(s.Hooking("one")); len(got) > 0 {
+		t.Errorf("expected none before the claims are settled, but found %q", got)
+	}
+	s.claims.settle()
+	if diff := cmp.Diff([]string{"echo", "a"}, namesOf(s.Serving())); diff != "" {
+		t.Errorf("serving (-want +got):\n%s", diff)
+	}
+	for itemType, want := range map[v1alpha1.DeployItemType][]string{
+		"one": {"a", "b"}, "other": {"b"}, "two": nil, "none": nil,
+	} {
+		if diff := cmp.Diff(want, namesOf(s.Hooking(itemType))); diff != "" {
+			t.Errorf("hooking %s (-want +got):\n%s", itemType, diff)
+		}
 	}
 }

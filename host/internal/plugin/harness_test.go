@@ -1,12 +1,8 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,25 +14,24 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/await"
+	"github.com/pergola-deploy/pergola/test/logged"
 )
 
 // patience is how long a test waits for what must come, however slow the machine is.
 const patience = 30 * time.Second
 
 // eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	await.That(t, patience, what, condition)
 }
 
 // pluginDir returns a directory with a plugin of each name; see TestMain.
-func pluginDir(t *testing.T, files ...string) string {
+func pluginDir(t testing.TB, files ...string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -50,7 +45,7 @@ func pluginDir(t *testing.T, files ...string) string {
 }
 
 // addPlugin puts a program into a plugin directory, as a link to the file where that is possible.
-func addPlugin(t *testing.T, program, path string) {
+func addPlugin(t testing.TB, program, path string) {
 	t.Helper()
 	if os.Link(program, path) == nil {
 		return
@@ -62,50 +57,6 @@ func addPlugin(t *testing.T, program, path string) {
 	if err := os.WriteFile(path, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// records is a log that can be read.
-type records struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (r *records) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out.Write(p)
-}
-
-func (r *records) logger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
-}
-
-// all returns the records so far.
-func (r *records) all() []map[string]any {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var list []map[string]any
-	for line := range bytes.Lines(r.out.Bytes()) {
-		fields := map[string]any{}
-		decoder := json.NewDecoder(bytes.NewReader(line))
-		decoder.UseNumber()
-		if err := decoder.Decode(&fields); err != nil {
-			fields["broken"] = string(line)
-		}
-		list = append(list, fields)
-	}
-	return list
-}
-
-// with returns the records whose message begins so.
-func (r *records) with(message string) []map[string]any {
-	var list []map[string]any
-	for _, fields := range r.all() {
-		if text, ok := fields["msg"].(string); ok && strings.HasPrefix(text, message) {
-			list = append(list, fields)
-		}
-	}
-	return list
 }
 
 // listener counts changes and records wake-ups.
@@ -137,18 +88,18 @@ type host struct {
 	*Set
 	*listener
 
-	t   *testing.T
+	t   testing.TB
 	dir string
-	log *records
+	log *logged.Records
 	// end ends the Set and waits for it. It is called at the end of the test at the latest.
 	end func()
 }
 
 // openHost opens the directory but runs nothing.
-func openHost(t *testing.T, dir string, modify ...func(*Options)) *host {
+func openHost(t testing.TB, dir string, modify ...func(*Options)) *host {
 	t.Helper()
-	h := &host{t: t, dir: dir, log: &records{}, listener: &listener{}, end: func() {}}
-	options := Options{Dir: dir, Log: h.log.logger(), HostVersion: "test", StartTimeout: patience,
+	h := &host{t: t, dir: dir, log: &logged.Records{}, listener: &listener{}, end: func() {}}
+	options := Options{Dir: dir, Log: h.log.Logger(), HostVersion: "test", StartTimeout: patience,
 		StopGrace: patience, Silence: patience}
 	for _, m := range modify {
 		m(&options)
@@ -178,12 +129,12 @@ func (h *host) run() *host {
 }
 
 // start runs plugins of these names and waits until each is running.
-func start(t *testing.T, files ...string) *host {
+func start(t testing.TB, files ...string) *host {
 	t.Helper()
 	return runHost(t, pluginDir(t, files...))
 }
 
-func runHost(t *testing.T, dir string, modify ...func(*Options)) *host {
+func runHost(t testing.TB, dir string, modify ...func(*Options)) *host {
 	t.Helper()
 	h := openHost(t, dir, modify...).run()
 	eventually(t, "the plugins to run", func() bool { return h.Ready() == nil })
@@ -208,6 +159,14 @@ func (h *host) waitFor(file string, state State) Status {
 		return s.State == state
 	})
 	return s
+}
+
+// expectProblem waits until a plugin is in a state, and expects this part of its problem.
+func (h *host) expectProblem(file string, state State, want string) {
+	h.t.Helper()
+	if s := h.waitFor(file, state); !strings.Contains(fmt.Sprint(s.Problem), want) {
+		h.t.Errorf("expected %s to be %s because of %q, but found: %v", file, state, want, s.Problem)
+	}
 }
 
 func (h *host) plugin(file string) *Plugin {
@@ -250,6 +209,17 @@ func (h *host) call(ctx context.Context, file, item string) (*Outcome, error) {
 	return h.plugin(file).Call(ctx, Reconcile, Call{DeployItem: deployItem(item)}, &observer{})
 }
 
+// expectSuccess calls a plugin for an item of its own: the calls of one item come one after the other.
+func (h *host) expectSuccess(file string) {
+	h.t.Helper()
+	item := deployItem("item")
+	item.UID = "another"
+	outcome, err := h.plugin(file).Call(h.t.Context(), Reconcile, Call{DeployItem: item}, &observer{})
+	if err != nil || outcome.Succeeded == nil {
+		h.t.Errorf("expected %s to succeed, but found %v (%v)", file, outcome, err)
+	}
+}
+
 func deployItem(name string) *v1alpha1.DeployItem {
 	return &v1alpha1.DeployItem{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -267,14 +237,6 @@ func left(t *testing.T, dir, name string) string {
 		return err == nil
 	})
 	return string(text)
-}
-
-// forget removes what a plugin has left, so that it can be waited for anew.
-func (h *host) forget(name string) {
-	h.t.Helper()
-	if err := os.Remove(filepath.Join(h.dir, "."+name)); err != nil {
-		h.t.Fatal(err)
-	}
 }
 
 func pid(t *testing.T, text string) int {
@@ -296,47 +258,7 @@ func alive(id int) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-// observer is made of functions; nil ones do nothing.
-type observer struct {
-	progress func(step, message string)
-	save     func(ctx context.Context, document []byte) error
-	resolve  func(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error)
-	secret   func(ctx context.Context, secret types.NamespacedName) (*sdk.RegistryCredentials, error)
-	event    func(warning bool, reason, message string)
-}
+// observer takes the reports of a plugin and has no answers for it.
+type observer struct{ Observer }
 
-var _ Observer = (*observer)(nil)
-
-func (o *observer) Progress(step, message string) {
-	if o.progress != nil {
-		o.progress(step, message)
-	}
-}
-
-func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
-	if o.save == nil {
-		return nil
-	}
-	return o.save(ctx, document)
-}
-
-func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	if o.resolve == nil {
-		return nil, errors.New("nobody resolves " + name)
-	}
-	return o.resolve(ctx, name)
-}
-
-func (o *observer) ResolveRegistryCredentials(ctx context.Context,
-	secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	if o.secret == nil {
-		return nil, errors.New("nobody resolves " + secret.String())
-	}
-	return o.secret(ctx, secret)
-}
-
-func (o *observer) Event(warning bool, reason, message string) {
-	if o.event != nil {
-		o.event(warning, reason, message)
-	}
-}
+func (observer) Progress(string, string) {}

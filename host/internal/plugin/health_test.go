@@ -1,16 +1,17 @@
 package plugin
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	"github.com/pergola-deploy/pergola/host/internal/plugin/session"
@@ -99,65 +100,31 @@ func TestWedgedProcess(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakeClock(time.Time{})
-	var used atomic.Uint64
-	killed := make(chan struct{})
-	log := &records{}
-	process := &launch.Process{Kill: func() { close(killed) }}
-	r := &run{process: process, session: session.New(process, log.logger())}
-	p := &Plugin{
-		profile: Profile{Memory: 100 << 20}, settings: &settings{Options: Options{Clock: clock}}, log: log.logger(),
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.checkMemory(ctx, r, used.Load)
-	}()
-	eventually(t, "the first look to be awaited", clock.HasWaiters)
-	used.Store(100 << 20)
-	clock.Step(memoryInterval)
-	if len(log.all()) > 0 {
-		t.Error("the limit itself is too much")
-	}
-	used.Store(101 << 20)
-	eventually(t, "the process to be killed", func() bool {
-		clock.Step(memoryInterval)
-		select {
-		case <-killed:
-			return true
-		default:
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		var used atomic.Uint64
+		used.Store(100 << 20)
+		var kills atomic.Int32
+		log := slog.New(slog.DiscardHandler)
+		process := &launch.Process{Kill: func() { kills.Add(1) }}
+		r := &run{process: process, session: session.New(process, log)}
+		p := &Plugin{
+			profile: Profile{Memory: used.Load()}, settings: &settings{Options: Options{Clock: clock.RealClock{}}}, log: log,
+		}
+		go p.checkMemory(t.Context(), r, used.Load)
+		time.Sleep(2 * memoryInterval)
+		synctest.Wait()
+		if kills.Load() > 0 {
+			t.Error("the limit itself is too much")
+		}
+		used.Store(101 << 20)
+		time.Sleep(3 * memoryInterval)
+		synctest.Wait()
+		const text = "it has taken 101 MiB of memory, and may take 100 MiB"
+		err := r.session.EndError()
+		if kills.Load() != 1 || reasonOf(err) != ReasonMemory || !strings.HasSuffix(err.Error(), text) {
+			t.Errorf("expected that memory is the reason for one kill, but found: %v", err)
 		}
 	})
-	cancel()
-	<-done
-	const text = "it has taken 101 MiB of memory, and may take 100 MiB"
-	if err := r.session.EndError(); reasonOf(err) != ReasonMemory || !strings.HasSuffix(err.Error(), text) {
-		t.Errorf("expected memory to be the reason, but found: %v", err)
-	}
-}
-
-// However many calls fail at once, there is one restart.
-func TestNoRestartStorm(t *testing.T) {
-	t.Parallel()
-	h := start(t, "raw")
-	var ended []<-chan error
-	for range 64 {
-		ended = append(ended, h.underWay("raw", "beat"))
-	}
-	h.crash("raw")
-	for _, e := range ended {
-		if err := <-e; !errors.Is(err, ErrCrashed) {
-			t.Errorf("expected ErrCrashed, but found: %v", err)
-		}
-	}
-	eventually(t, "the plugin to run again",
-		func() bool { return h.status("raw").State == Running && h.status("raw").Restarted() > 0 })
-	if got := h.status("raw"); got.Restarted() != 1 {
-		t.Errorf("expected one restart, but found %v", got.Restarts)
-	}
 }
 
 func TestHealthRecord(t *testing.T) {

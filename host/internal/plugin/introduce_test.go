@@ -2,32 +2,44 @@ package plugin
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/pergola-deploy/pergola/host/internal/plugin/launch"
 	deployerv1 "github.com/pergola-deploy/pergola/proto/pergola/deployer/v1"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/hostside"
+	"github.com/pergola-deploy/pergola/test/logged"
 )
 
-// A plugin that lists its types in another order after a restart is the same one.
-func TestRecognizeTypesInAnyOrder(t *testing.T) {
+// A plugin stays what it was at its first start, and what its profile says.
+func TestRecognize(t *testing.T) {
 	t.Parallel()
-	types := []string{"a", "b"}
-	p := &Plugin{}
-	for range 2 {
-		info, err := hostside.ReadInfo(&deployerv1.GetInfoResponse{Name: "plugin", DeployItemTypes: types})
-		if err != nil {
-			t.Fatal(err)
+	for _, test := range []struct {
+		reason, file, name string
+		types              []string
+		want               string
+	}{
+		{"the same types in another order", "file", "plugin", []string{"b", "a"}, ""},
+		{"another type", "file", "plugin", []string{"a"}, "has become another plugin"},
+		{"another name", "file", "other", []string{"a", "b"}, "has become another plugin"},
+		{"a profile for another plugin", "helm", "plugin", []string{"a", "b"}, `has the file helm for plugins.helm`},
+	} {
+		info := func(name string, types []string) *Info {
+			info, err := hostside.ReadInfo(&deployerv1.GetInfoResponse{Name: name, DeployItemTypes: types})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &info
 		}
-		if err := p.recognize(&info); err != nil {
-			t.Errorf("%q: %v", types, err)
+		p := &Plugin{
+			file: test.file, program: &launch.Program{}, facts: facts{info: info("plugin", []string{"a", "b"})},
+			settings: &settings{Options: Options{Profiles: map[string]Profile{"helm": {Plugin: "helm"}}}},
 		}
-		p.info = &info
-		slices.Reverse(types)
+		err := p.recognize(info(test.name, test.types))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: expected %q, but found: %v", test.reason, test.want, err)
+		}
 	}
 }
 
@@ -44,48 +56,17 @@ func TestNoHostCluster(t *testing.T) {
 		{false, true, false,
 			"the plugin is granted access to the host cluster, which it does not ask for; remove plugins.keeper.hostCluster"},
 	} {
-		log := &records{}
-		p := &Plugin{settings: &settings{}, log: log.logger()}
+		log := &logged.Records{}
+		p := &Plugin{settings: &settings{}, log: log.Logger()}
 		if test.granted {
 			p.settings.HostClusters = map[string]HostCluster{
 				"keeper": func(context.Context) (*sdk.HostCluster, error) { return &sdk.HostCluster{}, nil },
 			}
 		}
 		got := p.hostClusterFor(&Info{Name: "keeper", Capabilities: Capabilities{HostCluster: test.asks}})
-		if (got != nil) != test.has || len(log.with(test.logged)) != len(log.all()) ||
-			(len(log.all()) == 0) != (test.logged == "") {
-			t.Errorf("%+v: found access %t, log %v", test, got != nil, log.all())
+		if (got != nil) != test.has || len(log.With(test.logged)) != len(log.All()) ||
+			(len(log.All()) == 0) != (test.logged == "") {
+			t.Errorf("%+v: found access %t, log %v", test, got != nil, log.All())
 		}
-	}
-}
-
-// A plugin without its access to the host cluster is not called, and the error has the reason.
-func TestHostClusterUnavailable(t *testing.T) {
-	t.Parallel()
-	h := runHost(t, pluginDir(t, "raw_keeper"), func(o *Options) {
-		o.HostClusters = map[string]HostCluster{"keeper": func(ctx context.Context) (*sdk.HostCluster, error) {
-			return nil, errors.Join(errors.New("there is no ServiceAccount"), ctx.Err())
-		}}
-	})
-	p, call := h.plugin("raw_keeper"), Call{DeployItem: deployItem("item")}
-	want := Error{Operation: "AccessHostCluster", Reason: "HostClusterUnavailable", Message: "there is no ServiceAccount"}
-	_, callErr := p.Call(t.Context(), Reconcile, call, &observer{})
-	_, renderErr := p.Render(t.Context(), call)
-	_, holdingsErr := p.Holdings(t.Context())
-	for what, err := range map[string]error{
-		"Call": callErr, "Render": renderErr, "Holdings": holdingsErr, "Collect": p.Collect(t.Context(), nil),
-	} {
-		var got Error
-		if !errors.As(err, &got) {
-			t.Errorf("%s: expected an Error, but found %v", what, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(ErrInterrupted)
-	if _, err := p.Call(ctx, Reconcile, call, &observer{}); !errors.Is(err, ErrInterrupted) {
-		t.Errorf("expected the cause of the end of the call, but found %v", err)
 	}
 }

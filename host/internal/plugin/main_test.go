@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -90,10 +89,6 @@ func programs() map[string]func() {
 			serveRaw(claim())
 			sleep()
 		},
-		"env": func() {
-			leave("env", strings.Join(os.Environ(), "\n"))
-			serveRaw(claim())
-		},
 
 		// Programs that are none.
 		"crash": func() { os.Exit(3) },
@@ -114,13 +109,7 @@ func programs() map[string]func() {
 			leave("started", "yes")
 			sleep()
 		},
-		"garbage": func() { say("Hello, \xff I am no plugin.\nReally.") },
-		"endless": func() {
-			fmt.Fprint(os.Stdout, strings.Repeat("x", 1<<20))
-			sleep()
-		},
-		"version9":  func() { say("1|9|unix|/nowhere|grpc") },
-		"netrpc":    func() { say("1|1|unix|/nowhere|netrpc") },
+		"garbage":   func() { say("Hello, \xff I am no plugin.\nReally.") },
 		"unbound":   func() { say("1|1|unix|/nowhere|grpc") },
 		"sleeper":   sleep,
 		"hostchild": hostUntilKilled,
@@ -200,17 +189,12 @@ func hostUntilKilled() {
 	if _, err := program.Open(); err != nil {
 		fail(err)
 	}
-	p, err := program.Launch(context.Background(), launch.Profile{}, testSettings(os.Args[2]),
-		slog.New(slog.DiscardHandler))
+	settings := launch.Settings{TempDir: os.Args[2], Timeout: time.Minute, Clock: clock.RealClock{}}
+	p, err := program.Launch(context.Background(), launch.Profile{}, settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		fail(err)
 	}
 	say(strconv.Itoa(p.Pid()))
-}
-
-// testSettings have this directory for sockets and temporary files.
-func testSettings(dir string) launch.Settings {
-	return launch.Settings{TempDir: dir, Timeout: time.Minute, Clock: clock.RealClock{}}
 }
 
 func fail(err error) {
@@ -226,68 +210,21 @@ var (
 	_ sdk.Watcher  = echo{}
 )
 
-type echoStatus struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Value      string `json:"value"`
-}
-
-func newEchoStatus(value string) echoStatus {
-	return echoStatus{APIVersion: "test.pergola.dev/v1", Kind: "Echo", Value: value}
-}
-
 func (echo) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	switch req.DeployItem.Name {
-	case "save":
-		if err := req.SaveProviderStatus(ctx, newEchoStatus("saved")); err != nil {
-			return nil, err
-		}
-		return &sdk.Response{ProviderStatus: newEchoStatus("done")}, nil
-	case "report":
-		req.Progress("step", "message")
-		req.Event("Reason", "an event")
-		req.Warning("Reason", "a warning")
 	case "stop":
 		req.Progress("waiting", "to be stopped")
 		<-req.Stopping()
 		return sdk.WaitFor("another call", time.Minute), nil
-	case "context":
-		req.Progress("waiting", "to be cancelled")
-		<-ctx.Done()
-		leave("cancelled", "yes")
-		return nil, context.Cause(ctx)
 	case "exit":
 		_, _ = fmt.Fprintln(os.Stderr, "my last words")
 		os.Exit(7)
-	case "spy":
-		return spy(req.DeployItem.Spec.Config.Raw)
 	}
 	exports := map[string]any{"name": req.DeployItem.Name, "job": req.JobID, "context": req.Context.Name}
 	if req.Target != nil {
 		exports["target"] = string(req.Target.Content)
 	}
 	return &sdk.Response{Exports: exports}, nil
-}
-
-// spy tries to read files, and exports what came of each, and its environment.
-func spy(config []byte) (*sdk.Response, error) {
-	var files []string
-	if err := json.Unmarshal(config, &files); err != nil {
-		return nil, err
-	}
-	found := map[string]any{}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if found[file] = fmt.Sprintf("%.100s", content); err != nil {
-			found[file] = "error: " + err.Error()
-		}
-	}
-	environment, err := os.ReadFile("/proc/self/environ")
-	if err != nil {
-		return nil, err
-	}
-	found["environment"] = strings.ReplaceAll(string(environment), "\x00", "\n")
-	return &sdk.Response{Exports: found}, nil
 }
 
 func (echo) Delete(context.Context, *sdk.Request) (*sdk.Response, error) { return nil, nil }

@@ -21,10 +21,14 @@ func TestDefaultProfile(t *testing.T) {
 	}
 }
 
-// Files that are not to be used are as if they were not there. Those that are to be used and are not there are missed.
+// Files that are not to be used, also of images, are as if they were not there. Those that are to be used and are not
+// there are missed.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	h := openHost(t, pluginDir(t, "echo", "crash"), func(o *Options) { o.Files = []string{"echo", "later"} }).run()
+	h := openHost(t, pluginDir(t, "echo", "crash"), func(o *Options) {
+		o.Files = []string{"echo", "later"}
+		o.Profiles = map[string]Profile{"other": {Plugin: "other", Image: "registry/other:v1"}}
+	}).run()
 	h.waitFor("echo", Running)
 	all := h.Status()
 	if len(all) != 2 || all[0].File != "echo" || all[1].File != "later" || all[1].State != Missing {

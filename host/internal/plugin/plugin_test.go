@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/logged"
 )
 
 // withClock lets the test decide when a pause is over.
@@ -43,15 +46,9 @@ func TestWhatIsKnownOfAPlugin(t *testing.T) {
 	if diff := cmp.Diff(*want.Info, h.For(echoType).Info()); diff != "" {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
-}
-
-// pauses returns the pauses that the log tells of.
-func (h *host) pauses() []string {
-	var list []string
-	for _, r := range h.log.with("plugin is not running") {
-		list = append(list, r["pause"].(string))
+	if d := h.Details()[0]; len(d.SHA256) != 64 || d.Memory == 0 || d.Confinement != "off" || d.File != "echo" {
+		t.Errorf("details: %+v", d)
 	}
-	return list
 }
 
 func TestRestart(t *testing.T) {
@@ -61,10 +58,7 @@ func TestRestart(t *testing.T) {
 	first := h.current("raw").Pid()
 
 	h.crash("raw")
-	status := h.waitFor("raw", Backoff)
-	if status.Problem == nil || !strings.Contains(status.Problem.Error(), "its process ended: signal: killed") {
-		t.Errorf("expected the problem to say how the process ended, but found: %v", status.Problem)
-	}
+	h.expectProblem("raw", Backoff, "its process ended: signal: killed")
 	if _, err := h.call(t.Context(), "raw", "succeed"); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("expected ErrNotRunning, but found: %v", err)
 	}
@@ -78,27 +72,14 @@ func TestRestart(t *testing.T) {
 	}
 	clock.Step(time.Nanosecond)
 
-	status = h.waitFor("raw", Running)
+	status := h.waitFor("raw", Running)
 	if status.Restarted() != 1 || status.Problem != nil {
 		t.Errorf("expected one restart and no problem, but found %v", status)
 	}
 	if second := h.current("raw").Pid(); second == first {
 		t.Errorf("the process %d is not a new one", second)
 	}
-	if outcome, err := h.call(t.Context(), "raw", "succeed"); err != nil || outcome.Succeeded == nil {
-		t.Errorf("expected success, but found %v (%v)", outcome, err)
-	}
-}
-
-func TestStartsThatFailAreTriedAgain(t *testing.T) {
-	t.Parallel()
-	h := runHost(t, pluginDir(t, "fails2"))
-	if got := h.status("fails2").Restarted(); got != 2 {
-		t.Errorf("expected two restarts, but found %d", got)
-	}
-	if diff := cmp.Diff(2, len(h.pauses())); diff != "" {
-		t.Errorf("pauses (-want +got):\n%s", diff)
-	}
+	h.expectSuccess("raw")
 }
 
 // What a plugin claims is settled once; another plugin in its place could take what is not its own.
@@ -119,77 +100,53 @@ func TestPluginMustNotBecomeAnother(t *testing.T) {
 	}
 }
 
-func withConfigs(configs map[string][]byte) func(*Options) {
-	return func(o *Options) { o.Configs = configs }
-}
-
+// A plugin is configured in each of its lives, with its own document, byte for byte.
 func TestConfigure(t *testing.T) {
 	t.Parallel()
-	document := `{"int":9223372036854775807}`
-	cases := map[string]struct {
-		reason  string
-		configs map[string][]byte
-		want    string
-	}{
-		"document": {reason: "the plugin's own, byte for byte", configs: map[string][]byte{"easygoing": []byte(document),
-			"other": []byte("{}")}, want: document},
-		"empty": {reason: "an entry without document", configs: map[string][]byte{"easygoing": nil}},
-		"none":  {reason: "defaults"},
-	}
-	for name, tc := range cases {
+	for name, document := range map[string]string{"document": `{"int":9223372036854775807}`, "none": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(tc.configs))
-			if !h.plugin("raw_easygoing").Info().Capabilities.Configure {
-				t.Errorf("%s: the capability got lost", tc.reason)
-			}
-			if diff := cmp.Diff(tc.want, left(t, h.dir, "config")); diff != "" {
-				t.Errorf("%s: document (-want +got):\n%s", tc.reason, diff)
+			h := runHost(t, pluginDir(t, "raw_easygoing"), func(o *Options) {
+				o.Configs = map[string][]byte{"easygoing": []byte(document), "other": []byte("{}")}
+			})
+			for _, life := range []string{"first", "second"} {
+				if life == "second" {
+					h.crash("raw_easygoing")
+				}
+				if diff := cmp.Diff(document, left(t, h.dir, "config")); diff != "" {
+					t.Errorf("document of the %s life (-want +got):\n%s", life, diff)
+				}
+				if err := os.Remove(filepath.Join(h.dir, ".config")); err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
-	}
-}
-
-func TestConfigureInEachLife(t *testing.T) {
-	t.Parallel()
-	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(map[string][]byte{"easygoing": []byte(`{"a":1}`)}))
-	h.forget("config")
-	h.crash("raw_easygoing")
-	if diff := cmp.Diff(`{"a":1}`, left(t, h.dir, "config")); diff != "" {
-		t.Errorf("document of the second life (-want +got):\n%s", diff)
 	}
 }
 
 // What an operator configures must not be ignored in silence.
 func TestConfigForAPluginThatTakesNone(t *testing.T) {
 	t.Parallel()
-	h := openHost(t, pluginDir(t, "raw", "raw_plain_two"), withConfigs(map[string][]byte{"raw": []byte("{}"),
-		"plain": nil})).run()
-	status := h.waitFor("raw", Backoff)
-	if status.Problem == nil || !strings.Contains(status.Problem.Error(),
-		"remove plugins.raw.config from the host configuration") {
-		t.Errorf("expected the problem to say what to do, but found: %v", status.Problem)
+	p := &Plugin{settings: &settings{Options: Options{Configs: map[string][]byte{"raw": []byte("{}"), "plain": nil}}}}
+	const want = "remove plugins.raw.config from the host configuration"
+	if err := p.configure(t.Context(), nil, &Info{Name: "raw"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("expected the problem to say what to do, but found: %v", err)
 	}
-	h.waitFor("raw_plain_two", Running)
-	if h.For(echoType) != nil {
-		t.Error("a refused plugin serves")
+	if err := p.configure(t.Context(), nil, &Info{Name: "plain"}); err != nil {
+		t.Errorf("expected that an entry without a document is none, but found: %v", err)
 	}
 }
 
 func TestConfigForAPluginThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	configs := map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil}
-	clock := newClock()
-	patient := func(o *Options) { o.Silence = time.Hour } // however fast the clock runs
-	h := runHost(t, pluginDir(t, "raw_easygoing"), withConfigs(configs), withClock(clock), patient)
-	const message = "there is configuration for a plugin that is not there"
-	eventually(t, "the log to say so", func() bool {
-		clock.Step(time.Second)
-		return len(h.log.with(message)) > 0
-	})
-	h.end()
+	log := &logged.Records{}
+	s := &Set{log: log.Logger(), plugins: []*Plugin{{facts: facts{info: &Info{Name: "easygoing"}}}, {}}}
+	s.settings = &settings{Options: Options{
+		Configs: map[string][]byte{"easygoing": []byte("{}"), "easygoign": []byte("{}"), "absent": nil},
+	}}
+	s.warnOfUnusedConfigs()
 	var names []any
-	for _, r := range h.log.with(message) {
+	for _, r := range log.With("there is configuration for a plugin that is not there") {
 		names = append(names, r["name"])
 		if diff := cmp.Diff([]any{"easygoing"}, r["plugins"]); diff != "" {
 			t.Errorf("the plugins that are there (-want +got):\n%s", diff)
@@ -215,7 +172,7 @@ func TestWakeUps(t *testing.T) {
 	if diff := cmp.Diff(want, h.wakeUps()[:2]); diff != "" {
 		t.Errorf("wake-ups (-want +got):\n%s", diff)
 	}
-	if got := h.log.with("plugin stopped sending wake-ups"); len(got) == 0 {
+	if got := h.log.With("plugin stopped sending wake-ups"); len(got) == 0 {
 		t.Error("the log does not tell that the stream has ended")
 	}
 }

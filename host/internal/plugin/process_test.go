@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,8 +37,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		timeout time.Duration
 		want    []string
 	}{
-		"crash": {"ends with an error at once", patience, []string{"ended before the handshake", "exit status 3"}},
-		"exit":  {"ends without an error at once", patience, []string{"ended before the handshake", "exit status 0"}},
+		"exit": {"ends without an error at once", patience, []string{"ended before the handshake", "exit status 0"}},
 		"felled": {"a signal ends it, as when the CPU lacks something", patience,
 			[]string{"cannot run here", "signal: terminated"}},
 		"mutters": {"the loader cannot run it", patience, []string{"exit status 127",
@@ -49,10 +46,6 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		"silent":   {"says nothing", 5 * time.Second, []string{"no handshake within 5s"}},
 		// the other one must start in that time, too
 		"garbage": {"says something else", patience, []string{"is no Pergola plugin", "Hello, \uFFFD I am no plugin."}},
-		"endless": {"a line without an end", patience, []string{"is no handshake: xxx"}},
-		"version9": {"speaks another version", patience, []string{"speaks version 9 of the protocol (it was built with",
-			"this host speaks version 1; run a newer host"}},
-		"netrpc": {"speaks another protocol", patience, []string{"is no Pergola plugin", "does not serve gRPC"}},
 		"unbound": {"does not listen where it says", patience,
 			[]string{"must listen on a Unix socket in the directory"}},
 		"raw_dies": {"ends when it is asked who it is", patience, []string{"ask the plugin who it is"}},
@@ -176,59 +169,16 @@ func TestPluginsEndWithTheHost(t *testing.T) {
 }
 
 // Not parallel: it changes the environment of the whole process.
-func TestEnvironmentIsAnAllowList(t *testing.T) { //nolint:paralleltest // see above
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("KUBECONFIG", "/root/.kube/config")
-	t.Setenv("HTTPS_PROXY", "http://proxy")
-	t.Setenv("PLUGIN_UNIX_SOCKET_DIR", "/elsewhere")
-	t.Setenv("NPM_TOKEN", "passed on")
-	t.Setenv("HOME", "/root")
-	t.Setenv("PLUGIN_PROTOCOL_VERSIONS", "7")
-	t.Setenv("PERGOLA_LOG_LEVEL", "error")
-	h := runHost(t, pluginDir(t, "env"), func(o *Options) {
-		o.LogLevel = slog.LevelDebug
-		o.Profiles = map[string]Profile{"env": {Plugin: "env", Environment: []string{"NPM_TOKEN"}}}
-	})
-
-	got := map[string]string{}
-	for line := range strings.Lines(left(t, h.dir, "env")) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
-		if _, twice := got[name]; twice {
-			t.Errorf("%s is there twice", name)
-		}
-		if found {
-			got[name] = value
-		}
+func TestPluginHasNotTheEnvironmentOfItsHost(t *testing.T) { //nolint:paralleltest // see above
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "very secret")
+	h := start(t, "raw")
+	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", h.status("raw").Pid))
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := map[string]string{"NPM_TOKEN": "passed on", "HTTPS_PROXY": "http://proxy", "PERGOLA_LOG_LEVEL": "DEBUG",
-		"PERGOLA_LIFELINE_FD": "3", "PLUGIN_PROTOCOL_VERSIONS": "1"}
-	for name, value := range want {
-		if got[name] != value {
-			t.Errorf("expected %s to be %q, but found %q", name, value, got[name])
-		}
+	if text := string(environment); strings.Contains(text, "secret") || !strings.Contains(text, "PERGOLA_LIFELINE_FD=") {
+		t.Errorf("expected the environment of a plugin, but found: %q", text)
 	}
-	for _, name := range []string{"PLUGIN_UNIX_SOCKET_DIR", "HOME", "TMPDIR"} {
-		if dir := got[name]; !strings.HasPrefix(dir, h.settings.tempDir) {
-			t.Errorf("expected %s to be in %s, but found %s", name, h.settings.tempDir, dir)
-		}
-	}
-	allowed := []string{
-		"PATH", "TZ", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR",
-		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-		"NPM_TOKEN", "HOME", "TMPDIR",
-		"PERGOLA_DEPLOYER_PLUGIN", "PERGOLA_LIFELINE_FD", "PERGOLA_LOG_LEVEL",
-		"PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_CLIENT_CERT",
-	}
-	for name := range got {
-		if !slices.Contains(allowed, name) && !isPEM(name) {
-			t.Errorf("%s leaks to the plugin", name)
-		}
-	}
-}
-
-// isPEM reports whether what looks like a variable is a line of the certificate, which has several.
-func isPEM(name string) bool {
-	return len(name) > 20 && strings.ToUpper(name) != name
 }
 
 // Last words need no newline, and each process has its own.
@@ -241,9 +191,9 @@ func TestLastWordsOfPlugins(t *testing.T) {
 		if _, err := h.call(t.Context(), "echo", "exit"); !errors.Is(err, ErrCrashed) {
 			t.Errorf("expected ErrCrashed, but found: %v", err)
 		}
-		eventually(t, "its last words", func() bool { return len(h.log.with("last words of the plugin")) == i+1 })
+		eventually(t, "its last words", func() bool { return len(h.log.With("last words of the plugin")) == i+1 })
 	}
-	if words := h.log.with("last words of the plugin")[1]; !strings.Contains(fmt.Sprint(words["lines"]), "my last words") {
+	if words := h.log.With("last words of the plugin")[1]; !strings.Contains(fmt.Sprint(words["lines"]), "my last words") {
 		t.Errorf("found %v", words)
 	}
 	h.expectSuccess("flood_f_two") // which writes without end

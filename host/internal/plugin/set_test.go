@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/logged"
 )
 
 // Not parallel: it counts the goroutines of the whole process.
@@ -22,9 +22,7 @@ func TestRunLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // see abo
 			h.waitFor(file, Running)
 		}
 		h.waitFor("crash", Backoff)
-		if outcome, err := h.call(t.Context(), "echo", "item"); err != nil || outcome.Succeeded == nil {
-			t.Errorf("expected success, but found %v (%v)", outcome, err)
-		}
+		h.expectSuccess("echo")
 		sockets := h.settings.tempDir
 		if info, err := os.Stat(sockets); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("expected a directory of our own for sockets, but found %v (%v)", info, err)
@@ -57,7 +55,7 @@ func TestOpenWithLongPathForSockets(t *testing.T) { //nolint:paralleltest // see
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", long)
-	_, err := Open(Options{Dir: t.TempDir(), Log: (&records{}).logger()}, &listener{})
+	_, err := Open(Options{Dir: t.TempDir(), Log: (&logged.Records{}).Logger()}, &listener{})
 	if err == nil || !strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("expected an error that says what to do, but found: %v", err)
 	}
@@ -88,18 +86,10 @@ func TestOpenRemovesWhatWasLeft(t *testing.T) {
 	}
 }
 
-func TestOpenWithoutDirectory(t *testing.T) {
-	t.Parallel()
-	if _, err := Open(Options{Dir: "/no/such/directory", Log: (&records{}).logger()},
-		&listener{}); !os.IsNotExist(err) && err == nil {
-		t.Error("expected an error")
-	}
-}
-
 func TestNoPlugins(t *testing.T) {
 	t.Parallel()
 	h := openHost(t, t.TempDir()).run()
-	eventually(t, "the log to say so", func() bool { return len(h.log.with("there are no plugins")) == 1 })
+	eventually(t, "the log to say so", func() bool { return len(h.log.With("there are no plugins")) == 1 })
 	if err := h.Ready(); err == nil {
 		t.Error("a host without plugins is ready")
 	}
@@ -108,25 +98,38 @@ func TestNoPlugins(t *testing.T) {
 	}
 }
 
+// A plugin that does not run is there to see, with the reason, and takes no part in anything.
 func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "echo", "crash", "silent")
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("buy milk"), 0o700); err != nil {
-		t.Fatal(err)
+	for file, mode := range map[string]os.FileMode{"README": 0o644, "configured": 0o644, "notes.txt": 0o755} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("read me"), mode); err != nil {
+			t.Fatal(err)
+		}
 	}
-	h := openHost(t, dir)
+	clock := newClock()
+	h := openHost(t, dir, withClock(clock), func(o *Options) {
+		o.Profiles, o.Configs = map[string]Profile{"configured": {}}, map[string][]byte{"absent": []byte("{}")}
+		o.StartTimeout = time.Hour // of the one that hangs
+	})
 	if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin echo: starting") {
 		t.Errorf("expected that echo is starting, but found: %v", err)
 	}
 	h.run()
-	h.waitFor("echo", Running)
-	h.waitFor("crash", Backoff)
+	for file, state := range map[string]State{
+		"echo": Running, "crash": Backoff, "configured": Refused, "notes.txt": Refused,
+	} {
+		h.waitFor(file, state)
+	}
 	err := h.Ready()
 	if err == nil {
 		t.Fatal("expected an error")
 	}
-	for _, want := range []string{"plugin crash: is no Pergola plugin", "plugin silent: starting",
-		"plugin notes.txt: refused: is no program"} {
+	for _, want := range []string{
+		"plugin crash: is no Pergola plugin", "plugin silent: starting",
+		"plugin configured: refused: is not executable (mode 0644); chmod 0755",
+		"plugin notes.txt: refused: is no program for this machine, and no script; build it with GOOS=linux GOARCH=",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("expected %q, but found: %v", want, err)
 		}
@@ -134,65 +137,53 @@ func TestReadyNamesEachPluginThatIsNot(t *testing.T) {
 	if strings.Contains(err.Error(), "echo") {
 		t.Errorf("echo is ready, but found: %v", err)
 	}
+	if got := h.log.With("these are no plugins"); len(got) != 1 {
+		t.Errorf("expected one warning about the README, but found %v", got)
+	}
+	eventually(t, "the others to serve although one hangs, and the log to tell of unused configuration", func() bool {
+		clock.Step(settleTime)
+		return h.For(echoType) != nil && len(h.log.With("there is configuration for a plugin that is not there")) == 1
+	})
 }
 
 func TestClashes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		reason  string
-		files   []string
-		refused map[string]string
-		serving []string
+		files, refused []string
+		want           string // the reason of those
+		serving        []string
 	}{
 		"type": {
-			reason: "two claim one type",
-			files:  []string{"raw_a_one", "raw_b_one", "raw_c_two"},
-			refused: map[string]string{"raw_a_one": `type "one" is claimed by raw_a_one and raw_b_one`,
-				"raw_b_one": `type "one" is claimed by raw_a_one and raw_b_one`},
-			serving: []string{"c"},
+			[]string{"raw_a_one", "raw_b_one", "raw_c_two"}, []string{"raw_a_one", "raw_b_one"},
+			`type "one" is claimed by raw_a_one and raw_b_one`, []string{"c"},
 		},
 		"name": {
-			reason: "two go by one name",
-			files:  []string{"raw_a_one", "raw_a_two", "raw_c_three"},
-			refused: map[string]string{"raw_a_one": `name "a" is claimed by raw_a_one and raw_a_two`,
-				"raw_a_two": `name "a" is claimed by raw_a_one and raw_a_two`},
-			serving: []string{"c"},
+			[]string{"raw_a_one", "raw_a_two", "raw_c_three"}, []string{"raw_a_one", "raw_a_two"},
+			`name "a" is claimed by raw_a_one and raw_a_two`, []string{"c"},
 		},
-		"late": {
-			reason:  "one that comes late, after the other has served, takes nothing away",
-			files:   []string{"fails2_late_one", "raw_b_one", "raw_c_two"},
-			refused: map[string]string{"fails2_late_one": `type "one" is already taken by raw_b_one`},
-			serving: []string{"b", "c"},
+		"late": { // its third start succeeds, after the other has served
+			[]string{"fails2_late_one", "raw_b_one", "raw_c_two"}, []string{"fails2_late_one"},
+			`type "one" is already taken by raw_b_one`, []string{"b", "c"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := openHost(t, pluginDir(t, test.files...)).run()
-			for file, want := range test.refused {
-				s := h.waitFor(file, Refused)
-				if !strings.Contains(s.Problem.Error(), want) {
-					t.Errorf("%s: expected %q, but found: %s", test.reason, want, s.Problem)
-				}
+			for _, file := range test.refused {
+				h.expectProblem(file, Refused, test.want)
 				if err := h.Ready(); err == nil || !strings.Contains(err.Error(), "plugin "+file+": refused") {
-					t.Errorf("%s: expected %s to be named, but found: %v", test.reason, file, err)
+					t.Errorf("expected %s to be named, but found: %v", file, err)
 				}
-				if p := h.For(v1alpha1.DeployItemType("one")); p != nil && p.file == file {
-					t.Errorf("%s: %s serves the type", test.reason, p.Name())
+				if p := h.For("one"); p != nil && p.file == file {
+					t.Errorf("%s serves the type", p.Name())
 				}
 			}
 			if says := h.Unserved("one"); name == "type" && !strings.Contains(says, "raw_a_one and raw_b_one") {
 				t.Errorf("a user is told %q", says)
 			}
-			var got []string
-			eventually(t, "the others to serve", func() bool {
-				got = nil
-				for _, p := range h.Serving() {
-					got = append(got, p.Name())
-				}
-				return len(got) > 0
-			})
-			if diff := cmp.Diff(test.serving, got); diff != "" {
-				t.Errorf("%s: serving (-want +got):\n%s", test.reason, diff)
+			eventually(t, "the others to serve", func() bool { return len(h.Serving()) > 0 })
+			if diff := cmp.Diff(test.serving, namesOf(h.Serving())); diff != "" {
+				t.Errorf("serving (-want +got):\n%s", diff)
 			}
 		})
 	}

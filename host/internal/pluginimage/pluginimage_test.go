@@ -31,29 +31,21 @@ import (
 type world struct {
 	server *httptest.Server
 	host   string
-	// tamper, unless it is nil, changes what the registry answers.
-	tamper func(path string, body []byte) []byte
 	cache  string
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld returns a world whose registry is behind some others.
+func newWorld(t *testing.T, behind ...func(http.Handler) http.Handler) *world {
 	t.Helper()
-	w := &world{cache: filepath.Join(t.TempDir(), "cache")}
 	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	w.server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		if w.tamper == nil || r.Method != http.MethodGet {
-			handler.ServeHTTP(out, r)
-			return
-		}
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, r)
-		out.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-		out.WriteHeader(answer.Code)
-		_, _ = out.Write(w.tamper(r.URL.Path, answer.Body.Bytes()))
-	}))
-	t.Cleanup(w.server.Close)
-	w.host = strings.TrimPrefix(w.server.URL, "http://")
-	return w
+	for _, wrap := range behind {
+		handler = wrap(handler)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return &world{
+		server: server, host: strings.TrimPrefix(server.URL, "http://"), cache: filepath.Join(t.TempDir(), "cache"),
+	}
 }
 
 // push pushes the program for each platform and returns the reference of the image, with its digest.
@@ -147,15 +139,21 @@ func TestTakeFails(t *testing.T) {
 // A byte that was changed on the way is found, wherever it is in the layer.
 func TestChangedOnTheWay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	image := w.push(t, map[string]string{host.String(): "program"})
-	for _, part := range []string{"/blobs/", "/manifests/"} {
-		w.tamper = func(path string, body []byte) []byte {
-			if strings.Contains(path, part) {
-				return append(bytes.Clone(body), ' ') // after the end of what is read
+	part := "nothing yet"
+	w := newWorld(t, func(registry http.Handler) http.Handler {
+		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, part) {
+				registry.ServeHTTP(out, r)
+				return
 			}
-			return body
-		}
+			answer := httptest.NewRecorder()
+			registry.ServeHTTP(answer, r)
+			out.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+			_, _ = out.Write(append(answer.Body.Bytes(), ' ')) // after the end of what is read
+		})
+	})
+	image := w.push(t, map[string]string{host.String(): "program"})
+	for _, part = range []string{"/blobs/", "/manifests/"} {
 		if path, _, err := w.take(image, ""); err == nil {
 			t.Errorf("%s: expected an error, but found %s", part, path)
 		}
@@ -207,17 +205,16 @@ func TestOtherImages(t *testing.T) {
 
 // The credentials are those that docker login has left, or that a Pod has at $DOCKER_CONFIG.
 func TestCredentials(t *testing.T) {
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != "me" || password != "secret" {
-			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		images.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	w := &world{host: strings.TrimPrefix(server.URL, "http://"), cache: t.TempDir()}
+	w := newWorld(t, func(registry http.Handler) http.Handler {
+		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); user != "me" || password != "secret" {
+				out.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+				out.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			registry.ServeHTTP(out, r)
+		})
+	})
 	docker := t.TempDir()
 	t.Setenv("DOCKER_CONFIG", docker)
 	t.Setenv("HOME", docker)

@@ -62,71 +62,51 @@ func startHPA(t *testing.T, reader client.Reader, elected func() bool, log *slog
 	return statistics
 }
 
-func always() bool { return true }
-
+// The log is that of Landscaper. What was not measured is no zero, and the order is always the same.
 func TestHPAStatistics(t *testing.T) {
 	t.Parallel()
 	elsewhere := autoscaler("elsewhere", 1, 1)
 	elsewhere.SetNamespace("other")
-	for name, tc := range map[string]struct {
-		reason         string
-		objects        []client.Object
-		lines, metrics []string
-	}{
-		"Landscaper's own example": {
-			reason: "what reads Landscaper's log reads this one",
-			objects: []client.Object{elsewhere, autoscaler("helm-default-helm-deployer", 3, 3,
-				measured(corev1.ResourceMemory, "64625322666m", 20), measured(corev1.ResourceCPU, "325m", 108))},
-			lines: []string{
-				hpaRecord + `"ls-system/helm-default-helm-deployer","currentReplicas":3,"desiredReplicas":3,` +
-					`"memoryAverageUtilization":20,"memoryAverageValue":"64625322666m",` +
-					`"cpuAverageUtilization":108,"cpuAverageValue":"325m"}` + "\n",
-			},
-			metrics: []string{
-				`pergola_hpa_average_utilization_percent{hpa="helm-default-helm-deployer",resource="cpu"} 108`,
-				`pergola_hpa_average_utilization_percent{hpa="helm-default-helm-deployer",resource="memory"} 20`,
-				`pergola_hpa_average_value{hpa="helm-default-helm-deployer",resource="cpu"} 0.325`,
-				`pergola_hpa_average_value{hpa="helm-default-helm-deployer",resource="memory"} 6.4625322666e+07`,
-				`pergola_hpa_current_replicas{hpa="helm-default-helm-deployer"} 3`,
-				`pergola_hpa_desired_replicas{hpa="helm-default-helm-deployer"} 3`,
-			},
-		},
-		"gaps": {
-			reason: "what nobody has measured is no zero, and the order is always the same",
-			objects: []client.Object{
-				autoscaler("a", 1, 2, measured(corev1.ResourceCPU, "2", 0), measured(corev1.ResourceMemory, "1536Mi", 75)),
-				autoscaler("b", 0, 0, autoscalingv2.MetricStatus{Type: autoscalingv2.ContainerResourceMetricSourceType}),
-			},
-			lines: []string{
-				hpaRecord + `"ls-system/a","currentReplicas":1,"desiredReplicas":2,` +
-					`"memoryAverageUtilization":75,"memoryAverageValue":"1536Mi","cpuAverageValue":"2"}` + "\n",
-				hpaRecord + `"ls-system/b","currentReplicas":0,"desiredReplicas":0}` + "\n",
-			},
-			metrics: []string{
-				`pergola_hpa_average_utilization_percent{hpa="a",resource="memory"} 75`,
-				`pergola_hpa_average_value{hpa="a",resource="cpu"} 2`,
-				`pergola_hpa_average_value{hpa="a",resource="memory"} 1.610612736e+09`,
-				`pergola_hpa_current_replicas{hpa="a"} 1`,
-				`pergola_hpa_current_replicas{hpa="b"} 0`,
-				`pergola_hpa_desired_replicas{hpa="a"} 2`,
-				`pergola_hpa_desired_replicas{hpa="b"} 0`,
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				log, lines := newLog()
-				statistics := startHPA(t, fake.NewClientBuilder().WithObjects(tc.objects...).Build(), always, log)
-				if diff := cmp.Diff(tc.lines, lines()); diff != "" {
-					t.Errorf("%s: log (-want +got):\n%s", tc.reason, diff)
-				}
-				if diff := cmp.Diff(tc.metrics, samples(t, statistics.Collector())); diff != "" {
-					t.Errorf("%s: metrics (-want +got):\n%s", tc.reason, diff)
-				}
-			})
-		})
+	reader := fake.NewClientBuilder().WithObjects(
+		elsewhere,
+		autoscaler("helm-default-helm-deployer", 3, 3, // the example in Landscaper's documentation
+			measured(corev1.ResourceMemory, "64625322666m", 20), measured(corev1.ResourceCPU, "325m", 108)),
+		autoscaler("a", 1, 2, measured(corev1.ResourceCPU, "2", 0), measured(corev1.ResourceMemory, "1536Mi", 75)),
+		autoscaler("b", 0, 0, autoscalingv2.MetricStatus{Type: autoscalingv2.ContainerResourceMetricSourceType}),
+	).Build()
+	wantLines := []string{
+		hpaRecord + `"ls-system/a","currentReplicas":1,"desiredReplicas":2,` +
+			`"memoryAverageUtilization":75,"memoryAverageValue":"1536Mi","cpuAverageValue":"2"}` + "\n",
+		hpaRecord + `"ls-system/b","currentReplicas":0,"desiredReplicas":0}` + "\n",
+		hpaRecord + `"ls-system/helm-default-helm-deployer","currentReplicas":3,"desiredReplicas":3,` +
+			`"memoryAverageUtilization":20,"memoryAverageValue":"64625322666m",` +
+			`"cpuAverageUtilization":108,"cpuAverageValue":"325m"}` + "\n",
 	}
+	wantMetrics := []string{
+		`pergola_hpa_average_utilization_percent{hpa="a",resource="memory"} 75`,
+		`pergola_hpa_average_utilization_percent{hpa="helm-default-helm-deployer",resource="cpu"} 108`,
+		`pergola_hpa_average_utilization_percent{hpa="helm-default-helm-deployer",resource="memory"} 20`,
+		`pergola_hpa_average_value{hpa="a",resource="cpu"} 2`,
+		`pergola_hpa_average_value{hpa="a",resource="memory"} 1.610612736e+09`,
+		`pergola_hpa_average_value{hpa="helm-default-helm-deployer",resource="cpu"} 0.325`,
+		`pergola_hpa_average_value{hpa="helm-default-helm-deployer",resource="memory"} 6.4625322666e+07`,
+		`pergola_hpa_current_replicas{hpa="a"} 1`,
+		`pergola_hpa_current_replicas{hpa="b"} 0`,
+		`pergola_hpa_current_replicas{hpa="helm-default-helm-deployer"} 3`,
+		`pergola_hpa_desired_replicas{hpa="a"} 2`,
+		`pergola_hpa_desired_replicas{hpa="b"} 0`,
+		`pergola_hpa_desired_replicas{hpa="helm-default-helm-deployer"} 3`,
+	}
+	synctest.Test(t, func(t *testing.T) {
+		log, lines := newLog()
+		statistics := startHPA(t, reader, func() bool { return true }, log)
+		if diff := cmp.Diff(wantLines, lines()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(wantMetrics, samples(t, statistics.Collector())); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // A replica lists while it is elected. An error ends nothing, and is logged when it is another one than before.

@@ -3,9 +3,62 @@ package launch
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pergola-deploy/pergola/host/internal/plugin/sandbox"
 )
+
+// A profile confines its program to the directory of the process and to its own places; see sandbox for what is
+// forbidden then.
+func TestConfinement(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	token, own, other := filepath.Join(dir, "secrets", "token"), filepath.Join(dir, "own"), filepath.Join(dir, "other")
+	for _, directory := range []string{filepath.Dir(token), own, other} {
+		if err := os.Mkdir(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(token, []byte("token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := `read line <"$1" && echo $line; echo own >"$2/file" && echo own; echo other >"$3/file" && echo other; exit 0`
+	for name, test := range map[string]struct {
+		profile Profile
+		want    string
+		shown   string // part of the description
+	}{
+		"confined":     {Profile{Confinement: sandbox.Auto}, "own\n", "landlock"},
+		"reads":        {Profile{Confinement: sandbox.Auto, Read: []string{filepath.Dir(token)}}, "token\nown\n", "landlock"},
+		"writes":       {Profile{Confinement: sandbox.Auto, Write: []string{other}}, "own\nother\n", "landlock"},
+		"not confined": {Profile{}, "token\nown\nother\n", "off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.profile.Confinement == sandbox.Auto && sandbox.Supported().ABI == 0 {
+				t.Skip("the kernel cannot confine: " + sandbox.Supported().String())
+			}
+			shell, err := os.Open("/bin/sh")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = shell.Close() }()
+			test.profile.Args = []string{"-c", script, "sh", token, own, other}
+			cmd, err := test.profile.Command(t.Context(), shell, "sh", nil, nil, own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := cmd.Output(); err != nil || string(got) != test.want {
+				t.Errorf("expected %q, but found %q (%v)", test.want, got, err)
+			}
+			if shown := test.profile.confinement(); !strings.Contains(shown, test.shown) {
+				t.Errorf("expected %q to be shown, but found %q", test.shown, shown)
+			}
+		})
+	}
+}
 
 func TestCheckSum(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,34 @@ func TestCheckFile(t *testing.T) {
 				t.Errorf("%s: expected %q, but found: %v", test.reason, test.want, err)
 			}
 		})
+	}
+}
+
+// Each start runs what was loaded: neither a new file nor new content of the old one.
+func TestOpenAgain(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[string]string{"another file": "", "another content": "was changed since it was loaded"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "plugin")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 3\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		program := NewProgram(dir, "plugin")
+		t.Cleanup(program.Close)
+		before, err := program.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change == "another file" {
+			err = os.Remove(path)
+		}
+		if err := errors.Join(err, os.WriteFile(path, []byte("#!/bin/sh\nexit 4\n"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := program.Open()
+		if want == "" && (err != nil || sum != before) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: expected %q, but found: %v", change, want, err)
+		}
 	}
 }
 

@@ -13,14 +13,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/pergola-deploy/pergola/test/logged"
 )
+
+func newLog(log *slog.Logger) *Log { return New(log, clocktesting.NewFakeClock(time.Now())) }
+
+// ends has a process write its last words to standard error.
+func ends(l *Log, text string) {
+	w := l.Writer("stderr")
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+}
 
 // said has a process write something, in pieces of a size, and returns its records without plugin, stream and time.
 func said(t *testing.T, text string, size int) []map[string]any {
 	t.Helper()
-	out := &records{}
-	l := New(out.logger().With("plugin", "mine"), clocktesting.NewFakeClock(time.Now()))
-	w := l.Writer("stderr")
+	out := &logged.Records{}
+	w := newLog(out.Logger().With("plugin", "mine")).Writer("stderr")
 	for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 		if _, err := w.Write(rest[:min(size, len(rest))]); err != nil {
 			t.Fatal(err)
@@ -30,7 +40,7 @@ func said(t *testing.T, text string, size int) []map[string]any {
 		t.Fatal(err)
 	}
 	var list []map[string]any
-	for _, r := range out.all() {
+	for _, r := range out.All() {
 		if r["plugin"] != "mine" {
 			t.Fatalf("record %v is of another plugin", r)
 		}
@@ -39,36 +49,6 @@ func said(t *testing.T, text string, size int) []map[string]any {
 			delete(r, "stream")
 			delete(r, "time")
 			list = append(list, r)
-		}
-	}
-	return list
-}
-
-// records is a log in memory.
-type records struct{ out bytes.Buffer }
-
-func (r *records) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(&r.out, nil)) }
-
-func (r *records) all() []map[string]any {
-	var list []map[string]any
-	for line := range bytes.Lines(r.out.Bytes()) {
-		fields := map[string]any{}
-		decoder := json.NewDecoder(bytes.NewReader(line))
-		decoder.UseNumber()
-		if err := decoder.Decode(&fields); err != nil {
-			fields["broken"] = string(line)
-		}
-		list = append(list, fields)
-	}
-	return list
-}
-
-// with returns the records with a message of this beginning.
-func (r *records) with(message string) []map[string]any {
-	var list []map[string]any
-	for _, fields := range r.all() {
-		if text, ok := fields["msg"].(string); ok && strings.HasPrefix(text, message) {
-			list = append(list, fields)
 		}
 	}
 	return list
@@ -94,14 +74,6 @@ func runLogCases(t *testing.T, cases map[string]logCase) {
 }
 
 func info(message string) map[string]any { return map[string]any{"level": "INFO", "msg": message} }
-
-func infos(messages ...string) []map[string]any {
-	var list []map[string]any
-	for _, message := range messages {
-		list = append(list, info(message))
-	}
-	return list
-}
 
 func crashed(message, stack string) map[string]any {
 	r := map[string]any{"level": "ERROR", "msg": message}
@@ -164,7 +136,8 @@ func TestLogRecords(t *testing.T) {
 		},
 		"exception": {
 			"a program may survive it", exception + "ValueError: oh\n",
-			append(infos(strings.Split(strings.TrimSpace(exception), "\n")...), info("ValueError: oh")),
+			[]map[string]any{info("Traceback (most recent call last):"), info(`  File "/src/plugin.py", line 3, in <module>`),
+				info("    work()"), info("ValueError: oh")},
 		},
 	})
 }
@@ -220,10 +193,8 @@ func TestLogIsPlainText(t *testing.T) {
 		"text": func(out *bytes.Buffer) slog.Handler { return slog.NewTextHandler(out, nil) },
 	} {
 		var out bytes.Buffer
-		l := New(slog.New(handler(&out)), clocktesting.NewFakeClock(time.Now()))
-		w := l.Writer("stderr")
-		_, _ = w.Write([]byte(in))
-		_ = w.Close()
+		l := newLog(slog.New(handler(&out)))
+		ends(l, in)
 		if lines := strings.Count(out.String(), "\n"); lines != 3 {
 			t.Errorf("%s: expected 3 lines, but found %d: %q", format, lines, out.String())
 		}
@@ -241,8 +212,7 @@ func TestLogIsPlainText(t *testing.T) {
 func TestLogValues(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	l := New(slog.New(slog.NewTextHandler(&out, nil)), clocktesting.NewFakeClock(time.Now()))
-	_, _ = l.Writer("stderr").Write([]byte(`{"level":"INFO","msg":"m","attempt":3,"ok":true,"text":"3"}` + "\n"))
+	ends(newLog(slog.New(slog.NewTextHandler(&out, nil))), `{"level":"INFO","msg":"m","attempt":3,"ok":true,"text":"3"}`)
 	if !strings.Contains(out.String(), "attempt=3 ok=true text=3") {
 		t.Errorf("found %s", out.String())
 	}
@@ -265,23 +235,23 @@ func TestLogLevels(t *testing.T) {
 // A flood is dropped, counted and told of, and hides neither the crash that follows nor the last words.
 func TestLogFlood(t *testing.T) {
 	t.Parallel()
-	out, clock := &records{}, clocktesting.NewFakeClock(time.Now())
-	l := New(out.logger(), clock)
+	out, clock := &logged.Records{}, clocktesting.NewFakeClock(time.Now())
+	l := New(out.Logger(), clock)
 	w := l.Writer("stderr")
 	const most = logBurst * linesPerSecond
 	_, _ = w.Write([]byte(strings.Repeat("flood\n", most+100)))
-	if got := len(out.with("flood")); got != most || l.Dropped() != 100 {
+	if got := len(out.With("flood")); got != most || l.Dropped() != 100 {
 		t.Errorf("expected %d lines and 100 dropped, but found %d and %d", most, got, l.Dropped())
 	}
 	clock.Step(droppedEvery)
 	_, _ = w.Write([]byte("later\n"))
-	if got := out.with("plugin logs too much"); len(got) != 2 || got[0]["lines"] != json.Number("1") ||
+	if got := out.With("plugin logs too much"); len(got) != 2 || got[0]["lines"] != json.Number("1") ||
 		got[1]["lines"] != json.Number("99") {
 		t.Errorf("expected to be told at once, and of the others later, but found %v", got)
 	}
 	_, _ = w.Write([]byte(strings.Repeat("flood\n", most) + "panic: oh\n" + goroutines + strings.Repeat("\tframe\n", 100)))
 	_ = w.Close()
-	if got := out.with("panic: oh"); len(got) != 1 {
+	if got := out.With("panic: oh"); len(got) != 1 {
 		t.Errorf("expected the crash to be logged, but found %v", got)
 	}
 	words := strings.Join(l.LastWords(time.Minute), "\n")
@@ -303,13 +273,13 @@ func TestLogFloodOfBytes(t *testing.T) {
 // What only looks like the end of a program must not swallow what it says later.
 func TestCrashReportEndsAfterAWhile(t *testing.T) {
 	t.Parallel()
-	out, clock := &records{}, clocktesting.NewFakeClock(time.Now())
-	w := New(out.logger(), clock).Writer("stderr")
+	out, clock := &logged.Records{}, clocktesting.NewFakeClock(time.Now())
+	w := New(out.Logger(), clock).Writer("stderr")
 	_, _ = w.Write([]byte("panic: not really\n"))
 	clock.Step(crashTime)
 	_, _ = w.Write([]byte("later\n"))
-	if len(out.with("panic: not really")) != 1 || len(out.with("later")) != 1 {
-		t.Errorf("expected both, but found %v", out.all())
+	if len(out.With("panic: not really")) != 1 || len(out.With("later")) != 1 {
+		t.Errorf("expected both, but found %v", out.All())
 	}
 }
 
@@ -324,47 +294,39 @@ func TestCrashReportIsBounded(t *testing.T) {
 	}
 }
 
+// Of a crash the first line names the cause, and else the last.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
+	lines := append(strings.Split(strings.TrimSpace(exception), "\n"), "ValueError: oh")
+	long := strings.Repeat("x", maxLastBytes-len("…")) + "…"
 	for name, test := range map[string]struct {
 		reason, in string
 		want       []string
+		cause      string
 	}{
 		"records": {"they are read by people", `{"level":"INFO","msg":"no room","disk":"/tmp","free":0}` + "\n" +
 			`{"@level":"error","@message":"no \u001b[31mdisk\u001b[0m"}` + "\n",
-			[]string{"no room disk=/tmp free=0", "no disk"}},
-		"colours": {"they are nothing to read", "\x1b[1;31mred\x1b[0m\x1b[2K alert\a\n", []string{"red alert"}},
-		"exception": {"its last lines say more", exception + "ValueError: oh",
-			append(strings.Split(strings.TrimSpace(exception), "\n"), "ValueError: oh")},
-		"long lines": {"all of them must find room in a record", strings.Repeat("x", maxLine),
-			[]string{strings.Repeat("x", maxLastBytes-len("…")) + "…"}},
+			[]string{"no room disk=/tmp free=0", "no disk"}, "no disk"},
+		"colours": {
+			"they are nothing to read", "\x1b[1;31mred\x1b[0m\x1b[2K alert\a\n", []string{"red alert"}, "red alert",
+		},
+		"exception":  {"its last lines say more", exception + "ValueError: oh", lines, "ValueError: oh"},
+		"long lines": {"all of them must find room in a record", strings.Repeat("x", maxLine), []string{long}, long},
+		"nothing":    {"there are none", "", nil, ""},
+		"crash": {"the stack says less", "one\npanic: oh\ngoroutine 1 [running]:\n",
+			[]string{"one", "panic: oh", "goroutine 1 [running]:"}, "panic: oh"},
 	} {
 		clock := clocktesting.NewFakeClock(time.Now())
 		l := New(slog.New(slog.DiscardHandler), clock)
-		w := l.Writer("stderr")
-		_, _ = w.Write([]byte("long ago\n"))
+		ends(l, "long ago\n")
 		clock.Step(time.Minute)
-		_, _ = w.Write([]byte(test.in))
-		_ = w.Close()
-		if diff := cmp.Diff(test.want, l.LastWords(time.Second)); diff != "" {
+		ends(l, test.in)
+		words := l.LastWords(time.Second)
+		if diff := cmp.Diff(test.want, words); diff != "" {
 			t.Errorf("%s: %s: last words (-want +got):\n%.2000s", name, test.reason, diff)
 		}
-	}
-}
-
-// Of a crash the first line names the cause, and of an exception the last.
-func TestCause(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"": "", "one\ntwo": "two", exception + "ValueError: oh": "ValueError: oh",
-		"one\npanic: oh\n\n" + goroutines: "panic: oh",
-	} {
-		l := New(slog.New(slog.DiscardHandler), clocktesting.NewFakeClock(time.Now()))
-		w := l.Writer("stderr")
-		_, _ = w.Write([]byte(text))
-		_ = w.Close()
-		if got := Cause(l.LastWords(time.Minute)); got != want {
-			t.Errorf("of %q expected %q, but found %q", text, want, got)
+		if got := Cause(words); got != test.cause {
+			t.Errorf("%s: expected the cause %q, but found %q", name, test.cause, got)
 		}
 	}
 }
@@ -372,13 +334,13 @@ func TestCause(t *testing.T) {
 // Half a line of one stream does not spoil a line of another.
 func TestLogStreamsDoNotMix(t *testing.T) {
 	t.Parallel()
-	out := &records{}
-	l := New(out.logger(), clocktesting.NewFakeClock(time.Now()))
+	out := &logged.Records{}
+	l := newLog(out.Logger())
 	stdout, stderr := l.Writer("stdout"), l.Writer("stderr")
 	_, _ = stdout.Write([]byte("half"))
 	_, _ = stderr.Write([]byte("whole\n"))
 	_, _ = stdout.Write([]byte(" and half\n"))
-	if all := out.all(); len(all) != 2 || all[0]["msg"] != "whole" || all[1]["msg"] != "half and half" ||
+	if all := out.All(); len(all) != 2 || all[0]["msg"] != "whole" || all[1]["msg"] != "half and half" ||
 		all[1]["stream"] != "stdout" {
 		t.Errorf("found %v", all)
 	}

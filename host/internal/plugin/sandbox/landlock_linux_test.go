@@ -142,7 +142,7 @@ func TestProgramWithoutConfinement(t *testing.T) {
 		"auto, and no Landlock": {Auto, Support{Reason: "of the test"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd, err := command(t.Context(), Spec{Program: testBinary(t), Path: "p", Confinement: run.mode,
+			cmd, err := command(t.Context(), Spec{Program: openFile(t, "/proc/self/exe"), Path: "p", Confinement: run.mode,
 				Args: []string{"as", "attempts", "read", p.token, "signal", strconv.Itoa(os.Getpid())}}, run.support)
 			if err != nil {
 				t.Fatal(err)
@@ -155,7 +155,7 @@ func TestProgramWithoutConfinement(t *testing.T) {
 }
 
 func TestRequiredNeedsLandlock(t *testing.T) {
-	_, err := command(t.Context(), Spec{Program: testBinary(t), Path: "p", Confinement: Required},
+	_, err := command(t.Context(), Spec{Program: openFile(t, "/proc/self/exe"), Path: "p", Confinement: Required},
 		Support{Reason: "the kernel is too old"})
 	want := "cannot confine it: confinement is required, but there is none: the kernel is too old; " +
 		"run on Linux 5.13 or later with landlock among the modules of lsm=, or do not require it (unsupported operation)"

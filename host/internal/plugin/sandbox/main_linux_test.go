@@ -262,12 +262,6 @@ func output(spec Spec, attributes *syscall.SysProcAttr) (string, error) {
 	return stdout.String(), nil
 }
 
-// testBinary is a program for any user.
-func testBinary(t *testing.T) *os.File {
-	t.Helper()
-	return openFile(t, "/proc/self/exe")
-}
-
 func openFile(t *testing.T, path string) *os.File {
 	t.Helper()
 	file, err := os.Open(path)
@@ -292,7 +286,7 @@ func writeFile(t *testing.T, path, text string, mode fs.FileMode) string {
 // runs launches the test binary in a role and reads its answer into a value.
 func runs[T any](t *testing.T, spec Spec, attributes *syscall.SysProcAttr, role string, args ...string) T {
 	t.Helper()
-	spec.Program = testBinary(t)
+	spec.Program = openFile(t, "/proc/self/exe")
 	if spec.Path == "" {
 		spec.Path = "program"
 	}

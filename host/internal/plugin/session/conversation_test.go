@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,21 +39,25 @@ func resolveSecret(sequence uint64, name string) *deployerv1.PluginMessage {
 	}}
 }
 
+// script returns these messages one after the other, and then the end of the call.
+func script(says ...*deployerv1.PluginMessage) func() (*deployerv1.PluginMessage, error) {
+	return func() (*deployerv1.PluginMessage, error) {
+		if len(says) == 0 {
+			return nil, io.EOF
+		}
+		next := says[0]
+		says = says[1:]
+		return next, nil
+	}
+}
+
 // converse has a plugin say these messages and end its call, and returns what the host has answered.
 func converse(t *testing.T, o *observer, says ...*deployerv1.PluginMessage) []*deployerv1.HostMessage {
 	t.Helper()
 	var answers []*deployerv1.HostMessage
 	c := newConversation(o)
 	c.stream = fakeStream{
-		recv: func() (*deployerv1.PluginMessage, error) {
-			if len(says) == 0 {
-				return nil, io.EOF
-			}
-			next := says[0]
-			says = says[1:]
-			return next, nil
-		},
-		send: func(m *deployerv1.HostMessage) error { answers = append(answers, m); return nil },
+		recv: script(says...), send: func(m *deployerv1.HostMessage) error { answers = append(answers, m); return nil },
 	}
 	if _, err := c.result(t.Context()); !errors.Is(err, ErrProtocol) { // it ends without a result
 		t.Fatal(err)
@@ -112,6 +118,45 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Reports are taken in their order, and those of a warning as such.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	event := func(warning bool, message string) *deployerv1.PluginMessage {
+		return &deployerv1.PluginMessage{Content: &deployerv1.PluginMessage_Event{
+			Event: &deployerv1.Event{Warning: warning, Reason: "Reason", Message: message}}}
+	}
+	var got []string
+	converse(t, &observer{
+		progress: func(step, message string) { got = append(got, step+": "+message) },
+		event: func(warning bool, reason, message string) {
+			got = append(got, fmt.Sprint(warning, " ", reason, ": ", message))
+		},
+	}, progress("step", "message"), event(false, "an event"), event(true, "a warning"))
+	want := []string{"step: message", "false Reason: an event", "true Reason: a warning"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+}
+
+// The plugin learns whether its provider status is saved, and why it is not.
+func TestSaveProviderStatus(t *testing.T) {
+	t.Parallel()
+	for told, err := range map[string]error{
+		"": nil, "the object \uFFFD has been modified": errors.New("the object \xff has been modified"),
+	} {
+		var got []string
+		answers := converse(t, &observer{save: func(_ context.Context, document []byte) error {
+			got = append(got, string(document))
+			return err
+		}}, saved(7))
+		want := []*deployerv1.HostMessage{{Content: &deployerv1.HostMessage_Acknowledgement{
+			Acknowledgement: &deployerv1.Acknowledgement{Sequence: 7, Error: told}}}}
+		if diff := cmp.Diff(want, answers, protocmp.Transform()); diff != "" || !slices.Equal(got, []string{"{}"}) {
+			t.Errorf("saved %q, answers (-want +got):\n%s", got, diff)
+		}
+	}
+}
+
 // How many different Targets or Secrets a call asks for is bounded; how often it asks for one is not, nor does a
 // refusal cost those that it has.
 func TestTooManyQuestions(t *testing.T) {
@@ -167,29 +212,30 @@ func TestEndlessMessages(t *testing.T) {
 		"reports":  {[]*deployerv1.PluginMessage{progress("step", "message")}, messageBurst, messagesPerSecond},
 		"requests": {[]*deployerv1.PluginMessage{saved(1), resolveTarget(2, "a")}, requestBurst, requestsPerSecond},
 	} {
-		heard, said := 0, 0
-		c := newConversation(&observer{
-			progress: func(string, string) { heard++ },
-			save:     func(context.Context, []byte) error { heard++; return nil },
-			resolve: func(context.Context, string) (*v1alpha1.ResolvedTarget, error) {
-				heard++
-				return nil, errors.New("no")
-			},
+		synctest.Test(t, func(t *testing.T) {
+			heard, said := 0, 0
+			c := newConversation(&observer{
+				progress: func(string, string) { heard++ },
+				save:     func(context.Context, []byte) error { heard++; return nil },
+				resolve: func(context.Context, string) (*v1alpha1.ResolvedTarget, error) {
+					heard++
+					return nil, errors.New("no")
+				},
+			})
+			c.stream = fakeStream{send: func(*deployerv1.HostMessage) error { return nil },
+				recv: func() (*deployerv1.PluginMessage, error) {
+					said++
+					return test.says[said%len(test.says)], nil
+				}}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := c.result(ctx); status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("%s: expected that the deadline has passed, but found: %v", name, err)
+			}
+			if want := test.atOnce + 10*test.later; heard < want-1 || heard > want+1 {
+				t.Errorf("%s: expected %d, but found %d", name, want, heard)
+			}
 		})
-		c.stream = fakeStream{send: func(*deployerv1.HostMessage) error { return nil },
-			recv: func() (*deployerv1.PluginMessage, error) {
-				said++
-				return test.says[said%len(test.says)], nil
-			}}
-		began := time.Now()
-		ctx, cancel := context.WithDeadline(t.Context(), began.Add(300*time.Millisecond))
-		if _, err := c.result(ctx); status.Code(err) != codes.DeadlineExceeded {
-			t.Errorf("%s: expected that the deadline has passed, but found: %v", name, err)
-		}
-		cancel()
-		if most := test.atOnce + int(time.Since(began).Seconds()*float64(test.later)) + 1; heard < 1 || heard > most {
-			t.Errorf("%s: expected %d at most, but found %d", name, most, heard)
-		}
 	}
 }
 
@@ -216,16 +262,11 @@ func TestSilence(t *testing.T) {
 			return nil, context.DeadlineExceeded
 		},
 	})
-	says := []*deployerv1.PluginMessage{saved(1), resolveTarget(2, "a")}
+	next := script(saved(1), resolveTarget(2, "a"))
 	c.stream = fakeStream{
 		recv: func() (*deployerv1.PluginMessage, error) {
 			expect(1, "the host waits for the plugin to say something")
-			if len(says) == 0 {
-				return nil, io.EOF
-			}
-			next := says[0]
-			says = says[1:]
-			return next, nil
+			return next()
 		},
 		send: func(*deployerv1.HostMessage) error {
 			expect(1, "the host waits for the plugin to take the answer")

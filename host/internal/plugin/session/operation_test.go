@@ -108,7 +108,7 @@ func TestStart(t *testing.T) {
 			})},
 		"no ocmConfig": {reason: "the Context of the test names none", takes: hostside.Capabilities{ContextOCMConfig: true},
 			change: func(c *Call) { c.OCMConfig = nil }, want: base(func(*deployerv1.Start) {})},
-		"access": {reason: "as it is granted", access: gives("pods"), want: base(func(s *deployerv1.Start) {
+		"access": {reason: "as it is granted", access: gives, want: base(func(s *deployerv1.Start) {
 			s.HostCluster = &deployerv1.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "here"}
 		})},
 		"children that nobody changed": {reason: "the plugin renders them", change: func(c *Call) { c.Children = nil },
@@ -154,8 +154,6 @@ func TestCredentialsThatWereNotRead(t *testing.T) {
 	}
 }
 
-func gives(namespace string) HostCluster {
-	return func(context.Context) (*sdk.HostCluster, error) {
-		return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: namespace, Installation: "here"}, nil
-	}
+func gives(context.Context) (*sdk.HostCluster, error) {
+	return &sdk.HostCluster{Kubeconfig: []byte(theSecret), Namespace: "pods", Installation: "here"}, nil
 }

@@ -120,7 +120,7 @@ func saved(sequence uint64) *deployerv1.PluginMessage {
 	}}
 }
 
-// observer is made of functions; nil ones do nothing.
+// observer is made of functions; a call for which there is none is not expected.
 type observer struct {
 	progress func(step, message string)
 	save     func(ctx context.Context, document []byte) error
@@ -129,38 +129,20 @@ type observer struct {
 	event    func(warning bool, reason, message string)
 }
 
-var _ Observer = (*observer)(nil)
+func (o *observer) Progress(step, message string) { o.progress(step, message) }
 
-func (o *observer) Progress(step, message string) {
-	if o.progress != nil {
-		o.progress(step, message)
-	}
-}
+func (o *observer) Event(warning bool, reason, message string) { o.event(warning, reason, message) }
 
 func (o *observer) SaveProviderStatus(ctx context.Context, document []byte) error {
-	if o.save == nil {
-		return nil
-	}
 	return o.save(ctx, document)
 }
 
 func (o *observer) ResolveTarget(ctx context.Context, name string) (*v1alpha1.ResolvedTarget, error) {
-	if o.resolve == nil {
-		return nil, errors.New("nobody resolves " + name)
-	}
 	return o.resolve(ctx, name)
 }
 
-func (o *observer) ResolveRegistryCredentials(ctx context.Context,
-	secret types.NamespacedName) (*sdk.RegistryCredentials, error) {
-	if o.secret == nil {
-		return nil, errors.New("nobody resolves " + secret.String())
-	}
+func (o *observer) ResolveRegistryCredentials(ctx context.Context, secret types.NamespacedName) (
+	*sdk.RegistryCredentials, error,
+) {
 	return o.secret(ctx, secret)
-}
-
-func (o *observer) Event(warning bool, reason, message string) {
-	if o.event != nil {
-		o.event(warning, reason, message)
-	}
 }

@@ -2,14 +2,11 @@ package statuspage
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -44,14 +41,7 @@ func TestPluginsAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "plugins.golden.json")
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(text)+"\n"); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", golden, diff)
-	}
+	commandtest.ExpectGolden(t, "plugins.golden.json", string(text)+"\n")
 	empty, err := json.Marshal(ListOf(nil))
 	if err != nil || string(empty) != `{"plugins":[]}` {
 		t.Errorf("a host without plugins: %s, %v", empty, err)
