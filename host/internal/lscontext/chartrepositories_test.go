@@ -49,9 +49,9 @@ func TestChartRepository(t *testing.T) {
 	}
 
 	const (
-		control = `.authHeader: has a control character, such as an end of line, which no header can have; remove it`
+		control = `.authHeader: has a control character, such as an end of line; remove it`
 		noURL   = `.url: expected https:// or http:// and a host`
-		noPEM   = `.customCAData: holds no certificate in PEM once decoded from base64, or one that cannot be parsed`
+		noPEM   = `.customCAData: holds no certificate in PEM once decoded from base64, or an invalid one`
 	)
 	for _, tc := range []struct{ entry, problem string }{
 		{
@@ -82,7 +82,7 @@ func TestChartRepository(t *testing.T) {
 			entry(`,"secretRef":{"name":"header","key":"binary"}`),
 			`.secretRef: Secret "shop/header": binary: is not UTF-8; expected the value of the header Authorization`,
 		},
-		{`{"authHeader":"` + password + `"}`, `.url: is missing; it says which repository the credentials are for`},
+		{`{"authHeader":"` + password + `"}`, `.url: is missing; set it to the URL of the repository`},
 		{
 			`{"url":"https://me:` + password + `@charts.example.org/stable"}`,
 			`.url: has a user in it; put the credentials into authHeader or secretRef`,
@@ -130,7 +130,7 @@ func TestChartRepositories(t *testing.T) {
 		"Order": {"one spoils no other", `{"auths":[{"url":"https://a","authHeader":"1"},{},{"url":"https://b"}],"other":1}`,
 			[]sdk.ChartRepositoryCredentials{
 				{URL: "https://a", AuthHeader: "1"},
-				{Problem: root + `.auths[1].url: is missing; it says which repository the credentials are for`},
+				{Problem: root + `.auths[1].url: is missing; set it to the URL of the repository`},
 				{URL: "https://b"},
 			}},
 		"List": {
@@ -145,7 +145,7 @@ func TestChartRepositories(t *testing.T) {
 			"each may cost a request", `{"auths":[` + many + `]}`,
 			append(slices.Repeat([]sdk.ChartRepositoryCredentials{{URL: "https://a"}}, maxEntries),
 				sdk.ChartRepositoryCredentials{
-					Problem: root + `.auths: has 51 entries, of which only the first 50 count; remove some`,
+					Problem: root + `.auths: has 51 entries, but only the first 50 count; remove some`,
 				}),
 		},
 	} {

@@ -68,8 +68,8 @@ func TestNamedCredentials(t *testing.T) {
 			"who may write an item here may not read there", types.NamespacedName{Namespace: "vault", Name: "pull"},
 			sdk.RegistryCredentials{
 				Secret: "pull",
-				Problem: `Secret "vault/pull": the host reads no Secrets of other namespaces than that of the deploy item, ` +
-					`which is "shop"; create the Secret there, and name that one`,
+				Problem: `Secret "vault/pull": the host reads Secrets only from the namespace of the deploy item, "shop"; ` +
+					`create the Secret there, and refer to it`,
 			}, 0,
 		},
 	} {

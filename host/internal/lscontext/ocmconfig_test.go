@@ -71,7 +71,7 @@ func TestOCMConfig(t *testing.T) {
 		"TooLarge": {
 			named("places"), map[string]string{".ocmconfig": strings.Repeat("a", maxOCMConfig+1)},
 			&sdk.OCMConfig{ConfigMap: "places", Problem: found +
-				".ocmconfig has 262145 bytes, of which at most 256 KiB are handed over; remove some of it"}, 2,
+				".ocmconfig has 262145 bytes, but at most 256 KiB are handed over; remove some of it"}, 2,
 		},
 		"Missing": {
 			named("places"), nil, &sdk.OCMConfig{ConfigMap: "places", Problem: where + `.name: there is no ConfigMap ` +

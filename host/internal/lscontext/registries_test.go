@@ -68,8 +68,8 @@ func TestDockerConfig(t *testing.T) {
 		},
 		"Helper": {
 			reason: "no plugin runs it", secret: dockerSecret(`{"auths":{"r.example.org":{}},"credsStore":"desktop"}`),
-			problem: `.dockerconfigjson: leaves the credentials to a helper program (credsStore, credHelpers), which is not ` +
-				`run; put them into auths (kubectl create secret docker-registry)`,
+			problem: `.dockerconfigjson: leaves the credentials to a helper program (credsStore, credHelpers), and the host ` +
+				`runs none; put them into auths (kubectl create secret docker-registry)`,
 		},
 		"OldEntry": {
 			reason: "the registry is told", secret: opaque(old, `{"r.example.org":{"auth":{}}}`),
@@ -77,7 +77,7 @@ func TestDockerConfig(t *testing.T) {
 		},
 		"OCM": {
 			reason: "Landscaper's other form", secret: opaque(otherToolsKey, password),
-			problem: `holds the key .ocmcredentialconfig, which is not supported; put the credentials into .dockerconfigjson ` +
+			problem: `holds the unsupported key .ocmcredentialconfig; put the credentials into .dockerconfigjson ` +
 				`(kubectl create secret docker-registry)`,
 		},
 		"NoKey": {
@@ -136,7 +136,7 @@ func TestTooManyPullSecrets(t *testing.T) {
 	for n, want := range map[int][]sdk.RegistryCredentials{
 		maxEntries: slices.Repeat([]sdk.RegistryCredentials{good}, maxEntries),
 		maxEntries + 2: append(slices.Repeat([]sdk.RegistryCredentials{good}, maxEntries), sdk.RegistryCredentials{
-			Problem: `Context "shop/default": registryPullSecrets: has 52 entries, of which only the first 50 count; ` +
+			Problem: `Context "shop/default": registryPullSecrets: has 52 entries, but only the first 50 count; ` +
 				`remove some`,
 		}),
 	} {
