@@ -39,9 +39,7 @@ func TestBeingDeleted(t *testing.T) {
 			item.Spec.Context, item.CreationTimestamp = "my-target", metav1.NewTime(noon.Add(-tc.age))
 			_, targetErr := resolver.Target(t.Context(), item)
 			_, contextErr := resolver.Context(t.Context(), item)
-			for reason, err := range map[Reason]error{
-				ReasonTargetNotFound: targetErr, ReasonContextNotFound: contextErr,
-			} {
+			for reason, err := range map[Reason]error{ReasonTargetNotFound: targetErr, ReasonContextNotFound: contextErr} {
 				found := (*Error)(nil)
 				if errors.As(err, &found) && (found.Reason != reason || !strings.Contains(found.Error(), beingDeleted)) ||
 					(err != nil) != tc.missing {
