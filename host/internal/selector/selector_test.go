@@ -65,18 +65,12 @@ func TestSelect(t *testing.T) {
 		target    *v1alpha1.Target
 		want      selector.Selection
 	}{
-		"no selectors": {
-			reason: "nothing is selected, so that everything is ours", target: target(),
-			want: yes(selector.NoTargetSelectors, "there are no target selectors"),
-		},
-		"no selectors, missing": {
-			reason: "who is responsible for all is so for a missing Target",
-			want:   yes(selector.NoTargetSelectors, "there are no target selectors"),
-		},
-		"no target": {
-			reason: "selectors are not consulted", selectors: []v1alpha1.TargetSelector{prod}, noTarget: true,
-			want: yes(selector.NoTarget, "the item has no target, which every target selector lets pass"),
-		},
+		"no selectors": {reason: "nothing is selected, so that everything is ours",
+			target: target(), want: yes(selector.NoTargetSelectors, "there are no target selectors")},
+		"no selectors, missing": {reason: "who is responsible for all is so for a missing Target",
+			want: yes(selector.NoTargetSelectors, "there are no target selectors")},
+		"no target": {"selectors are not consulted", []v1alpha1.TargetSelector{prod}, true, nil,
+			yes(selector.NoTarget, "the item has no target, which every target selector lets pass")},
 		"missing": {
 			reason: "nobody knows whose it would be", selectors: []v1alpha1.TargetSelector{{}},
 			want: selector.Selection{
@@ -84,16 +78,10 @@ func TestSelect(t *testing.T) {
 				Message: "the Target is missing, so that no target selector can match it",
 			},
 		},
-		"empty selector": {
-			reason: "without conditions all are met", selectors: []v1alpha1.TargetSelector{{}}, target: target(),
-			want: selected(0),
-		},
-		"entries are ORed": {
-			reason:    "the second matches",
-			selectors: []v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "other"}), prod},
-			target:    target(label("env", "prod")),
-			want:      selected(1),
-		},
+		"empty selector": {"without conditions all are met", []v1alpha1.TargetSelector{{}}, false, target(), selected(0)},
+		"entries are ORed": {"the second matches",
+			[]v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "other"}), prod}, false,
+			target(label("env", "prod")), selected(1)},
 		"fields are ANDed": {
 			reason: "the name matches, the annotation does not",
 			selectors: []v1alpha1.TargetSelector{{
@@ -102,12 +90,9 @@ func TestSelect(t *testing.T) {
 			target: target(label("a", "")),
 			want:   notSelected(`targetSelectors[0].annotations[0] (a exists) is not met`),
 		},
-		"requirements are ANDed": {
-			reason:    "one of two is met",
-			selectors: []v1alpha1.TargetSelector{byLabel(require("a", "=", "1"), require("b", "=", "2"))},
-			target:    target(label("a", "1")),
-			want:      notSelected(`targetSelectors[0].labels[1] (b = "2") is not met`),
-		},
+		"requirements are ANDed": {"one of two is met",
+			[]v1alpha1.TargetSelector{byLabel(require("a", "=", "1"), require("b", "=", "2"))}, false, target(label("a", "1")),
+			notSelected(`targetSelectors[0].labels[1] (b = "2") is not met`)},
 		"targets are ORed": {
 			reason: "the second has the name",
 			selectors: []v1alpha1.TargetSelector{byName(
@@ -115,32 +100,19 @@ func TestSelect(t *testing.T) {
 			target: target(),
 			want:   selected(0),
 		},
-		"namespace": {
-			reason:    "a namespace that is given must match",
-			selectors: []v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "prod", Namespace: "other"})},
-			target:    target(),
-			want:      notSelected("targetSelectors[0].targets do not name it"),
-		},
-		"annotation": {
-			reason:    "an annotation can have a value that no label can",
-			selectors: []v1alpha1.TargetSelector{{Annotations: []v1alpha1.Requirement{require("note", "=", "two words, ü")}}},
-			target:    target(annotation("note", "two words, ü")),
-			want:      selected(0),
-		},
-		"three selectors": {
-			reason: "a message accounts for them", selectors: []v1alpha1.TargetSelector{prod, prod, prod}, target: target(),
-			want: notSelected(mismatch(0), mismatch(1), mismatch(2)),
-		},
-		"many selectors": {
-			reason:    "a message accounts for a few",
-			selectors: []v1alpha1.TargetSelector{prod, prod, prod, prod, prod}, target: target(),
-			want: notSelected(mismatch(0), mismatch(1), mismatch(2), "and 2 more"),
-		},
-		"many values": {
-			reason:    "a message quotes a few",
-			selectors: []v1alpha1.TargetSelector{byLabel(require("a", "in", "1", "2", "3", "4", "5", "6"))}, target: target(),
-			want: notSelected(`targetSelectors[0].labels[0] (a in "1" "2" "3" "4" "5" …) is not met`),
-		},
+		"namespace": {"a namespace that is given must match",
+			[]v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "prod", Namespace: "other"})}, false, target(),
+			notSelected("targetSelectors[0].targets do not name it")},
+		"annotation": {"an annotation can have a value that no label can",
+			[]v1alpha1.TargetSelector{{Annotations: []v1alpha1.Requirement{require("note", "=", "two words, ü")}}}, false,
+			target(annotation("note", "two words, ü")), selected(0)},
+		"three selectors": {"a message accounts for them",
+			[]v1alpha1.TargetSelector{prod, prod, prod}, false, target(), notSelected(mismatch(0), mismatch(1), mismatch(2))},
+		"many selectors": {"a message accounts for a few", []v1alpha1.TargetSelector{prod, prod, prod, prod, prod}, false,
+			target(), notSelected(mismatch(0), mismatch(1), mismatch(2), "and 2 more")},
+		"many values": {"a message quotes a few",
+			[]v1alpha1.TargetSelector{byLabel(require("a", "in", "1", "2", "3", "4", "5", "6"))}, false, target(),
+			notSelected(`targetSelectors[0].labels[0] (a in "1" "2" "3" "4" "5" …) is not met`)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
