@@ -141,8 +141,7 @@ func TestDeadline(t *testing.T) {
 		want   time.Time
 		wrong  bool
 	}{
-		"default": {reason: "ten minutes from the pick-up on",
-			item: newItem(underWay), want: at(10 * time.Minute).Time},
+		"default":       {"ten minutes from the pick-up on", newItem(underWay), at(10 * time.Minute).Time, false},
 		"timeout":       {"what the item says", newItem(underWay, timeout("1h30m")), at(90 * time.Minute).Time, false},
 		"none":          {reason: "zero for none", item: newItem(underWay, timeout("none"))},
 		"not picked up": {reason: "no deadline before the pick-up", item: newItem()},
