@@ -20,85 +20,74 @@ func deletion(a contract.Action) contract.Decision {
 
 // decideCase is an item and the decision about it at noon.
 type decideCase struct {
-	reason string
-	item   *v1alpha1.DeployItem
-	want   contract.Decision
+	rule string
+	item *v1alpha1.DeployItem
+	want contract.Decision
 }
 
-func checkDecisions(t *testing.T, cases map[string]decideCase) {
+func checkDecisions(t *testing.T, cases []decideCase) {
 	t.Helper()
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			failWith(t, tc.reason, cmp.Diff(tc.want, contract.Decide(tc.item, noon)))
+	for _, tc := range cases {
+		t.Run(tc.rule, func(t *testing.T) {
+			failWith(t, tc.rule, cmp.Diff(tc.want, contract.Decide(tc.item, noon)))
 		})
 	}
 }
 
 func TestDecide(t *testing.T) {
-	checkDecisions(t, map[string]decideCase{
-		"never a job": {"an item that nobody has set a job for has nothing to do",
-			&v1alpha1.DeployItem{}, do(contract.Nothing)},
-		"finished": {"a finished job is no job", newItem(finished(succeeded)), do(contract.Nothing)},
-		"finished, then deleted": {"a deletion waits for its job, too",
-			newItem(finished(succeeded), deleted), deletion(contract.Nothing)},
-		"interrupted": {"Landscaper ends a job by setting jobIDFinished, whatever its phase was",
-			newItem(underWay, finished(progressing)), do(contract.Nothing)},
-		"interrupted, with conditions": {"conditions that say the job is under way are not true any more",
-			newItem(begun, finished(failed)), do(contract.EndedElsewhere)},
-		"pick-up timeout after a success": {"the item is not ready any more",
+	without := func(forget func(*v1alpha1.DeployItemStatus)) modifier {
+		return func(i *v1alpha1.DeployItem) { forget(&i.Status) }
+	}
+	noTimes := without(func(s *v1alpha1.DeployItemStatus) { s.TransitionTimes = nil })
+	noConditions := without(func(s *v1alpha1.DeployItemStatus) { s.Conditions = nil })
+	noTimeOfJob := without(func(s *v1alpha1.DeployItemStatus) { s.JobIDGenerationTime = nil })
+	checkDecisions(t, []decideCase{
+		{"never a job", &v1alpha1.DeployItem{}, do(contract.Nothing)},
+		{"finished", newItem(finished(succeeded)), do(contract.Nothing)},
+		{"finished, then deleted", newItem(finished(succeeded), deleted), deletion(contract.Nothing)},
+		// Landscaper ends a job by setting jobIDFinished, whatever its phase was.
+		{"interrupted", newItem(underWay, finished(progressing)), do(contract.Nothing)},
+		{"interrupted, but conditions show a running job", newItem(begun, finished(failed)), do(contract.EndedElsewhere)},
+		{"pick-up timeout after a success, which still shows as ready",
 			newItem(skipped, withJob("job-3"), finished(failed)), do(contract.EndedElsewhere)},
-		"job of ours taken": {
-			"a Landscaper whose execution still runs sets its job again, which is finished: the phase must be final",
-			newItem(pickedUp(0, deleting), deleted, withJob("job-1")), deletion(contract.Repair),
-		},
-		"failed by another deployer": {"what was never picked up here has no conditions of ours",
-			newItem(finished(failed)), do(contract.Nothing)},
-		"first job": {"the empty phase is that of an item whose first job nobody has picked up",
-			newItem(), do(contract.PickUp)},
-		"job after success": {"a final phase is that of the job before", newItem(inPhase(succeeded)), do(contract.PickUp)},
-		"job after failure": {"a final phase is that of the job before", newItem(inPhase(failed)), do(contract.PickUp)},
-		"deletion": {"a job of a deleted item deletes",
-			newItem(inPhase(succeeded), deleted), deletion(contract.PickUp)},
-		"picked up": {"a job that was picked up goes on", newItem(pickedUp(0, initial)), do(contract.Continue)},
-		"under way": {"a job under way goes on", newItem(underWay), do(contract.Continue)},
-		"completing": {"no phase of ours, but one of a job under way",
-			newItem(pickedUp(0, completing)), do(contract.Continue)},
-		"deletion picked up": {"a deletion that was picked up goes on",
-			newItem(pickedUp(0, initDelete), deleted), deletion(contract.Continue)},
-		"deletion under way": {"a deletion under way goes on",
-			newItem(pickedUp(0, deleting), deleted), deletion(contract.Continue)},
-		"deleted in the middle": {"a job that was picked up before the deletion begins anew as one that deletes",
-			newItem(underWay, deleted), deletion(contract.PickUp)},
-		"new job with times reset": {"a job that replaces one half-way begins anew: Landscaper resets the transition times",
-			newItem(inPhase(progressing)), do(contract.PickUp)},
-		"new job without transition times": {"an item may have no transition times at all",
-			newItem(inPhase(progressing), func(i *v1alpha1.DeployItem) { i.Status.TransitionTimes = nil }), do(contract.PickUp)},
-		"new job with times as they were": {"who sets a job without resetting the times is told by the time of the job",
-			newItem(underWay, jobSet(time.Second)), do(contract.PickUp)},
-		"picked up in the second of its setting": {"times have whole seconds: most jobs are set and picked up within one",
-			newItem(underWay, jobSet(0)), do(contract.Continue)},
-		"new job and nothing else": {"whoever sets nothing but a job in the middle of another one gets a new beginning, too",
-			newItem(underWay, withJob("job-3")), do(contract.PickUp)},
-		"new job in the middle of a deletion": {"a deletion begins anew with a new job",
+		// A Landscaper whose execution still runs sets its job again: the phase must be final.
+		{"replaced by a finished job", newItem(pickedUp(0, deleting), deleted, withJob("job-1")), deletion(contract.Repair)},
+		{"never picked up here, failed elsewhere", newItem(finished(failed)), do(contract.Nothing)},
+
+		{"first job", newItem(), do(contract.PickUp)},
+		{"job after success", newItem(inPhase(succeeded)), do(contract.PickUp)},
+		{"job after failure", newItem(inPhase(failed)), do(contract.PickUp)},
+		{"deletion", newItem(inPhase(succeeded), deleted), deletion(contract.PickUp)},
+		{"picked up", newItem(pickedUp(0, initial)), do(contract.Continue)},
+		{"under way", newItem(underWay), do(contract.Continue)},
+		// No phase of the host, but one of a job under way.
+		{"completing", newItem(pickedUp(0, completing)), do(contract.Continue)},
+		{"deletion picked up", newItem(pickedUp(0, initDelete), deleted), deletion(contract.Continue)},
+		{"deletion under way", newItem(pickedUp(0, deleting), deleted), deletion(contract.Continue)},
+
+		{"deleted in the middle: the job begins anew", newItem(underWay, deleted), deletion(contract.PickUp)},
+		// Landscaper resets the transition times of a job that replaces one half-way.
+		{"new job with times reset", newItem(inPhase(progressing)), do(contract.PickUp)},
+		{"new job without transition times", newItem(inPhase(progressing), noTimes), do(contract.PickUp)},
+		{"new job with times as they were", newItem(underWay, jobSet(time.Second)), do(contract.PickUp)},
+		// Times have whole seconds: most jobs are set and picked up within one.
+		{"picked up in the second of its setting", newItem(underWay, jobSet(0)), do(contract.Continue)},
+		{"new job and nothing else", newItem(underWay, withJob("job-3")), do(contract.PickUp)},
+		{"new job in the middle of a deletion",
 			newItem(pickedUp(0, deleting), deleted, withJob("job-3")), deletion(contract.PickUp)},
-		"left half-way by another deployer": {"nobody knows which job another deployer has picked up",
-			newItem(underWay, func(i *v1alpha1.DeployItem) { i.Status.Conditions = nil }), do(contract.PickUp)},
-		"job without a time": {"who sets a job by hand writes no time",
-			newItem(underWay, func(i *v1alpha1.DeployItem) { i.Status.JobIDGenerationTime = nil }), do(contract.Continue)},
-		"unchanged": {"updateOnChangeOnly wants no job without a change",
-			newItem(inPhase(succeeded), onChangeOnly(3)), do(contract.SucceedUnchanged)},
-		"changed": {"a change needs its job", newItem(inPhase(succeeded), onChangeOnly(2)), do(contract.PickUp)},
-		"unchanged, fails": {"what has failed is tried again",
-			newItem(inPhase(failed), onChangeOnly(3)), do(contract.PickUp)},
-		"unchanged, new": {"a first job is never skipped", newItem(onChangeOnly(3)), do(contract.PickUp)},
-		"unchanged, deleted": {"a deletion is never skipped",
-			newItem(inPhase(succeeded), onChangeOnly(3), deleted), deletion(contract.PickUp)},
-		"queued, waits": {"a queued job is picked up once more when its turn comes",
-			newItem(queued(0)), do(contract.PickUp)},
-		"queued, deletion": {"deletions queue, too", newItem(deleted, queued(0)), deletion(contract.PickUp)},
-		"queued, long": {"the time of a job does not run in the queue",
-			newItem(queued(-1000*time.Hour), timeout("1s")), do(contract.PickUp)},
-		"queued, aborted": {"its deployer knows nothing of it",
+		{"left half-way by another deployer, of whatever job", newItem(underWay, noConditions), do(contract.PickUp)},
+		{"job set by hand, without a time", newItem(underWay, noTimeOfJob), do(contract.Continue)},
+
+		{"unchanged", newItem(inPhase(succeeded), onChangeOnly(3)), do(contract.SucceedUnchanged)},
+		{"changed", newItem(inPhase(succeeded), onChangeOnly(2)), do(contract.PickUp)},
+		{"unchanged, failed before", newItem(inPhase(failed), onChangeOnly(3)), do(contract.PickUp)},
+		{"unchanged, but the first job", newItem(onChangeOnly(3)), do(contract.PickUp)},
+		{"unchanged, deleted", newItem(inPhase(succeeded), onChangeOnly(3), deleted), deletion(contract.PickUp)},
+
+		{"queued: picked up once more at its turn", newItem(queued(0)), do(contract.PickUp)},
+		{"queued deletion", newItem(deleted, queued(0)), deletion(contract.PickUp)},
+		{"time does not run in the queue", newItem(queued(-1000*time.Hour), timeout("1s")), do(contract.PickUp)},
+		{"aborted in the queue, where its deployer knows nothing of it",
 			newItem(queued(0), accepts(v1alpha1.OperationAbort)), do(contract.GiveUp)},
 	})
 }

@@ -29,58 +29,47 @@ func TestDecideOperation(t *testing.T) {
 	}
 	start := contract.Decision{Action: contract.Start, JobID: "job-3"}
 	forced := func(d contract.Decision) contract.Decision { d.Force = true; return d }
-	checkDecisions(t, map[string]decideCase{
-		"reconcile, idle":       {"a request is accepted first", newItem(done, asks(reconcile)), do(contract.Accept)},
-		"test-reconcile, idle":  {"Landscaper's name for the same", newItem(done, asks(test)), do(contract.Accept)},
-		"force-reconcile, idle": {"a request is accepted first", newItem(done, asks(force)), do(contract.Accept)},
-		"abort, idle": {"a request without effect is taken away, too",
-			newItem(done, asks(abort)), do(contract.Accept)},
-		"unknown": {"what nobody knows is left alone", newItem(done, asks("interrupt")), do(contract.Nothing)},
-		"reconcile, under way": {"a new job would take the one under way from whoever waits for it",
-			newItem(underWay, asks(reconcile)), do(contract.Continue)},
-		"force-reconcile, under way": {"the job under way is the one to be forced",
-			newItem(underWay, asks(force)), do(contract.Accept)},
-		"force-reconcile, deletion": {"a deletion cannot be forced",
-			newItem(deletes, deleted, asks(force)), deletion(contract.Continue)},
-		"abort, under way":        {"an abort does not wait", newItem(underWay, asks(abort)), do(contract.Accept)},
-		"reconcile accepted":      {"the job is to be set", newItem(done, accepts(reconcile)), start},
-		"test-reconcile accepted": {"the job is to be set", newItem(done, accepts(test)), start},
-		"force accepted":          {"the job is to be set and forced", newItem(done, accepts(force)), forced(start)},
-		"first job": {"an item without a Landscaper gets its first job this way",
-			newItem(endsWith(""), accepts(reconcile)), start},
-		"reconcile accepted, job done": {"a job that was set is not set again",
+	checkDecisions(t, []decideCase{
+		{"reconcile, idle", newItem(done, asks(reconcile)), do(contract.Accept)},
+		{"test-reconcile, idle", newItem(done, asks(test)), do(contract.Accept)},
+		{"force-reconcile, idle", newItem(done, asks(force)), do(contract.Accept)},
+		// A request without effect is taken away, too.
+		{"abort, idle", newItem(done, asks(abort)), do(contract.Accept)},
+		{"unknown", newItem(done, asks("interrupt")), do(contract.Nothing)},
+		// A new job would take the one under way from the program that waits for it.
+		{"reconcile, under way", newItem(underWay, asks(reconcile)), do(contract.Continue)},
+		{"force-reconcile, under way", newItem(underWay, asks(force)), do(contract.Accept)},
+		{"a deletion cannot be forced", newItem(deletes, deleted, asks(force)), deletion(contract.Continue)},
+		{"an abort does not wait", newItem(underWay, asks(abort)), do(contract.Accept)},
+
+		{"reconcile accepted", newItem(done, accepts(reconcile)), start},
+		{"test-reconcile accepted", newItem(done, accepts(test)), start},
+		{"force accepted", newItem(done, accepts(force)), forced(start)},
+		{"first job, without a Landscaper", newItem(endsWith(""), accepts(reconcile)), start},
+		{"a job that was set is not set again",
 			newItem(done, accepts(reconcile), endsWith("job-3")), do(contract.Nothing)},
-		"reconcile accepted, but overtaken": {"Landscaper has set a job meanwhile: that does what was asked for",
-			newItem(done, accepts(reconcile), otherJob), do(contract.PickUp)},
-		"reconcile accepted, same job once more": {
-			"a Landscaper that sets the same job again must not be answered with ours again, for ever",
-			newItem(done, accepts(reconcile), setAgain), do(contract.Nothing),
-		},
-		"force accepted, under way": {"the job goes on by force",
-			newItem(underWay, accepts(force)), forced(do(contract.Continue))},
-		"force accepted, new job": {"the force was for the job before",
-			newItem(underWay, accepts(force), otherJob), do(contract.PickUp)},
-		"force accepted, not begun": {"a job that was not picked up is, by force and never skipped",
-			newItem(accepts(force)), forced(do(contract.PickUp))},
-		"force accepted, nothing changed": {"force means although nothing has changed",
+		// Landscaper has set a job meanwhile, which does the same.
+		{"reconcile accepted, but overtaken", newItem(done, accepts(reconcile), otherJob), do(contract.PickUp)},
+		// A Landscaper that sets the same job again must not be answered with ours again, for ever.
+		{"reconcile accepted, same job once more", newItem(done, accepts(reconcile), setAgain), do(contract.Nothing)},
+
+		{"force accepted, under way", newItem(underWay, accepts(force)), forced(do(contract.Continue))},
+		{"the force was for the job before", newItem(underWay, accepts(force), otherJob), do(contract.PickUp)},
+		{"force accepted, not begun", newItem(accepts(force)), forced(do(contract.PickUp))},
+		{"force means although nothing has changed",
 			newItem(inPhase(succeeded), onChangeOnly(3), accepts(force)), forced(do(contract.PickUp))},
-		"force-reconcile, to be aborted": {"an abort is not taken back",
-			newItem(underWay, accepts(abort), asks(force)), do(contract.Abort)},
-		"force accepted, finished": {"the force was for the job that is finished",
+		{"an abort is not taken back by force", newItem(underWay, accepts(abort), asks(force)), do(contract.Abort)},
+		{"the force was for the finished job",
 			newItem(underWay, accepts(force), finished(succeeded)), do(contract.EndedElsewhere)},
-		"force accepted, deletion": {"a deletion is what it is",
-			newItem(deletes, deleted, accepts(force)), deletion(contract.Continue)},
-		"abort accepted":            {"the deployer is called for it", newItem(underWay, accepts(abort)), do(contract.Abort)},
-		"abort accepted, not begun": {"its deployer knows nothing of it", newItem(accepts(abort)), do(contract.GiveUp)},
-		"abort accepted, interrupted": {"somebody else has ended the job",
-			newItem(underWay, accepts(abort), finished(failed)), do(contract.EndedElsewhere)},
-		"abort accepted, new job": {"the abort was for the job before",
-			newItem(underWay, accepts(abort), otherJob), do(contract.PickUp)},
-		"abort accepted, deletion": {"the abort was not for the deletion",
-			newItem(underWay, accepts(abort), deleted), deletion(contract.PickUp)},
-		"abort of a deletion": {"a deletion can be aborted, too",
-			newItem(deletes, deleted, accepts(abort)), deletion(contract.Abort)},
-		"note of somebody else": {"what is no note of ours means nothing",
+		{"force accepted, deletion", newItem(deletes, deleted, accepts(force)), deletion(contract.Continue)},
+
+		{"abort accepted", newItem(underWay, accepts(abort)), do(contract.Abort)},
+		{"abort accepted, not begun: its deployer knows nothing of it", newItem(accepts(abort)), do(contract.GiveUp)},
+		{"abort accepted, interrupted", newItem(underWay, accepts(abort), finished(failed)), do(contract.EndedElsewhere)},
+		{"the abort was for the job before", newItem(underWay, accepts(abort), otherJob), do(contract.PickUp)},
+		{"the abort was not for the deletion", newItem(underWay, accepts(abort), deleted), deletion(contract.PickUp)},
+		{"abort of a deletion", newItem(deletes, deleted, accepts(abort)), deletion(contract.Abort)},
+		{"a note of another program means nothing",
 			newItem(done, annotated(contract.AcceptedAnnotation, "reconcile")), do(contract.Nothing)},
 	})
 }
@@ -92,26 +81,26 @@ func TestDecideFailedDeletion(t *testing.T) {
 	leaving := func(a contract.Action) contract.Decision {
 		return contract.Decision{Action: a, Deletion: true, LeaveBehind: true}
 	}
-	checkDecisions(t, map[string]decideCase{
-		"target gone": {"it is deleted when the Target is back", newItem(deleted, gone), deletion(contract.Restart)},
-		"context gone": {"it is deleted when the Context is back",
-			newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonContextNotFound)), deletion(contract.Restart)},
-		"other reason": {"somebody has to set a job",
-			newItem(deleted, failedWith("Delete", "Refused")), deletion(contract.Nothing)},
-		"plugin's reason": {"what a plugin says does not restart a job",
+	refused := failedWith("Delete", "Refused")
+	byHook := failedWith("Hook", "Refused")
+	checkDecisions(t, []decideCase{
+		{"target gone", newItem(deleted, gone), deletion(contract.Restart)},
+		{"context gone", newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonContextNotFound)),
+			deletion(contract.Restart)},
+		{"another reason needs another job", newItem(deleted, refused), deletion(contract.Nothing)},
+		{"a plugin's reason restarts no job",
 			newItem(deleted, failedWith("Delete", contract.ReasonTargetNotFound)), deletion(contract.Nothing)},
-		"not deleted": {"Landscaper sets another job when the user has mended it", newItem(gone), do(contract.Nothing)},
-		"to be left": {"the way out that the error names works at once",
-			newItem(deleted, gone, leave, hasFinalizer), leaving(contract.Start)},
-		"left already": {"somebody else holds the item", newItem(deleted, gone, leave), leaving(contract.Restart)},
-		"left in vain": {"a job that was to leave it behind has failed by a hook, and another one would too",
-			newItem(deleted, leave, begun, failedWith("Hook", "Refused"), hasFinalizer), leaving(contract.Nothing)},
-		"left in vain, next job": {"the last job was not one that was to leave it behind",
-			newItem(deleted, leave, begun, failedWith("Hook", "Refused"), hasFinalizer, endedNext), leaving(contract.Start)},
-		"to be left since": {"the annotation came after the job had begun",
-			newItem(deleted, begun, failedWith("Delete", "Refused"), leave, hasFinalizer), leaving(contract.Start)},
-		"failed otherwise": {"it is a way out of every failed deletion",
-			newItem(deleted, failedWith("Delete", "Refused"), leave, hasFinalizer), leaving(contract.Start)},
+		// Landscaper sets another job when the user has mended it.
+		{"not deleted", newItem(gone), do(contract.Nothing)},
+		// The way out that the error names works at once.
+		{"to be left", newItem(deleted, gone, leave, hasFinalizer), leaving(contract.Start)},
+		{"left already, but held by another finalizer", newItem(deleted, gone, leave), leaving(contract.Restart)},
+		// A job that was to leave it behind has failed by a hook, and another one would too.
+		{"left in vain", newItem(deleted, leave, begun, byHook, hasFinalizer), leaving(contract.Nothing)},
+		{"left in vain before the last job",
+			newItem(deleted, leave, begun, byHook, hasFinalizer, endedNext), leaving(contract.Start)},
+		{"to be left since the job began", newItem(deleted, begun, refused, leave, hasFinalizer), leaving(contract.Start)},
+		{"left after any failure", newItem(deleted, refused, leave, hasFinalizer), leaving(contract.Start)},
 	})
 }
 
