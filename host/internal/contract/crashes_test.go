@@ -75,7 +75,7 @@ func TestCrashes(t *testing.T) {
 // others are more errors than the list of the last ones holds.
 func others(item *v1alpha1.DeployItem) {
 	for _, message := range []string{"a", "b", "c", "d", "e", "f"} {
-		contract.Retry(item, contract.Error{Message: message}, noon)
+		contract.Retry(item, contract.Error{Reason: "Refused", Message: message}, noon)
 	}
 }
 
