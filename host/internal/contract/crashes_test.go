@@ -10,8 +10,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-var underWay = pickedUp(0, v1alpha1.DeployItemPhaseProgressing)
-
 // crashed is an item in the calls of whose job the plugin has died so often.
 func crashed(times float64) modifier {
 	return func(item *v1alpha1.DeployItem) { contract.NoteCrashes(item, times, noon) }
@@ -25,134 +23,87 @@ func countedAs(message string) modifier {
 	}
 }
 
+// TestCrashes: the crashes of a plugin count in one job, whatever else becomes of that; the item is poison until a job
+// of it succeeds (TestPoisonUntilSuccess); and a crash shows as long as nothing else has happened since.
 func TestCrashes(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason string
-		item   *v1alpha1.DeployItem
-		want   float64
-	}{
-		"none":      {"nothing is noted", newItem(underWay), 0},
-		"a quarter": {"crashes beside other calls", newItem(underWay, crashed(2.25)), 2.25},
-		"two":       {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2},
-		"not begun": {"the job was not picked up", newItem(crashed(2)), 0},
-		"finished":  {"no job is under way", newItem(underWay, crashed(2), finished(v1alpha1.DeployItemPhaseFailed)), 0},
-		"another job": {
-			"the count was that of the job before",
-			newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) { i.Status.JobID = "job-3" }), 0,
-		},
-		"now deleted": {"the deletion begins anew", newItem(underWay, crashed(2), deleted), 0},
-		"text":        {"not written by Pergola", newItem(underWay, countedAs("2 times")), 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := contract.Crashes(tc.item); got != tc.want {
-				t.Errorf("%s: expected %g, but found %g", tc.reason, tc.want, got)
-			}
-		})
-	}
-}
-
-// TestCrashesAreThoseOfOneJob: whatever happens to a job leaves the count alone, and its end or a new pick-up ends it.
-func TestCrashesAreThoseOfOneJob(t *testing.T) {
-	e := contract.Error{Operation: "Apply", Message: "refused"}
-	for name, tc := range map[string]struct {
-		change modifier
-		want   float64
-	}{
-		"TakeOver": {func(i *v1alpha1.DeployItem) {
-			contract.TakeOver(i, v1alpha1.DeployerInformation{Identity: "there"}, noon)
-		}, 2},
-		"Wait":  {func(i *v1alpha1.DeployItem) { contract.Wait(i, "something", noon) }, 2},
-		"Step":  {func(i *v1alpha1.DeployItem) { contract.Step(i, "Step", "half-way", noon) }, 2},
-		"Retry": {func(i *v1alpha1.DeployItem) { contract.Retry(i, e, noon) }, 2},
-		"other errors": {func(i *v1alpha1.DeployItem) {
-			for _, message := range []string{"a", "b", "c", "d", "e", "f"} {
-				contract.Retry(i, contract.Error{Message: message}, noon)
-			}
-		}, 2},
-		"Begin":   {func(i *v1alpha1.DeployItem) { contract.Begin(i, false, deployer, noon) }, 0},
-		"Enqueue": {func(i *v1alpha1.DeployItem) { contract.Enqueue("a free worker")(i, false, deployer, noon) }, 0},
-		"a new job": {func(i *v1alpha1.DeployItem) {
-			contract.SetJob(i, "job-3", noon)
-			contract.Begin(i, false, deployer, noon)
-		}, 0},
-		"a job after the end": {func(i *v1alpha1.DeployItem) {
-			contract.Fail(i, false, e, noon)
-			contract.SetJob(i, "job-3", noon)
-			contract.Begin(i, false, deployer, noon)
-		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			item := newItem(underWay, crashed(2))
-			tc.change(item)
-			if got := contract.Crashes(item); got != tc.want {
-				t.Errorf("expected %g crashes, but found %g", tc.want, got)
-			}
-		})
-	}
-}
-
-// TestPoisonUntilSuccess: an item during whose call a plugin has crashed is poison, also in its next jobs, until one
-// succeeds.
-func TestPoisonUntilSuccess(t *testing.T) {
-	ended := func(phase v1alpha1.DeployItemPhase) modifier {
-		return func(i *v1alpha1.DeployItem) {
-			finished(phase)(i)
-			contract.FinishConditions(i, noon)
-		}
-	}
-	next := func(i *v1alpha1.DeployItem) {
-		contract.Fail(i, false, contract.Error{Message: "no"}, noon)
-		contract.SetJob(i, "job-3", noon)
-		contract.Begin(i, false, deployer, noon)
-	}
-	succeeds := func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }
-	isAborted := func(i *v1alpha1.DeployItem) { contract.EndAborted(i, false, deployer, noon) }
-	for name, tc := range map[string]struct {
-		modifiers []modifier
-		want      bool
-	}{
-		"never":                         {nil, false},
-		"crashed":                       {[]modifier{crashed(1)}, true},
-		"succeeded":                     {[]modifier{crashed(1), succeeds}, false},
-		"next job":                      {[]modifier{crashed(2), next}, true},
-		"the one after that":            {[]modifier{crashed(2), next, next}, true},
-		"aborted":                       {[]modifier{crashed(1), isAborted}, true},
-		"failed by somebody else":       {[]modifier{crashed(1), ended(v1alpha1.DeployItemPhaseFailed)}, true},
-		"succeeded, says somebody else": {[]modifier{crashed(1), ended(v1alpha1.DeployItemPhaseSucceeded)}, false},
-	} {
-		if got := contract.IsPoison(newItem(append([]modifier{underWay}, tc.modifiers...)...)); got != tc.want {
-			t.Errorf("%s: expected %t, but found %t", name, tc.want, got)
-		}
-	}
-}
-
-func TestShowsCrash(t *testing.T) {
-	e := contract.Error{Reason: contract.ReasonPluginCrashed, Message: "the plugin ended"}
+	refused := contract.Error{Operation: "Apply", Message: "refused"}
 	retries := func(e contract.Error) modifier {
 		return func(i *v1alpha1.DeployItem) { contract.Retry(i, e, noon) }
 	}
+	crashes := retries(contract.Error{Reason: contract.ReasonPluginCrashed, Message: "the plugin ended"})
 	waits := func(i *v1alpha1.DeployItem) { contract.Wait(i, "something", noon) }
 	for name, tc := range map[string]struct {
 		reason string
 		item   *v1alpha1.DeployItem
-		want   bool
+		want   float64
+		shows  bool
 	}{
-		"crash":       {"it is the last that has happened", newItem(underWay, crashed(1), retries(e)), true},
-		"waits since": {"the plugin has been called since", newItem(underWay, crashed(1), retries(e), waits), false},
-		"another error": {
-			"another error has come since",
-			newItem(underWay, crashed(1), retries(e), retries(contract.Error{Message: "refused"})), false,
-		},
-		"not counted": {"a deployer may use the same word", newItem(underWay, retries(e)), false},
-		"finished": {
-			"nothing is tried again", newItem(underWay, crashed(1), retries(e), finished(v1alpha1.DeployItemPhaseFailed)), false,
-		},
+		"none":         {"nothing is noted", newItem(underWay), 0, false},
+		"a quarter":    {"crashes beside other calls", newItem(underWay, crashed(2.25)), 2.25, false},
+		"two":          {"what was noted last counts", newItem(underWay, crashed(1), crashed(2)), 2, false},
+		"not begun":    {"the job was not picked up", newItem(crashed(2)), 0, false},
+		"finished":     {"nothing is tried again", newItem(underWay, crashed(2), crashes, finished(failed)), 0, false},
+		"another job":  {"the count was that of the job before", newItem(underWay, crashed(2), withJob("job-3")), 0, false},
+		"now deleted":  {"the deletion begins anew", newItem(underWay, crashed(2), deleted), 0, false},
+		"text":         {"not written by Pergola", newItem(underWay, countedAs("2 times")), 0, false},
+		"shown":        {"it is the last that has happened", newItem(underWay, crashed(2), crashes), 2, true},
+		"not counted":  {"a deployer may use the same word", newItem(underWay, crashes), 0, false},
+		"waits since":  {"the plugin has been called since", newItem(underWay, crashed(2), crashes, waits), 2, false},
+		"other errors": {"they push none out", newItem(underWay, crashed(2), crashes, retries(refused), others), 2, false},
+		"a step": {"it is of the same job", newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) {
+			contract.Step(i, "Step", "half-way", noon)
+		}), 2, false},
+		"taken over": {"the job goes on there", newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) {
+			contract.TakeOver(i, v1alpha1.DeployerInformation{Identity: "there"}, noon)
+		}), 2, false},
+		"begun anew": {"another pick-up", newItem(underWay, crashed(2), begun), 0, false},
+		"queued":     {"another pick-up", newItem(underWay, crashed(2), queued(0)), 0, false},
+		"a new job":  {"its pick-up", newItem(underWay, crashed(2), nextJob, begun), 0, false},
+		"a job after the end": {"its pick-up", newItem(underWay, crashed(2), func(i *v1alpha1.DeployItem) {
+			contract.Fail(i, false, refused, noon)
+		}, nextJob, begun), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := contract.ShowsCrash(tc.item); got != tc.want {
-				t.Errorf("%s: expected %t, but found %t", tc.reason, tc.want, got)
+			got, shows := contract.Crashes(tc.item), contract.ShowsCrash(tc.item)
+			if got != tc.want || shows != tc.shows {
+				t.Errorf("%s: expected %g, %t, but found %g, %t", tc.reason, tc.want, tc.shows, got, shows)
 			}
 		})
+	}
+}
+
+// others are more errors than the list of the last ones holds.
+func others(item *v1alpha1.DeployItem) {
+	for _, message := range []string{"a", "b", "c", "d", "e", "f"} {
+		contract.Retry(item, contract.Error{Reason: "Refused", Message: message}, noon)
+	}
+}
+
+func nextJob(item *v1alpha1.DeployItem) { contract.SetJob(item, "job-3", noon) }
+
+// TestPoisonUntilSuccess: an item during whose call a plugin has crashed is poison, also in its next jobs, until one
+// succeeds.
+func TestPoisonUntilSuccess(t *testing.T) {
+	fails := func(i *v1alpha1.DeployItem) { contract.Fail(i, false, contract.Error{Message: "no"}, noon) }
+	succeeds := func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon) }
+	isAborted := func(i *v1alpha1.DeployItem) { contract.EndAborted(i, false, deployer, noon) }
+	noted := func(i *v1alpha1.DeployItem) { contract.FinishConditions(i, noon) }
+	for name, tc := range map[string]struct {
+		item *v1alpha1.DeployItem
+		want bool
+	}{
+		"never":               {newItem(underWay), false},
+		"crashed":             {newItem(underWay, crashed(1)), true},
+		"succeeded":           {newItem(underWay, crashed(1), succeeds), false},
+		"next job":            {newItem(underWay, crashed(2), fails, nextJob, begun), true},
+		"the one after that":  {newItem(underWay, crashed(2), fails, nextJob, begun, fails, nextJob, begun), true},
+		"aborted":             {newItem(underWay, crashed(1), isAborted), true},
+		"failed elsewhere":    {newItem(underWay, crashed(1), finished(failed), noted), true},
+		"succeeded elsewhere": {newItem(underWay, crashed(1), finished(succeeded), noted), false},
+	} {
+		if got := contract.IsPoison(tc.item); got != tc.want {
+			t.Errorf("%s: expected %t, but found %t", name, tc.want, got)
+		}
 	}
 }
 

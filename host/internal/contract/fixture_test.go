@@ -13,6 +13,16 @@ import (
 // noon is a time in the middle of a second, as times are.
 var noon = time.Date(2024, time.March, 14, 12, 0, 0, 300_000_000, time.UTC)
 
+const (
+	initial     = v1alpha1.DeployItemPhaseInit
+	progressing = v1alpha1.DeployItemPhaseProgressing
+	completing  = v1alpha1.DeployItemPhaseCompleting
+	succeeded   = v1alpha1.DeployItemPhaseSucceeded
+	failed      = v1alpha1.DeployItemPhaseFailed
+	initDelete  = v1alpha1.DeployItemPhaseInitDelete
+	deleting    = v1alpha1.DeployItemPhaseDeleting
+)
+
 var deployer = v1alpha1.DeployerInformation{Identity: "here", Name: "mock", Version: "v1"}
 
 // at is a time so long after noon, as the API server gives it back.
@@ -51,6 +61,19 @@ func finished(phase v1alpha1.DeployItemPhase) modifier {
 func inPhase(phase v1alpha1.DeployItemPhase) modifier {
 	return func(item *v1alpha1.DeployItem) { item.Status.Phase = phase }
 }
+
+func withJob(id string) modifier { return func(item *v1alpha1.DeployItem) { item.Status.JobID = id } }
+
+// begun is an item whose job was picked up at noon, with all that this writes.
+func begun(item *v1alpha1.DeployItem) {
+	contract.Begin(item, item.DeletionTimestamp != nil, deployer, noon)
+}
+
+// skipped is an item whose job has succeeded at noon, because nothing has changed.
+func skipped(item *v1alpha1.DeployItem) { contract.FinishUnchanged(item, deployer, noon) }
+
+// underWay is an item with a job that was picked up at noon.
+var underWay = pickedUp(0, progressing)
 
 // pickedUp is an item whose job was picked up so long after noon and is in a phase.
 func pickedUp(after time.Duration, phase v1alpha1.DeployItemPhase) modifier {
@@ -122,6 +145,14 @@ func onChangeOnly(observed int64) modifier {
 
 func jobSet(after time.Duration) modifier {
 	return func(item *v1alpha1.DeployItem) { item.Status.JobIDGenerationTime = at(after) }
+}
+
+// recordedAs is an error in a status, with the times of its first and its last record.
+func recordedAs(e contract.Error, transition, update time.Duration) *v1alpha1.Error {
+	return &v1alpha1.Error{
+		Operation: e.Operation, Reason: e.Reason, Message: e.Message, Codes: e.Codes,
+		LastTransitionTime: *at(transition), LastUpdateTime: *at(update),
+	}
 }
 
 func failWith(t *testing.T, reason, diff string) {

@@ -16,12 +16,12 @@ func FuzzDeployItem(f *testing.F) {
 	for _, item := range []*v1alpha1.DeployItem{
 		newItem(),
 		newItem(deleted, hasFinalizer),
-		newItem(pickedUp(0, v1alpha1.DeployItemPhaseProgressing), timeout("1s")),
+		newItem(underWay, timeout("1s")),
 		newItem(queued(0), asks(v1alpha1.OperationAbort)),
-		newItem(pickedUp(0, v1alpha1.DeployItemPhaseProgressing), crashed(2)),
-		newItem(finished(v1alpha1.DeployItemPhaseSucceeded), asks(v1alpha1.OperationForceReconcile)),
+		newItem(underWay, crashed(2)),
+		newItem(finished(succeeded), asks(v1alpha1.OperationForceReconcile)),
 		newItem(deleted, failedWith(contract.OperationResolve, contract.ReasonTargetNotFound)),
-		newItem(pickedUp(0, v1alpha1.DeployItemPhaseProgressing), accepts(v1alpha1.OperationAbort)),
+		newItem(underWay, accepts(v1alpha1.OperationAbort)),
 	} {
 		raw, err := json.Marshal(item)
 		if err != nil {
@@ -29,18 +29,10 @@ func FuzzDeployItem(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	f.Add(
-		[]byte(
-			`{"status":{"jobID":"a","lastErrors":[null],"conditions":[{"type":"Ready"},{"type":"Ready"},{}],` +
-				`"transitionTimes":{"initTime":["x"]}}}`,
-		),
-	)
-	f.Add(
-		[]byte(
-			`{"metadata":{"annotations":{"host.pergola.dev/operation":` +
-				`"{\"operation\":\"abort\",\"jobID\":\"a\",\"until\":null}"}},"status":{"jobID":"a"}}`,
-		),
-	)
+	f.Add([]byte(`{"status":{"jobID":"a","lastErrors":[null],"conditions":[{"type":"Ready"},{"type":"Ready"},{}],` +
+		`"transitionTimes":{"initTime":["x"]}}}`))
+	f.Add([]byte(`{"metadata":{"annotations":{"host.pergola.dev/operation":` +
+		`"{\"operation\":\"abort\",\"jobID\":\"a\",\"until\":null}"}},"status":{"jobID":"a"}}`))
 	f.Add([]byte(`{"metadata":{"annotations":{"host.pergola.dev/operation":"null"}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		item := &v1alpha1.DeployItem{}

@@ -1,8 +1,10 @@
 package contract_test
 
 import (
+	"slices"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -10,129 +12,91 @@ import (
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	item := &v1alpha1.DeployItem{}
-	declared := []v1alpha1.ConditionType{"Labelled", "Registered"}
-	expect := func(reason string, want map[v1alpha1.ConditionType]v1alpha1.ConditionStatus) {
-		t.Helper()
-		if len(item.Status.Conditions) != len(want) {
-			t.Errorf("%s: unexpected conditions: %v", reason, item.Status.Conditions)
-		}
-		for conditionType, status := range want {
-			if c := conditionOf(item, conditionType); c == nil || c.Status != status {
-				t.Errorf("%s: condition %s: expected %s, but found %v", reason, conditionType, status, c)
-			}
+	for _, step := range []struct {
+		reason               string
+		reported             []v1alpha1.Condition
+		labelled, registered v1alpha1.ConditionStatus
+	}{
+		{"declared ones are there from the start", nil, isUnknown, isUnknown},
+		{"others do not count", []v1alpha1.Condition{
+			{Type: "Labelled", Status: isTrue, Reason: "Done"}, {Type: "Ready", Status: isTrue, Reason: "Lie"},
+		}, isTrue, isUnknown},
+		{"what is not reported again stays",
+			[]v1alpha1.Condition{{Type: "Registered", Status: isFalse, Reason: "Later"}}, isTrue, isFalse},
+	} {
+		contract.Report(item, []v1alpha1.ConditionType{"Labelled", "Registered"}, step.reported, noon)
+		if len(item.Status.Conditions) != 2 || conditionOf(item, "Labelled").Status != step.labelled ||
+			conditionOf(item, "Registered").Status != step.registered {
+			t.Errorf("%s: found %v", step.reason, item.Status.Conditions)
 		}
 	}
-	contract.Report(item, declared, nil, now)
-	expect(
-		"declared ones are there from the start",
-		map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "Unknown", "Registered": "Unknown"},
-	)
-	contract.Report(
-		item, declared,
-		[]v1alpha1.Condition{
-			{Type: "Labelled", Status: "True", Reason: "Done"}, {Type: "Ready", Status: "True", Reason: "Lie"},
-		},
-		now,
-	)
-	expect(
-		"others do not count",
-		map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "True", "Registered": "Unknown"},
-	)
-	contract.Report(item, declared, []v1alpha1.Condition{{Type: "Registered", Status: "False", Reason: "Later"}}, now)
-	expect(
-		"what is not reported again stays",
-		map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"Labelled": "True", "Registered": "False"},
-	)
 }
 
 func TestSucceedWith(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-	for name, tc := range map[string]struct {
-		reason   string
-		reported map[v1alpha1.ConditionType]v1alpha1.ConditionStatus
-		want     v1alpha1.ConditionStatus
-		message  string
+	for reason, tc := range map[string]struct {
+		a, b    v1alpha1.ConditionStatus // empty for one that is not declared
+		want    v1alpha1.ConditionStatus
+		message string
 	}{
-		"none": {reason: "the job alone counts", want: "True", message: "the job succeeded"},
-		"all are true": {
-			reason: "the item is ready", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "True", "B": "True"},
-			want: "True", message: "the job succeeded",
-		},
-		"one is unknown": {
-			reason: "nobody knows", reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "True", "B": "Unknown"},
-			want: "Unknown", message: "B: said Unknown",
-		},
-		"one is false": {
-			reason:   "the item is not ready",
-			reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "False", "B": "Unknown"}, want: "False",
-			message: "A: said False",
-		},
-		"the other is not": {
-			reason:   "False is more than Unknown",
-			reported: map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": "Unknown", "B": "False"}, want: "False",
-			message: "B: said False",
-		},
+		"the job alone counts":       {"", "", isTrue, "the job succeeded"},
+		"all are true":               {isTrue, isTrue, isTrue, "the job succeeded"},
+		"one is unknown":             {isTrue, isUnknown, isUnknown, "B: said Unknown"},
+		"one is false":               {isFalse, isUnknown, isFalse, "A: said False"},
+		"False is more than Unknown": {isUnknown, isFalse, isFalse, "B: said False"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			item := newItem()
-			contract.Begin(item, false, v1alpha1.DeployerInformation{}, now)
-			var declared []v1alpha1.ConditionType
-			for _, conditionType := range []v1alpha1.ConditionType{"A", "B"} {
-				if status, ok := tc.reported[conditionType]; ok {
-					declared = append(declared, conditionType)
-					contract.Report(
-						item, declared,
-						[]v1alpha1.Condition{{Type: conditionType, Status: status, Reason: "R", Message: "said " + string(status)}}, now,
-					)
-				}
+		item := newItem(begun)
+		var declared []v1alpha1.ConditionType
+		var reported []v1alpha1.Condition
+		for conditionType, status := range map[v1alpha1.ConditionType]v1alpha1.ConditionStatus{"A": tc.a, "B": tc.b} {
+			if status != "" {
+				declared = append(declared, conditionType)
+				reported = append(reported, newCondition(conditionType, status, "R", "said "+string(status), 0))
 			}
-			contract.SucceedWith(item, declared, now)
-			ready := conditionOf(item, contract.ConditionReady)
-			if ready == nil || ready.Status != tc.want || ready.Message != tc.message {
-				t.Errorf("%s: unexpected condition: %+v", tc.reason, ready)
-			}
-			if item.Status.Phase != v1alpha1.DeployItemPhaseSucceeded || item.Status.JobIDFinished != item.Status.JobID {
-				t.Errorf("%s: phase %s", tc.reason, item.Status.Phase)
-			}
-			if d := contract.Decide(item, now); d.Action != contract.Nothing {
-				t.Errorf("%s: there is still something to do: %s", tc.reason, d.Action)
-			}
-		})
+		}
+		slices.Sort(declared)
+		contract.Report(item, declared, reported, noon)
+		contract.SucceedWith(item, declared, noon)
+		if c := conditionOf(item, ready); c == nil || c.Status != tc.want || c.Message != tc.message {
+			t.Errorf("%s: unexpected condition: %+v", reason, c)
+		}
+		if item.Status.Phase != succeeded || item.Status.JobIDFinished != item.Status.JobID {
+			t.Errorf("%s: phase %s", reason, item.Status.Phase)
+		}
+		failWith(t, reason, cmp.Diff(do(contract.Nothing), contract.Decide(item, noon)))
 	}
 }
 
 func TestHookConditions(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	item := &v1alpha1.DeployItem{}
-	if contract.HookAnswered(item, now); len(item.Status.Conditions) != 0 {
-		t.Errorf("there is nothing to tell, but found %v", item.Status.Conditions)
+	fails := func() {
+		contract.HookFailed(item, contract.Error{Reason: "HTTPHookTimeout", Message: "no answer"}, noon)
 	}
-	contract.HookFailed(item, contract.Error{Reason: "HTTPHookTimeout", Message: "no answer"}, now)
-	if c := conditionOf(item, contract.ConditionHookAnswered); c == nil || c.Status != v1alpha1.ConditionFalse ||
-		c.Message != "no answer" {
-		t.Errorf("unexpected condition: %v", c)
+	for _, step := range []struct {
+		reason string
+		do     func()
+		want   string // status and message; empty for none
+	}{
+		{"there is nothing to tell", func() { contract.HookAnswered(item, noon) }, ""},
+		{"a failure is told", fails, "False no answer"},
+		{"it has answered since", func() { contract.HookAnswered(item, noon) }, "True the hook has answered"},
+		{"a good answer is told beside a success", func() { contract.Succeed(item, noon) }, "True the hook has answered"},
+		{"another failure", fails, "False no answer"},
+		{"a failure is not told beside a success", func() { contract.Succeed(item, noon) }, ""},
+	} {
+		step.do()
+		got := ""
+		if c := conditionOf(item, contract.ConditionHookAnswered); c != nil {
+			got = string(c.Status) + " " + c.Message
+		}
+		failWith(t, step.reason, cmp.Diff(step.want, got))
 	}
-	contract.HookAnswered(item, now)
-	if c := conditionOf(item, contract.ConditionHookAnswered); c.Status != v1alpha1.ConditionTrue {
-		t.Errorf("unexpected condition: %v", c)
-	}
-	if contract.Succeed(item, now); conditionOf(item, contract.ConditionHookAnswered) == nil {
-		t.Error("a good answer is not told any more")
-	}
-	contract.HookFailed(item, contract.Error{Reason: "HTTPHookTimeout", Message: "no answer"}, now)
-	if contract.Succeed(item, now); conditionOf(item, contract.ConditionHookAnswered) != nil {
-		t.Error("a failure is told beside a success")
-	}
-	item.Status.Conditions = nil
 	if contract.IsFinalized(item, "a") {
-		t.Error("nobody was asked")
+		t.Error("no hook was asked")
 	}
-	contract.NoteFinalized(item, "a", now)
+	contract.NoteFinalized(item, "a", noon)
 	if !contract.IsFinalized(item, "a") || contract.IsFinalized(item, "b") {
 		t.Error("only one was asked")
 	}

@@ -33,31 +33,27 @@ func TestOwnConditionsAreTheHosts(t *testing.T) {
 
 func TestSetReported(t *testing.T) {
 	t.Parallel()
-	item := newItem(pickedUp(time.Second, v1alpha1.DeployItemPhaseProgressing))
+	item := newItem(pickedUp(time.Second, progressing))
 	others := newCondition("Labelled", v1alpha1.ConditionFalse, "NotReported", "somebody else's", time.Second)
 	item.Status.Conditions = append(item.Status.Conditions, others)
 	want := slices.Clone(item.Status.Conditions)
 
-	contract.SetReported(item, []sdk.Condition{drifted("spec.replicas")}, noon.Add(time.Minute))
-	want = append(want, newCondition("Drifted", v1alpha1.ConditionTrue, "Repaired", "spec.replicas", time.Minute))
-	failWith(t, "a new one is added, and others stay", cmp.Diff(want, item.Status.Conditions))
+	report := func(reason string, after time.Duration, reported ...sdk.Condition) {
+		t.Helper()
+		contract.SetReported(item, reported, noon.Add(after))
+		failWith(t, reason, cmp.Diff(want, item.Status.Conditions))
+	}
 
-	contract.SetReported(item, []sdk.Condition{drifted("spec.replicas")}, noon.Add(time.Hour))
-	failWith(t, "the same again changes nothing", cmp.Diff(want, item.Status.Conditions))
-
-	contract.SetReported(item, nil, noon.Add(time.Hour))
-	failWith(t, "one that is not reported stays", cmp.Diff(want, item.Status.Conditions))
-
-	contract.SetReported(item, []sdk.Condition{drifted("data")}, noon.Add(2*time.Minute))
+	want = append(want, newCondition("Drifted", isTrue, "Repaired", "spec.replicas", time.Minute))
+	report("a new one is added, and others stay", time.Minute, drifted("spec.replicas"))
+	report("the same again changes nothing", time.Hour, drifted("spec.replicas"))
+	report("one that is not reported stays", time.Hour)
 	want[2].Message, want[2].LastUpdateTime = "data", *at(2 * time.Minute)
-	failWith(t, "another message is an update", cmp.Diff(want, item.Status.Conditions))
-
-	contract.SetReported(
-		item, []sdk.Condition{{Type: "Drifted", Status: v1alpha1.ConditionFalse, Reason: "AsDeployed"}},
-		noon.Add(3*time.Minute),
-	)
-	want[2] = newCondition("Drifted", v1alpha1.ConditionFalse, "AsDeployed", "", 3*time.Minute)
-	failWith(t, "another status is a transition", cmp.Diff(want, item.Status.Conditions))
+	report("another message is an update", 2*time.Minute, drifted("data"))
+	want[2] = newCondition("Drifted", isFalse, "AsDeployed", "", 3*time.Minute)
+	report("another status is a transition", 3*time.Minute, sdk.Condition{
+		Type: "Drifted", Status: isFalse, Reason: "AsDeployed",
+	})
 }
 
 // What a deployer has reported outlasts everything that becomes of jobs.

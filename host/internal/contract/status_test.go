@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -14,13 +13,13 @@ import (
 func TestBegin(t *testing.T) {
 	stale := func(item *v1alpha1.DeployItem) {
 		e := &v1alpha1.Error{Message: "of the job before"}
-		item.Status.Phase = v1alpha1.DeployItemPhaseFailed
+		item.Status.Phase = failed
 		item.Status.ObservedGeneration = 1
 		item.Status.LastError, item.Status.FirstError, item.Status.LastErrors = e, e, []*v1alpha1.Error{e}
 		item.Status.TransitionTimes.FinishedTime = at(-time.Hour)
 		item.Status.ExportReference = &v1alpha1.ObjectReference{Name: "kept"}
 	}
-	begun := func(phase v1alpha1.DeployItemPhase, reconcile time.Duration) v1alpha1.DeployItemStatus {
+	begunIn := func(phase v1alpha1.DeployItemPhase, reconcile time.Duration) v1alpha1.DeployItemStatus {
 		conditions := []v1alpha1.Condition{
 			newCondition(contract.ConditionPickedUp, isTrue, "PickedUp", "job-2", time.Second),
 			newCondition(reconciling, isTrue, "Progressing", "the deployer is at work", time.Second),
@@ -34,35 +33,24 @@ func TestBegin(t *testing.T) {
 			ExportReference: &v1alpha1.ObjectReference{Name: "kept"},
 		}
 	}
-	ahead := begun(v1alpha1.DeployItemPhaseInit, time.Minute)
+	ahead := begunIn(initial, time.Minute)
 	ahead.JobIDGenerationTime = at(time.Minute)
-	cases := map[string]struct {
-		reason   string
-		item     *v1alpha1.DeployItem
-		deletion bool
-		want     v1alpha1.DeployItemStatus
+	for name, tc := range map[string]struct {
+		reason string
+		item   *v1alpha1.DeployItem
+		want   v1alpha1.DeployItemStatus
 	}{
-		"reconcile": {
-			reason: "what the last job has left is gone, but for what outlives jobs; initTime is rounded up",
-			item:   newItem(stale), want: begun(v1alpha1.DeployItemPhaseInit, 0),
-		},
-		"deletion": {
-			reason: "a deletion has a phase of its own",
-			item:   newItem(stale), deletion: true, want: begun(v1alpha1.DeployItemPhaseInitDelete, 0),
-		},
+		"reconcile": {"what the last job has left is gone, but for what outlives jobs; initTime is rounded up",
+			newItem(stale), begunIn(initial, 0)},
+		"deletion": {"a deletion has a phase of its own", newItem(stale, deleted), begunIn(initDelete, 0)},
 		"clock behind Landscaper's": {
 			reason: "Landscaper takes a job for picked up when lastReconcileTime is not before jobIDGenerationTime",
 			item:   newItem(stale, jobSet(time.Minute)), want: ahead,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			contract.Begin(tc.item, tc.deletion, deployer, noon)
+			begun(tc.item)
 			failWith(t, tc.reason, cmp.Diff(tc.want, tc.item.Status))
-			tc.item.DeletionTimestamp = nil
-			if tc.deletion {
-				tc.item.DeletionTimestamp = &metav1.Time{Time: noon}
-			}
 			if got := contract.Decide(tc.item, noon); got.Action != contract.Continue {
 				t.Errorf("a job that was picked up goes on, whatever the clocks say, but the decision is %s", got.Action)
 			}
@@ -98,10 +86,10 @@ func TestNoJobGetsMoreThanItsTimeoutFromAWholeSecondOn(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	for before, want := range map[v1alpha1.DeployItemPhase]v1alpha1.DeployItemPhase{
-		v1alpha1.DeployItemPhaseInit:        v1alpha1.DeployItemPhaseProgressing,
-		v1alpha1.DeployItemPhaseProgressing: v1alpha1.DeployItemPhaseProgressing,
-		v1alpha1.DeployItemPhaseInitDelete:  v1alpha1.DeployItemPhaseDeleting,
-		v1alpha1.DeployItemPhaseDeleting:    v1alpha1.DeployItemPhaseDeleting,
+		initial:     progressing,
+		progressing: progressing,
+		initDelete:  deleting,
+		deleting:    deleting,
 	} {
 		item := newItem(pickedUp(0, before))
 		expected := item.DeepCopy()
@@ -112,15 +100,10 @@ func TestProgress(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	recorded := &v1alpha1.Error{
-		Operation: "Apply", Reason: "Refused", Message: "no", LastTransitionTime: *at(time.Minute),
-		LastUpdateTime: *at(time.Minute),
-	}
-	twice := &v1alpha1.Error{
-		Operation: "Apply", Reason: "Refused", Message: "no (2 times)", LastTransitionTime: *at(time.Minute),
-		LastUpdateTime: *at(2 * time.Minute),
-	}
 	given := contract.Error{Operation: "Apply", Reason: "Refused", Message: "no"}
+	recorded := recordedAs(given, time.Minute, time.Minute)
+	twice := recordedAs(given, time.Minute, 2*time.Minute)
+	twice.Message = "no (2 times)"
 	end := func(
 		phase v1alpha1.DeployItemPhase, finishedAt time.Duration, errs ...*v1alpha1.Error,
 	) v1alpha1.DeployItemStatus {
@@ -128,7 +111,7 @@ func TestFinish(t *testing.T) {
 		status.JobIDFinished = status.JobID
 		status.TransitionTimes.FinishedTime = at(finishedAt)
 		condition := newCondition(ready, isTrue, "Succeeded", "the job succeeded", finishedAt)
-		if phase != v1alpha1.DeployItemPhaseSucceeded {
+		if phase != succeeded {
 			condition = newCondition(ready, isFalse, "Refused", "no", time.Minute)
 			status.Conditions = append(status.Conditions, condition)
 			condition = newCondition(stalled, isTrue, "Refused", "no", finishedAt)
@@ -143,50 +126,34 @@ func TestFinish(t *testing.T) {
 		status.LastError = recorded
 		return status
 	}
-	underWay := pickedUp(0, v1alpha1.DeployItemPhaseProgressing)
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason string
 		change func(*v1alpha1.DeployItem)
 		want   v1alpha1.DeployItemStatus
 	}{
-		"succeed": {
-			reason: "phase and jobIDFinished together",
-			change: func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(time.Minute)) },
-			want:   end(v1alpha1.DeployItemPhaseSucceeded, time.Minute),
-		},
-		"succeed after an error": {
-			reason: "a job that has succeeded has no last error, but what happened can still be seen",
-			change: func(i *v1alpha1.DeployItem) {
+		"succeed": {"phase and jobIDFinished together",
+			func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(time.Minute)) }, end(succeeded, time.Minute)},
+		"succeed after an error": {"a job that has succeeded has no last error, but what happened can still be seen",
+			func(i *v1alpha1.DeployItem) {
 				contract.RecordError(i, given, noon.Add(time.Minute))
 				contract.Succeed(i, noon.Add(time.Minute))
 			},
-			want: end(v1alpha1.DeployItemPhaseSucceeded, time.Minute, recorded),
-		},
-		"fail": {
-			reason: "phase, jobIDFinished and the error together",
-			change: func(i *v1alpha1.DeployItem) { contract.Fail(i, false, given, noon.Add(time.Minute)) },
-			want:   withLast(end(v1alpha1.DeployItemPhaseFailed, time.Minute, recorded)),
-		},
-		"fail to delete": {
-			reason: "a deletion has a phase of its own",
-			change: func(i *v1alpha1.DeployItem) { contract.Fail(i, true, given, noon.Add(time.Minute)) },
-			want:   withLast(end(v1alpha1.DeployItemPhaseDeleteFailed, time.Minute, recorded)),
-		},
-		"fail with the error of before": {
-			reason: "an error that is given up because of is counted, not recorded twice",
-			change: func(i *v1alpha1.DeployItem) {
+			end(succeeded, time.Minute, recorded)},
+		"fail": {"phase, jobIDFinished and the error together",
+			func(i *v1alpha1.DeployItem) { contract.Fail(i, false, given, noon.Add(time.Minute)) },
+			withLast(end(failed, time.Minute, recorded))},
+		"fail to delete": {"a deletion has a phase of its own",
+			func(i *v1alpha1.DeployItem) { contract.Fail(i, true, given, noon.Add(time.Minute)) },
+			withLast(end(v1alpha1.DeployItemPhaseDeleteFailed, time.Minute, recorded))},
+		"fail with the error of before": {"an error that is given up because of is counted, not recorded twice",
+			func(i *v1alpha1.DeployItem) {
 				contract.RecordError(i, given, noon.Add(time.Minute))
 				contract.Fail(i, false, given, noon.Add(2*time.Minute))
 			},
-			want: withLast(end(v1alpha1.DeployItemPhaseFailed, 2*time.Minute, recorded, twice)),
-		},
-		"clock set back": {
-			reason: "a job does not end before it begins",
-			change: func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(-time.Hour)) },
-			want:   end(v1alpha1.DeployItemPhaseSucceeded, 0),
-		},
-	}
-	for name, tc := range cases {
+			withLast(end(failed, 2*time.Minute, recorded, twice))},
+		"clock set back": {"a job does not end before it begins",
+			func(i *v1alpha1.DeployItem) { contract.Succeed(i, noon.Add(-time.Hour)) }, end(succeeded, 0)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			item := newItem(underWay)
 			tc.change(item)
@@ -196,9 +163,8 @@ func TestFinish(t *testing.T) {
 }
 
 func TestFinishUnchanged(t *testing.T) {
-	item := newItem(inPhase(v1alpha1.DeployItemPhaseSucceeded), onChangeOnly(3))
-	contract.FinishUnchanged(item, deployer, noon)
-	want := newItem(finished(v1alpha1.DeployItemPhaseSucceeded)).Status
+	item := newItem(inPhase(succeeded), onChangeOnly(3), skipped)
+	want := newItem(finished(succeeded)).Status
 	want.ObservedGeneration, want.Deployer, want.LastReconcileTime = 3, deployer, at(0)
 	want.TransitionTimes = &v1alpha1.TransitionTimes{
 		TriggerTime: at(0), InitTime: at(time.Second), FinishedTime: at(time.Second),
@@ -208,4 +174,19 @@ func TestFinishUnchanged(t *testing.T) {
 		newCondition(ready, isTrue, "Succeeded", "the job succeeded", time.Second),
 	}
 	failWith(t, "a skipped job is one that was picked up and finished: Landscaper sees both", cmp.Diff(want, item.Status))
+}
+
+func TestDeployerAnnotations(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		target *v1alpha1.ObjectReference
+		want   string
+	}{
+		"the Target's name":                  {&v1alpha1.ObjectReference{Name: "a"}, "a"},
+		"what Landscaper writes for none":    {nil, v1alpha1.NoTargetName},
+		"a reference without a name is none": {&v1alpha1.ObjectReference{Namespace: "n"}, v1alpha1.NoTargetName},
+	} {
+		item := &v1alpha1.DeployItem{Spec: v1alpha1.DeployItemSpec{Type: "t", Target: tc.target}}
+		want := map[string]string{v1alpha1.DeployerTypeAnnotation: "t", v1alpha1.DeployerTargetNameAnnotation: tc.want}
+		failWith(t, reason, cmp.Diff(want, contract.DeployerAnnotations(item)))
+	}
 }

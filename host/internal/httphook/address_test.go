@@ -38,39 +38,29 @@ func TestResolve(t *testing.T) {
 		want   string
 		fails  string // what the error has; empty for none
 	}{
-		"OnlyURI": {
-			reason: "the URI as it is", uri: "https://a:8443/v1%2Fa?token=a", want: "https://a:8443/v1%2Fa?token=a",
-		},
-		"Service": {
-			reason: "its name in the cluster, port 80", ref: service, want: "http://labels.hooks.svc.cluster.test",
-		},
+		"OnlyURI": {reason: "the URI as it is",
+			uri: "https://a:8443/v1%2Fa?token=a", want: "https://a:8443/v1%2Fa?token=a"},
+		"Service": {reason: "its name in the cluster, port 80",
+			ref: service, want: "http://labels.hooks.svc.cluster.test"},
 		"Addressable": {reason: "what the status says", ref: other, want: "https://informed.example.org:8443/base?a=b"},
-		"Port": {
-			reason: "the sample of Scoby", ref: service, uri: "http://:8080/v1",
-			want: "http://labels.hooks.svc.cluster.test:8080/v1",
-		},
-		"Combined": {
-			reason: "each part of the URI replaces its own", ref: other, uri: "http://:80/v1?c=d",
-			want: "http://informed.example.org:80/v1?c=d",
-		},
+		"Port": {reason: "the sample of Scoby",
+			ref: service, uri: "http://:8080/v1", want: "http://labels.hooks.svc.cluster.test:8080/v1"},
+		"Combined": {reason: "each part of the URI replaces its own",
+			ref: other, uri: "http://:80/v1?c=d", want: "http://informed.example.org:80/v1?c=d"},
 		"OnlyPath": {reason: "the rest stays", ref: other, uri: "/v1", want: "https://informed.example.org:8443/v1?a=b"},
 
 		"OtherScheme": {reason: "not HTTP", uri: "file:///etc/passwd", fails: `"file"`},
 		"BadURI":      {reason: "no URI", uri: "http://confidential%zz/", fails: "cannot be read"},
-		"Password": {
-			reason: "it belongs into a secret", uri: "https://user:confidential@hooks.example.org", fails: "secret",
-		},
-		"NoSuchService": {
-			reason: "it may come", ref: referenceTo("v1", "Service", "nobody"),
-			fails: `the Service "nobody" in namespace "hooks" cannot be read`,
-		},
+		"Password": {reason: "it belongs into a secret",
+			uri: "https://user:confidential@hooks.example.org", fails: "secret"},
+		"NoSuchService": {reason: "it may come",
+			ref: referenceTo("v1", "Service", "nobody"), fails: `the Service "nobody" in namespace "hooks" cannot be read`},
 		"NotInformed":    {reason: "it may be informed", ref: brokerOf("silent"), fails: "is not set yet"},
 		"WrongType":      {reason: "no text", ref: brokerOf("number"), fails: "a text"},
 		"GarbageURL":     {reason: "nowhere to ask", ref: brokerOf("garbage"), fails: `but found "garbage"`},
 		"OtherSchemeURL": {reason: "not HTTP", ref: brokerOf("ftp"), fails: `"ftp"`},
-		"UnreadableURL": {
-			reason: "nowhere to ask, and not to be shown", ref: brokerOf("unreadable"), fails: "cannot be read",
-		},
+		"UnreadableURL": {reason: "nowhere to ask, and not to be shown",
+			ref: brokerOf("unreadable"), fails: "cannot be read"},
 		"PasswordInside": {reason: "somebody has put it there", ref: brokerOf("password"), fails: "without user"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,46 +96,31 @@ func TestChildrenOfAnAnswer(t *testing.T) {
 	}{
 		"Replaced":     {"the new object counts", both(deployment, labelled), []string{deployment, labelled}, nil},
 		"NumberAsText": {"another way to write a number is a change", both(scaled, service), []string{scaled, service}, nil},
-		"OrderIsOurs": {
-			"a map has no order", `{"service":` + labelled + `,"deployment":` + deployment + `}`,
-			[]string{deployment, labelled}, nil,
-		},
+		"OrderIsOurs": {"a map has no order",
+			`{"service":` + labelled + `,"deployment":` + deployment + `}`, []string{deployment, labelled}, nil},
 
-		"Subset": {
-			"a hook cannot drop an object", `{"service":` + labelled + `}`, nil, []string{`"deployment"`, "cannot drop"},
-		},
-		"Extra": {
-			"a hook cannot add an object", both(deployment, service+`,"secret":{"apiVersion":"v1","kind":"Secret"}`),
-			nil, []string{`"secret"`, "cannot add"},
-		},
-		"Renamed": {
-			"the old object would be orphaned", serviceOf(`"web"`, `"web2"`),
-			nil, []string{`"service"`, `"team-a/web"`, `"team-a/web2"`},
-		},
-		"Moved": {
-			"another namespace is another object", serviceOf("team-a", "kube-system"), nil, []string{`"kube-system/web"`},
-		},
+		"Subset": {"a hook cannot drop an object",
+			`{"service":` + labelled + `}`, nil, []string{`"deployment"`, "cannot drop"}},
+		"Extra": {"a hook cannot add an object",
+			both(deployment, service+`,"secret":{"apiVersion":"v1","kind":"Secret"}`), nil, []string{`"secret"`, "cannot add"}},
+		"Renamed": {"the old object would be orphaned",
+			serviceOf(`"web"`, `"web2"`), nil, []string{`"service"`, `"team-a/web"`, `"team-a/web2"`}},
+		"Moved": {"another namespace is another object",
+			serviceOf("team-a", "kube-system"), nil, []string{`"kube-system/web"`}},
 		"OtherKind":    {"a key must not hide another kind", serviceOf("Service", "Secret"), nil, []string{`"Secret"`}},
 		"OtherVersion": {"the deployer has chosen the version", serviceOf("v1", "v2"), nil, []string{`"service"`, `"v2"`}},
-		"KindTwice": {
-			"who reads it next may take the other one", serviceOf(`"kind"`, `"kind":"Secret","kind"`), nil, []string{"kind"},
-		},
-		"KindInOtherCase": {
-			"who reads it next may not take it for the kind", serviceOf(`"kind"`, `"kind":"Secret","KIND"`), nil,
-			[]string{`"Secret"`},
-		},
-		"ChildTwice": {
-			"nobody knows which one counts", both(deployment, service+`,"service":`+labelled), nil,
-			[]string{"children", "service"},
-		},
+		"KindTwice": {"who reads it next may take the other one",
+			serviceOf(`"kind"`, `"kind":"Secret","kind"`), nil, []string{"kind"}},
+		"KindInOtherCase": {"who reads it next may not take it for the kind",
+			serviceOf(`"kind"`, `"kind":"Secret","KIND"`), nil, []string{`"Secret"`}},
+		"ChildTwice": {"nobody knows which one counts",
+			both(deployment, service+`,"service":`+labelled), nil, []string{"children", "service"}},
 		"Null": {"null is no object", both("null", service), nil, []string{`"deployment"`, "null"}},
-		"NoName": {
-			"an empty object has no identity", both("{}", service), nil, []string{`"deployment"`, "apiVersion and kind"},
-		},
+		"NoName": {"an empty object has no identity",
+			both("{}", service), nil, []string{`"deployment"`, "apiVersion and kind"}},
 		"AList": {"children are a map", `[]`, nil, []string{"children"}},
-		"ANumber": {
-			"metadata of the wrong type", serviceOf(`{"namespace":"team-a","name":"web"}`, "7"), nil, []string{`"service"`},
-		},
+		"ANumber": {"metadata of the wrong type",
+			serviceOf(`{"namespace":"team-a","name":"web"}`, "7"), nil, []string{`"service"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,24 +147,16 @@ func TestObjectOfAnAnswer(t *testing.T) {
 		want           []v1alpha1.Condition
 		violation      []string // what the message has; nil for none
 	}{
-		"Condition": {
-			reason: "a declared condition counts", object: conditions(reported), want: []v1alpha1.Condition{labelled},
-		},
-		"Undeclared": {
-			reason: "others are nobody's, whatever they are", want: []v1alpha1.Condition{labelled},
-			object: conditions(`{"type":"Ready","status":"True"},{"type":"Other","status":7},` + reported + `,{}`),
-		},
-		"WithoutReason": {
-			reason: "servers leave the reason out", object: conditions(`{"type":"Counted","status":"False"}`),
-			want: []v1alpha1.Condition{{Type: "Counted", Status: v1alpha1.ConditionFalse}},
-		},
-		"ProtocolFields": {
-			reason: "no other part of the status counts, of whatever type it is",
-			object: `{"status":{"phase":"Succeeded","jobID":"x","jobIDFinished":7,"lastReconcileTime":[],"deployer":1}}`,
-		},
-		"SpecAndMetadata": {
-			reason: "only the status may change", object: `{"metadata":{"labels":7,"finalizers":[]},"spec":"none"}`,
-		},
+		"Condition": {reason: "a declared condition counts",
+			object: conditions(reported), want: []v1alpha1.Condition{labelled}},
+		"Undeclared": {reason: "others are nobody's, whatever they are", want: []v1alpha1.Condition{labelled},
+			object: conditions(`{"type":"Ready","status":"True"},{"type":"Other","status":7},` + reported + `,{}`)},
+		"WithoutReason": {reason: "servers leave the reason out", object: conditions(`{"type":"Counted","status":"False"}`),
+			want: []v1alpha1.Condition{{Type: "Counted", Status: v1alpha1.ConditionFalse}}},
+		"ProtocolFields": {reason: "no other part of the status counts, of whatever type it is",
+			object: `{"status":{"phase":"Succeeded","jobID":"x","jobIDFinished":7,"lastReconcileTime":[],"deployer":1}}`},
+		"SpecAndMetadata": {reason: "only the status may change",
+			object: `{"metadata":{"labels":7,"finalizers":[]},"spec":"none"}`},
 		"WholeObject": {
 			reason: "most servers return what they got",
 			object: `{"apiVersion":"landscaper.gardener.cloud/v1alpha1","kind":"DeployItem",` +
@@ -196,19 +173,14 @@ func TestObjectOfAnAnswer(t *testing.T) {
 		"StatusIsAText":  {"a status is an object", `{"status":"fine"}`, nil, []string{"object"}},
 		"NoCondition":    {"a condition is an object", conditions(`"fine"`), nil, []string{"status.conditions[0]"}},
 		"WithoutStatus":  {"it needs a status", conditions(`{"type":"Labelled"}`), nil, []string{"Labelled", `""`}},
-		"Progressing": {
-			"no status of the Hooks API", conditions(`{"type":"Labelled","status":"Progressing"}`), nil,
-			[]string{`"Progressing"`},
-		},
+		"Progressing": {"no status of the Hooks API",
+			conditions(`{"type":"Labelled","status":"Progressing"}`), nil, []string{`"Progressing"`}},
 		"ReasonIsASentence": {"a reason is a word", with(`"reason":"not a word"`), nil, []string{"Labelled", `"not a word"`}},
-		"LongReason": {
-			"bounded", with(`"reason":"` + strings.Repeat("a", 1025) + `"`), nil, []string{"Labelled", "1024"},
-		},
+		"LongReason": {"bounded",
+			with(`"reason":"` + strings.Repeat("a", 1025) + `"`), nil, []string{"Labelled", "1024"}},
 		"LongMessage": {"bounded", with(`"message":"` + strings.Repeat("ä", 32769) + `"`), nil, []string{"32769"}},
-		"Twice": {
-			"nobody knows which one counts", conditions(reported + `,` + reported), nil,
-			[]string{"status.conditions[1]", "twice"},
-		},
+		"Twice": {"nobody knows which one counts",
+			conditions(reported + `,` + reported), nil, []string{"status.conditions[1]", "twice"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -87,45 +87,32 @@ func testAdmission(t *testing.T, admin client.Client) {
 			hookSpec("address: {uri: 'https://', " + ref + "}" + auth), combined("/v1"), combined("?a=b@c"),
 			hookSpec("timeout: PT10M"), hookSpec("timeout: PT0.001S"), conditions(sixteen),
 		},
-		"spec.types": {
-			"hook: {version: v1, address: {uri: https://a}}", "types: []", "types: [a, a]", "types: ['']",
-		},
+		"spec.types": {"hook: {version: v1, address: {uri: https://a}}",
+			"types: []", "types: [a, a]", "types: ['']"},
 		"spec.installationTemplate": {"types: [a]\ninstallationTemplate: text"},
 		"spec.hook.version":         {hookSpec("version: -"), hookSpec("version: 1"), hookSpec("version: v2")},
-		"spec.hook.address": {
-			hookSpec("address: -"), hookSpec("address: {}"), uri(""), uri("/v1"), uri("http://:8080/v1"), uri("//a/v1"),
-			uri("ftp://a"), uri("file:///etc/passwd"), uri("https://a:0/"), uri("https://a:http/"), combined("https://a/v1"),
-		},
-		"spec.hook.address.uri": {
-			uri("hooks.example.org"), uri("https://user:confidential@a"), uri("https://a/#a"), uri("https://a b/"),
-			uri("https://a:65536/"),
-		},
-		"spec.hook.address.ref": {
-			hookSpec("address: {ref: {apiVersion: v1, kind: Service, name: labels}}"),
+		"spec.hook.address": {hookSpec("address: -"), hookSpec("address: {}"), uri(""), uri("/v1"), uri("http://:8080/v1"),
+			uri("//a/v1"), uri("ftp://a"), uri("file:///etc/passwd"), uri("https://a:0/"), uri("https://a:http/"),
+			combined("https://a/v1")},
+		"spec.hook.address.uri": {uri("hooks.example.org"),
+			uri("https://user:confidential@a"), uri("https://a/#a"), uri("https://a b/"), uri("https://a:65536/")},
+		"spec.hook.address.ref": {hookSpec("address: {ref: {apiVersion: v1, kind: Service, name: labels}}"),
 			hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks}}"),
 			hookSpec("address: {ref: {kind: Service, namespace: hooks, name: labels}}"),
-			hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks, name: ../a}}"),
-		},
-		"spec.hook.timeout": {
-			hookSpec("timeout: 15s"), hookSpec("timeout: 15"), hookSpec("timeout: PT0S"), hookSpec("timeout: -PT1S"),
-			hookSpec("timeout: PT10M1S"), hookSpec("timeout: P1D"), hookSpec("timeout: PT"),
-			hookSpec("timeout: PT99999999999999999999H"),
-		},
-		"spec.hook.capabilities": {
-			hookSpec("capabilities: [finalization]"), hookSpec("capabilities: [finalize, finalize]"),
-			hookSpec("capabilities: finalize"),
-		},
-		"spec.hook.conditionsFromHook": {
-			conditions("{type: A}, {type: A}"), conditions("{type: labelled}"), conditions("{type: Is-Labelled}"),
-			conditions("{type: " + strings.Repeat("A", 64) + "}"), conditions(sixteen + ", {type: Q}"),
-		},
+			hookSpec("address: {ref: {apiVersion: v1, kind: Service, namespace: hooks, name: ../a}}")},
+		"spec.hook.timeout": {hookSpec("timeout: 15s"), hookSpec("timeout: 15"), hookSpec("timeout: PT0S"),
+			hookSpec("timeout: -PT1S"), hookSpec("timeout: PT10M1S"), hookSpec("timeout: P1D"), hookSpec("timeout: PT"),
+			hookSpec("timeout: PT99999999999999999999H")},
+		"spec.hook.capabilities": {hookSpec("capabilities: [finalization]"),
+			hookSpec("capabilities: [finalize, finalize]"), hookSpec("capabilities: finalize")},
+		"spec.hook.conditionsFromHook": {conditions("{type: A}, {type: A}"), conditions("{type: labelled}"),
+			conditions("{type: Is-Labelled}"), conditions("{type: " + strings.Repeat("A", 64) + "}"),
+			conditions(sixteen + ", {type: Q}")},
 		"spec.hook": { // credentials would be sent unencrypted
 			hookSpec("address: {uri: 'http://a'}" + auth), hookSpec("address: {uri: 'http://a'}\ntls: {serverName: a}"),
 			hookSpec("address: {" + ref + "}" + auth), hookSpec("address: {uri: '//:8443', " + ref + "}" + auth),
 		},
-		"spec.hook.auth.secretRef": {
-			hookSpec("auth: {secretRef: {namespace: a}}"), hookSpec("auth: {token: confidential}"),
-		},
+		"spec.hook.auth.secretRef": {hookSpec("auth: {secretRef: {namespace: a}}"), hookSpec("auth: {token: confidential}")},
 	} {
 		for _, spec := range specs {
 			object := registration(t, spec)

@@ -56,17 +56,13 @@ func TestPlainTextErrors(t *testing.T) {
 		"MessageIsAMap": {reason: "a message is a text", body: `{"message":{},"continue":true}`},
 		"OtherCase":     {reason: "names are compared letter by letter", body: `{"Message":"x","Continue":true}`},
 		"Twice":         {reason: "nobody knows which one counts", body: `{"permanent":false,"permanent":true}`},
-		"Control": {
-			reason: "control characters are made visible", body: "a\x1b[31mb\u202e\nc", want: `a\x1b[31mb\u202e\nc`,
-		},
-		"Huge": {
-			reason: "bounded before it is read", body: strings.Repeat("a", 1<<20),
-			want: strings.Repeat("a", 1024-len("…")) + "…",
-		},
-		"HugeStructure": {
-			reason: "cut off, so no structure", body: `{"permanent":true,"message":"` + strings.Repeat("a", 1<<20) + `"}`,
-			want: `{"permanent":true,"message":"` + strings.Repeat("a", 995-len("…")) + "…",
-		},
+		"Control": {reason: "control characters are made visible",
+			body: "a\x1b[31mb\u202e\nc", want: `a\x1b[31mb\u202e\nc`},
+		"Huge": {reason: "bounded before it is read",
+			body: strings.Repeat("a", 1<<20), want: strings.Repeat("a", 1024-len("…")) + "…"},
+		"HugeStructure": {reason: "cut off, so no structure",
+			body: `{"permanent":true,"message":"` + strings.Repeat("a", 1<<20) + `"}`,
+			want: `{"permanent":true,"message":"` + strings.Repeat("a", 995-len("…")) + "…"},
 		"NoUTF8": {reason: "replaced", body: "a\xffb", want: "a\ufffdb"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,10 +79,14 @@ func TestPlainTextErrors(t *testing.T) {
 	}
 }
 
-// silent returns a handler that does not answer before the test ends.
-func silent(t *testing.T) http.HandlerFunc {
+// silentAfter returns a handler that begins an answer and does not end it before the test ends.
+func silentAfter(t *testing.T, begin func(http.ResponseWriter)) http.HandlerFunc {
 	t.Helper()
-	return func(_ http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if begin != nil {
+			begin(w)
+			w.(http.Flusher).Flush()
+		}
 		_, _ = io.Copy(io.Discard, r.Body) // the server only sees that the client is gone after that
 		select {
 		case <-r.Context().Done():
@@ -97,25 +97,16 @@ func silent(t *testing.T) http.HandlerFunc {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	slow := map[string]http.HandlerFunc{
-		"NoAnswer": silent(t),
-		"HalfAnAnswer": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, `{"object":`)
-			w.(http.Flusher).Flush()
-			silent(t)(w, r)
-		},
-		"HalfAnError": func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusInternalServerError)
-			w.(http.Flusher).Flush()
-			silent(t)(w, r)
-		},
-	}
-	for name, handler := range slow {
+	for name, begin := range map[string]func(http.ResponseWriter){
+		"NoAnswer":     nil,
+		"HalfAnAnswer": func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"object":`) },
+		"HalfAnError":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			metrics := NewMetrics()
-			h := newHook(Options{URL: serve(t, handler), Timeout: 50 * time.Millisecond, Metrics: metrics})
-			failed := hookError(t, h.Finalize(t.Context(), "", item()))
+			o := Options{URL: serve(t, silentAfter(t, begin)), Timeout: 50 * time.Millisecond, Metrics: metrics}
+			failed := hookError(t, finalize(t, o))
 			if failed.Reason != ReasonTimeout || failed.Permanent || !strings.Contains(failed.Message, "50ms") {
 				t.Errorf("expected a %s that is tried again and says after how long, but found %#v", ReasonTimeout, failed)
 			}
@@ -130,11 +121,11 @@ func TestEndOfContext(t *testing.T) {
 	stopped := errors.New("the host stops")
 	metrics := NewMetrics()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	h := newHook(Options{Metrics: metrics, URL: serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := newHook(Options{Metrics: metrics, URL: serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		cancel(stopped)
 		<-r.Context().Done() // or the server would not come to its end
-	}))})
+	})})
 	err := h.Finalize(ctx, "", item())
 	var failed *Error
 	if !errors.Is(err, stopped) || errors.As(err, &failed) {
@@ -164,20 +155,16 @@ func TestUnreachable(t *testing.T) {
 	}{
 		"Refused":  {reason: "nobody listens", url: closed.URL},
 		"NoAnswer": {reason: "the server dies", url: serve(t, breaks("")).String()},
-		"CutOff": {
-			reason: "the server dies in the middle",
-			url:    serve(t, breaks("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")).String(), code: http.StatusOK,
-		},
-		"Headers": {
-			reason: "more than anybody reads",
-			url:    serve(t, breaks("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 1<<20)+"\r\n\r\n")).String(),
-		},
+		"CutOff": {reason: "the server dies in the middle",
+			url: serve(t, breaks("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")).String(), code: http.StatusOK},
+		"Headers": {reason: "more than anybody reads",
+			url: serve(t, breaks("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 1<<20)+"\r\n\r\n")).String()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := parse(t, tc.url+"/path?token=secret")
 			metrics := NewMetrics()
-			failed := hookError(t, newHook(Options{URL: u, Metrics: metrics}).Finalize(t.Context(), "", item()))
+			failed := hookError(t, finalize(t, Options{URL: u, Metrics: metrics}))
 			if failed.Reason != ReasonUnreachable || failed.Permanent || failed.Code != tc.code {
 				t.Errorf("%s: expected a %s that is tried again, but found %#v", tc.reason, ReasonUnreachable, failed)
 			}
@@ -207,10 +194,7 @@ func TestAnswerLimit(t *testing.T) {
 		violates bool
 	}{
 		"Limit": {reason: "still read", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit) }},
-		"More": {
-			reason: "one byte too many", handler: func(w http.ResponseWriter, _ *http.Request) { write(w, limit+1) },
-			violates: true,
-		},
+		"More":  {"one byte too many", func(w http.ResponseWriter, _ *http.Request) { write(w, limit+1) }, true},
 		"Compressed": {reason: "what counts is what it becomes", violates: true,
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
@@ -220,23 +204,21 @@ func TestAnswerLimit(t *testing.T) {
 			}},
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: each takes much memory
-			err := newHook(Options{URL: serve(t, tc.handler), Timeout: maxTimeout}).Finalize(t.Context(), "", item())
-			if !tc.violates {
-				if err != nil {
-					t.Errorf("%s: %v", tc.reason, err)
-				}
-				return
+			err := finalize(t, Options{URL: serve(t, tc.handler), Timeout: maxTimeout})
+			if tc.violates {
+				expectViolation(t, tc.reason, err, "64 MiB")
+			} else if err != nil {
+				t.Errorf("%s: %v", tc.reason, err)
 			}
-			expectViolation(t, tc.reason, err, "64 MiB")
 		})
 	}
 }
 
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("the request left the hook")
-	}))
+	})
 	// The server redirects from /<n> to /<n-1>, and answers at /0 if it still gets the whole request.
 	var whole string
 	countdown := func(w http.ResponseWriter, r *http.Request) {
@@ -269,36 +251,28 @@ func TestRedirects(t *testing.T) {
 		"Three": {reason: "as many as one needs", handler: countdown, path: "/3"},
 		"Four":  {reason: "more than one needs", handler: countdown, path: "/4", violation: "at most 3"},
 		"Found": {reason: "it would become a GET", handler: to(http.StatusFound, "/0"), violation: "302"},
-		"Elsewhere": {
-			reason: "the item is nobody else's", handler: to(http.StatusPermanentRedirect, elsewhere.String()), violation: "308",
-		},
-		"User": {
-			reason: "nor another user's", handler: to(http.StatusTemporaryRedirect, "http://user:secret@HOST/"),
-			violation: "307",
-		},
-		"Scheme": {
-			reason: "another scheme is another server", handler: to(http.StatusTemporaryRedirect, "https://HOST/"),
-			violation: "307",
-		},
-		"Port": {
-			reason: "so is another port", handler: to(http.StatusTemporaryRedirect, "http://127.0.0.1/"), violation: "307",
-		},
+		"Elsewhere": {reason: "the item is nobody else's",
+			handler: to(http.StatusPermanentRedirect, elsewhere.String()), violation: "308"},
+		"User": {reason: "nor another user's",
+			handler: to(http.StatusTemporaryRedirect, "http://user:secret@HOST/"), violation: "307"},
+		"Scheme": {reason: "another scheme is another server",
+			handler: to(http.StatusTemporaryRedirect, "https://HOST/"), violation: "307"},
+		"Port": {reason: "so is another port",
+			handler: to(http.StatusTemporaryRedirect, "http://127.0.0.1/"), violation: "307"},
 		"NoLocation": {reason: "nowhere to go", handler: to(http.StatusTemporaryRedirect, ""), violation: "307"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := serve(t, tc.handler)
 			u.Path = tc.path
-			err := newHook(Options{URL: u}).Finalize(t.Context(), "", item())
+			err := finalize(t, Options{URL: u})
 			if tc.violation != "" {
 				expectViolation(t, tc.reason, err, tc.violation)
-				if strings.Contains(err.Error(), "secret") {
-					t.Errorf("%s: the message has the password: %v", tc.reason, err)
-				}
-				return
-			}
-			if err != nil || whole != "POST application/json; charset=UTF-8 true" {
+			} else if err != nil || whole != "POST application/json; charset=UTF-8 true" {
 				t.Errorf("%s: found the request %q (%v)", tc.reason, whole, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: the message has the password: %v", tc.reason, err)
 			}
 		})
 	}
@@ -311,10 +285,9 @@ const proxyEnv = "HTTPHOOK_TEST_PROXY"
 func TestNoProxy(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(proxyEnv) == "" {
-		proxy := serve(t, http.HandlerFunc(func(http.ResponseWriter,
-			*http.Request) {
+		proxy := serve(t, func(http.ResponseWriter, *http.Request) {
 			t.Error("the proxy was asked")
-		})).String()
+		}).String()
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxy$")
 		child.Env = append(os.Environ(), proxyEnv+"=1", "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
 		if out, err := child.CombinedOutput(); err != nil {
@@ -323,7 +296,7 @@ func TestNoProxy(t *testing.T) {
 		return
 	}
 	// No proxy is ever asked for an address of loopback, so the test takes one that is not.
-	failed := hookError(t, newHook(Options{URL: parse(t, "http://hook.invalid")}).Finalize(t.Context(), "", item()))
+	failed := hookError(t, finalize(t, Options{URL: parse(t, "http://hook.invalid")}))
 	if !strings.Contains(failed.Message, "lookup hook.invalid") {
 		t.Errorf("expected that the name is looked up and not known, but found %v", failed)
 	}

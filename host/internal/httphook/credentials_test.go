@@ -1,25 +1,22 @@
 package httphook
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/pergola-deploy/pergola/proto/handshake"
 )
 
 // secure starts a server with TLS and returns it with the certificate that it is known by, in PEM.
-func secure(t *testing.T, handler http.Handler, clients *x509.CertPool) (*httptest.Server, []byte) {
+func secure(t *testing.T, handler http.HandlerFunc, clients *x509.CertPool) (*httptest.Server, []byte) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail are what is tested
@@ -35,25 +32,15 @@ func secure(t *testing.T, handler http.Handler, clients *x509.CertPool) (*httpte
 // pair makes a certificate that signs itself, and its key, both in PEM.
 func pair(t *testing.T) (certificate, key []byte) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	config, certificate, err := handshake.ClientTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pergola"}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(config.Certificates[0].PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	return certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
 func TestTLS(t *testing.T) {
@@ -62,38 +49,26 @@ func TestTLS(t *testing.T) {
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(certificate)
 	var protocol string
-	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	open, openCA := secure(t, func(w http.ResponseWriter, r *http.Request) {
 		protocol = r.Proto
 		w.WriteHeader(http.StatusNoContent)
-	})
-	open, openCA := secure(t, answer, nil)
+	}, nil)
 	closed, closedCA := secure(t, answering(http.StatusNoContent, ""), clients)
+	type secret = map[string][]byte
 	for name, tc := range map[string]struct {
 		reason, url string
-		secret      map[string][]byte
+		secret      secret
 		serverName  string
 		fails       bool
 	}{
-		"Known": {
-			reason: "the server is known by its authority, and this name", url: open.URL,
-			secret: map[string][]byte{"ca.crt": openCA}, serverName: "example.com",
-		},
-		"Unknown": {reason: "without one those of the system count", url: open.URL, fails: true},
-		"OtherAuthority": {
-			reason: "its authority is another one", url: open.URL, secret: map[string][]byte{"ca.crt": certificate}, fails: true,
-		},
-		"OtherName": {
-			reason: "the certificate is for other names", url: open.URL, secret: map[string][]byte{"ca.crt": openCA},
-			serverName: "example.org", fails: true,
-		},
-		"Client": {
-			reason: "the server knows the host", url: closed.URL,
-			secret: map[string][]byte{"ca.crt": closedCA, "tls.crt": certificate, "tls.key": key},
-		},
-		"NoClient": {
-			reason: "the server wants to know who asks", url: closed.URL, secret: map[string][]byte{"ca.crt": closedCA},
-			fails: true,
-		},
+		"Known": {"the server is known by its authority, and this name",
+			open.URL, secret{"ca.crt": openCA}, "example.com", false},
+		"Unknown":        {"without one those of the system count", open.URL, nil, "", true},
+		"OtherAuthority": {"its authority is another one", open.URL, secret{"ca.crt": certificate}, "", true},
+		"OtherName":      {"the certificate is for other names", open.URL, secret{"ca.crt": openCA}, "example.org", true},
+		"Client": {"the server knows the host",
+			closed.URL, secret{"ca.crt": closedCA, "tls.crt": certificate, "tls.key": key}, "", false},
+		"NoClient": {"the server wants to know its client", closed.URL, secret{"ca.crt": closedCA}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: tc.serverName}
@@ -102,15 +77,13 @@ func TestTLS(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := newHook(Options{URL: parse(t, tc.url), TLS: config}).Finalize(t.Context(), "", item())
-			if !tc.fails {
-				if err != nil {
-					t.Errorf("%s: %v", tc.reason, err)
-				}
-				return
-			}
-			if failed := hookError(t, err); failed.Reason != ReasonUnreachable || failed.Permanent {
-				t.Errorf("%s: expected a %s that is tried again, but found %#v", tc.reason, ReasonUnreachable, failed)
+			err := finalize(t, Options{URL: parse(t, tc.url), TLS: config})
+			var failed *Error
+			switch {
+			case !tc.fails && err != nil:
+				t.Errorf("%s: %v", tc.reason, err)
+			case tc.fails && (!errors.As(err, &failed) || failed.Reason != ReasonUnreachable || failed.Permanent):
+				t.Errorf("%s: expected a %s that is tried again, but found %#v", tc.reason, ReasonUnreachable, err)
 			}
 		})
 	}
@@ -129,31 +102,26 @@ func TestSecretsThatCannotBe(t *testing.T) {
 		return err
 	}
 	ofTLS := func(secret map[string][]byte) error { return addTLS(&tls.Config{MinVersion: tls.VersionTLS12}, secret) }
+	type secret = map[string]string
 	for name, tc := range map[string]struct {
 		reason string
 		use    func(map[string][]byte) error
-		secret map[string]string
+		secret secret
 		want   string
 	}{
-		"NoAuthority":     {"no PEM", ofTLS, map[string]string{"ca.crt": "confidential"}, "ca.crt"},
-		"CertificateOnly": {"the key is missing", ofTLS, map[string]string{"tls.crt": string(certificate)}, "together"},
-		"KeyOnly":         {"the certificate is missing", ofTLS, map[string]string{"tls.key": string(otherKey)}, "together"},
-		"OtherKey": {
-			"the key of another certificate", ofTLS,
-			map[string]string{"tls.crt": string(certificate), "tls.key": string(otherKey)}, "tls.key",
-		},
-		"NoPEM": {"no PEM", ofTLS, map[string]string{"tls.crt": "confidential", "tls.key": "confidential"}, "tls.crt"},
-		"Both": {
-			"nobody knows which one counts", auth,
-			map[string]string{"token": "confidential", "username": "me", "password": "confidential"}, "found both",
-		},
-		"Nothing":    {"another secret", auth, map[string]string{"key": "confidential"}, "found none"},
-		"UserOnly":   {"the password is missing", auth, map[string]string{"username": "confidential"}, "found none"},
-		"EmptyToken": {"it would be no header", auth, map[string]string{"token": "\n"}, "visible ASCII"},
-		"Space":      {"it would be two words", auth, map[string]string{"token": "confidential x"}, "visible ASCII"},
-		"Colon": {
-			"the password would begin there", auth, map[string]string{"username": "confidential:x", "password": ""}, "colon",
-		},
+		"NoAuthority":     {"no PEM", ofTLS, secret{"ca.crt": "confidential"}, "ca.crt"},
+		"CertificateOnly": {"the key is missing", ofTLS, secret{"tls.crt": string(certificate)}, "together"},
+		"KeyOnly":         {"the certificate is missing", ofTLS, secret{"tls.key": string(otherKey)}, "together"},
+		"OtherKey": {"the key of another certificate",
+			ofTLS, secret{"tls.crt": string(certificate), "tls.key": string(otherKey)}, "tls.key"},
+		"NoPEM": {"no PEM", ofTLS, secret{"tls.crt": "confidential", "tls.key": "confidential"}, "tls.crt"},
+		"Both": {"either could be meant",
+			auth, secret{"token": "confidential", "username": "me", "password": "confidential"}, "found both"},
+		"Nothing":    {"another secret", auth, secret{"key": "confidential"}, "found none"},
+		"UserOnly":   {"the password is missing", auth, secret{"username": "confidential"}, "found none"},
+		"EmptyToken": {"it would be no header", auth, secret{"token": "\n"}, "visible ASCII"},
+		"Space":      {"it would be two words", auth, secret{"token": "confidential x"}, "visible ASCII"},
+		"Colon":      {"the password would begin there", auth, secret{"username": "confidential:x", "password": ""}, "colon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -77,7 +77,7 @@ func answering(code int, body string) http.HandlerFunc {
 }
 
 // serve starts a server with a handler and returns its URL.
-func serve(t *testing.T, handler http.Handler) *url.URL {
+func serve(t *testing.T, handler http.HandlerFunc) *url.URL {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -101,11 +101,16 @@ func newHook(o Options) *Hook {
 	return New(o)
 }
 
+// finalize asks a new hook before the deletion of the item.
+func finalize(t *testing.T, o Options) error {
+	t.Helper()
+	return newHook(o).Finalize(t.Context(), "", item())
+}
+
 // hookAnswering makes a hook whose server has a fixed answer.
 func hookAnswering(t *testing.T, code int, body string) *Hook {
 	t.Helper()
-	return newHook(Options{URL: serve(t, answering(code, body)),
-		Conditions: []v1alpha1.ConditionType{"Labelled", "Counted"}})
+	return newHook(Options{URL: serve(t, answering(code, body))})
 }
 
 // hookError returns the *Error that an error is.

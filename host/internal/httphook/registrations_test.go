@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -153,53 +152,38 @@ func TestNotReady(t *testing.T) {
 	t.Parallel()
 	const address = "https://hook.test/v1"
 	_, ca := secure(t, answering(http.StatusNoContent, ""), nil)
+	type objects = []client.Object
+	type data = map[string]string
+	ofBroker := func(name string) *v1alpha1.Hook { return refHook("test.pergola.dev/v1", "Broker", name) }
+	late := &v1alpha1.Hook{Address: v1alpha1.HookAddress{URI: address}, Timeout: "PT1H"}
 	for name, tc := range map[string]struct {
 		reason string
 		hook   *v1alpha1.Hook
-		given  []client.Object
+		given  objects
 		why    string
 		texts  []string
-		mend   []client.Object // created, or updated if they are there
+		mend   objects // created, or updated if they are there
 		url    string
 	}{
-		"Timeout": {
-			reason: "longer than anybody waits",
-			hook:   &v1alpha1.Hook{Address: v1alpha1.HookAddress{URI: address}, Timeout: "PT1H"}, why: reasonInvalid,
-			texts: []string{"spec.hook.timeout: "},
-		},
-		"Service": {
-			reason: "a Service that is not there", hook: refHook("v1", "Service", "late"), why: reasonAddressNotResolved,
-			texts: []string{`spec.hook.address.ref: the Service "late" in namespace "hooks" cannot be read: `, "not found"},
-			mend:  []client.Object{newService("late")}, url: "http://late.hooks.svc.cluster.test",
-		},
-		"Unencrypted": {
-			reason: "credentials are not sent to an address of another scheme",
-			hook:   withAuth(refHook("test.pergola.dev/v1", "Broker", "open"), "open"),
-			given: []client.Object{broker("open", at("http://open.test")),
-				newSecret("open", map[string]string{"token": "s3cr3t"})},
-			why: reasonAddressNotResolved, texts: []string{"spec.hook.address: ", "scheme https", `"http://open.test"`},
-			mend: []client.Object{broker("open", at("https://open.test"))}, url: "https://open.test",
-		},
-		"NoToken": {
-			reason: "a secret that is not there", hook: withAuth(uriHook(address), "late"), why: reasonSecretNotFound,
-			texts: []string{`spec.hook.auth.secretRef: there is no secret "late" in namespace "hooks"; create it`},
-			mend:  []client.Object{newSecret("late", map[string]string{"username": "u", "password": "p"})}, url: address,
-		},
-		"WrongKeys": {
-			reason: "a name that is mistyped must not make the authorities of the system count",
-			hook:   withTLS(uriHook(address), "odd"), why: reasonSecretInvalid,
-			given: []client.Object{newSecret("odd", map[string]string{"ca.pem": "s3cr3t"})},
-			texts: []string{"spec.hook.tls.secretRef: ", `"odd"`, "ca.crt"},
-			mend:  []client.Object{newSecret("odd", map[string]string{"ca.crt": string(ca)})}, url: address,
-		},
-		"Everything": {
-			reason: "all at once", hook: withAuth(withTLS(refHook("test.pergola.dev/v1", "Broker", "all"), "all"), "all"),
-			why:   reasonAddressNotResolved,
-			texts: []string{"spec.hook.address.ref: ", "spec.hook.tls.secretRef: ", "spec.hook.auth.secretRef: "},
-			mend: []client.Object{broker("all", at("https://all.test")),
-				newSecret("all", map[string]string{"ca.crt": string(ca), "token": "t"})},
-			url: "https://all.test",
-		},
+		"Timeout": {"longer than allowed", late, nil, reasonInvalid, []string{"spec.hook.timeout: "}, nil, ""},
+		"Service": {"a Service that is not there", refHook("v1", "Service", "late"), nil, reasonAddressNotResolved,
+			[]string{`spec.hook.address.ref: the Service "late" in namespace "hooks" cannot be read: `, "not found"},
+			objects{newService("late")}, "http://late.hooks.svc.cluster.test"},
+		"Unencrypted": {"credentials are not sent to an address of another scheme", withAuth(ofBroker("open"), "open"),
+			objects{broker("open", at("http://open.test")), newSecret("open", data{"token": "s3cr3t"})},
+			reasonAddressNotResolved, []string{"spec.hook.address: ", "scheme https", `"http://open.test"`},
+			objects{broker("open", at("https://open.test"))}, "https://open.test"},
+		"NoToken": {"a secret that is not there", withAuth(uriHook(address), "late"), nil, reasonSecretNotFound,
+			[]string{`spec.hook.auth.secretRef: there is no secret "late" in namespace "hooks"; create it`},
+			objects{newSecret("late", data{"username": "u", "password": "p"})}, address},
+		"WrongKeys": {"a name that is mistyped must not make the authorities of the system count",
+			withTLS(uriHook(address), "odd"), objects{newSecret("odd", data{"ca.pem": "s3cr3t"})},
+			reasonSecretInvalid, []string{"spec.hook.tls.secretRef: ", `"odd"`, "ca.crt"},
+			objects{newSecret("odd", data{"ca.crt": string(ca)})}, address},
+		"Everything": {"all at once", withAuth(withTLS(ofBroker("all"), "all"), "all"), nil, reasonAddressNotResolved,
+			[]string{"spec.hook.address.ref: ", "spec.hook.tls.secretRef: ", "spec.hook.auth.secretRef: "},
+			objects{broker("all", at("https://all.test")), newSecret("all", data{"ca.crt": string(ca), "token": "t"})},
+			"https://all.test"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,15 +280,13 @@ func TestReadySaysThatCallsFail(t *testing.T) {
 	t.Parallel()
 	answers := http.StatusOK
 	body := "no room"
-	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+	server := serve(t, func(out http.ResponseWriter, _ *http.Request) {
 		out.WriteHeader(answers)
 		_, _ = out.Write([]byte(body))
-	}))
-	defer server.Close()
+	})
 	w := newWorld(t)
-	w.register("failing", uriHook(server.URL), itemType)
+	w.register("failing", uriHook(server.String()), itemType)
 	w.ready("failing")
-	call := func() { _ = w.hook(itemType).Finalize(t.Context(), "one", item()) } // what it returns is tested elsewhere
 	for _, step := range []struct {
 		what   string
 		calls  []int // the statuses of the answers
@@ -323,9 +305,9 @@ func TestReadySaysThatCallsFail(t *testing.T) {
 		{"another failure is beside it", []int{302, 500, 302}, "", string(ReasonFailed)},
 		{"only the other one is left", []int{302}, "", string(ReasonContractViolation)},
 	} {
+		body = step.body
 		for _, answers = range step.calls {
-			body = step.body
-			call()
+			_ = w.hook(itemType).Finalize(t.Context(), "one", item()) // the result is tested elsewhere
 		}
 		status, err := w.reconcile("failing")
 		if err != nil {
@@ -342,9 +324,7 @@ func TestReadySaysThatCallsFail(t *testing.T) {
 func TestHookAtWork(t *testing.T) {
 	t.Parallel()
 	var login string
-	server, ca := secure(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		login = r.Header.Get("Authorization")
-	}), nil)
+	server, ca := secure(t, func(_ http.ResponseWriter, r *http.Request) { login = r.Header.Get("Authorization") }, nil)
 	w := newWorld(t)
 	w.register("at-work", withTLS(withAuth(uriHook(server.URL), "hook"), "hook"), itemType)
 	var hooks []*Hook

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -27,11 +28,11 @@ func TestRequestOnTheWire(t *testing.T) {
 			var got []byte
 			var method, path string
 			var header http.Header
-			u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			u := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				method, path, header = r.Method, r.URL.RequestURI(), r.Header
 				got, _ = io.ReadAll(r.Body)
 				w.WriteHeader(http.StatusNoContent)
-			}))
+			})
 			u.Path, u.RawQuery = "/v1/hook", "a=b"
 			if err := call(t, newHook(Options{URL: u, Version: "1.2.3"})); err != nil {
 				t.Fatal(err)
@@ -67,23 +68,37 @@ func TestRequestOnTheWire(t *testing.T) {
 
 func TestFormFactor(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ reason, option, call, want string }{
-		{reason: "the name of the plugin is the default", call: "manifest", want: "manifest"},
-		{
-			reason: "a server written for another host wants its names", option: "deployment", call: "manifest",
-			want: "deployment",
-		},
+	var got request
+	u := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, tc := range []struct{ reason, option, want string }{
+		{"the name of the plugin is the default", "", "manifest"},
+		{"a server written for another host wants its names", "deployment", "deployment"},
 	} {
-		var got request
-		u := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
-				t.Error(err)
-			}
-		}))
-		err := newHook(Options{URL: u, FormFactor: tc.option}).Finalize(t.Context(), tc.call, item())
+		err := newHook(Options{URL: u, FormFactor: tc.option}).Finalize(t.Context(), "manifest", item())
 		if err != nil || got.FormFactor.Name != tc.want {
 			t.Errorf("%s: expected %q, but found %q (%v)", tc.reason, tc.want, got.FormFactor.Name, err)
 		}
+	}
+}
+
+// TestTraceContext: a hook can continue the trace of a job that has one.
+func TestTraceContext(t *testing.T) {
+	t.Parallel()
+	var got string
+	h := newHook(Options{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Traceparent")
+		w.WriteHeader(http.StatusNoContent)
+	})})
+	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
+	}))
+	const want = "00-01000000000000000000000000000000-0200000000000000-01"
+	if err := h.Finalize(ctx, "manifest", item()); err != nil || got != want {
+		t.Errorf("expected traceparent %s, but found %q (%v)", want, got, err)
 	}
 }
 
@@ -103,42 +118,30 @@ func TestKeysOfChildren(t *testing.T) {
 		want    []string
 		none    bool // the objects are none that a hook can be asked about
 	}{
-		"None": {reason: "a deployer may have no objects"},
-		"Unique": {
-			reason: "as Scoby has it", objects: []string{deployment, service}, want: []string{"deployment", "service"},
-		},
-		"Several": {
-			reason:  "the kind alone does not tell them apart",
-			objects: []string{object("v1", "ConfigMap", "a", "x"), object("v1", "ConfigMap", "b", "x"), service},
-			want:    []string{"configmap.a.x", "configmap.b.x", "service"},
-		},
+		"None":   {reason: "a deployer may have no objects"},
+		"Unique": {"as Scoby has it", []string{deployment, service}, []string{"deployment", "service"}, false},
+		"Several": {"the kind alone does not tell them apart",
+			[]string{object("v1", "ConfigMap", "a", "x"), object("v1", "ConfigMap", "b", "x"), service},
+			[]string{"configmap.a.x", "configmap.b.x", "service"}, false},
 		"WithoutNamespace": {
 			reason: "an empty namespace keeps its place",
 			objects: []string{object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "x"),
 				object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "y.z")},
 			want: []string{"clusterrole..x", "clusterrole..y.z"},
 		},
-		"OtherGroup": {
-			reason:  "two kinds of a name are told apart by the names of the children",
-			objects: []string{service, object("serving.knative.dev/v1", "Service", "team-a", "web")},
-			want:    []string{"service.team-a.web/0", "service.team-a.web/1"},
-		},
-		"WithoutName": {
-			reason:  "objects whose name the API server makes have none yet",
-			objects: []string{object("batch/v1", "Job", "a", ""), object("batch/v1", "Job", "a", "")},
-			want:    []string{"job.a./0", "job.a./1"},
-		},
-		"OddKind": {
-			reason:  "a kind that is none must not hide another object",
-			objects: []string{object("v1", "a.b.c", "", ""), object("v1", "A", "b", "c"), object("v1", "A", "b", "d")},
-			want:    []string{"a.b.c/0", "a.b.c/1", "a.b.d"},
-		},
+		"OtherGroup": {"two kinds of a name are told apart by the names of the children",
+			[]string{service, object("serving.knative.dev/v1", "Service", "team-a", "web")},
+			[]string{"service.team-a.web/0", "service.team-a.web/1"}, false},
+		"WithoutName": {"objects whose name the API server makes have none yet",
+			[]string{object("batch/v1", "Job", "a", ""), object("batch/v1", "Job", "a", "")}, []string{"job.a./0", "job.a./1"},
+			false},
+		"OddKind": {"a kind that is none must not hide another object",
+			[]string{object("v1", "a.b.c", "", ""), object("v1", "A", "b", "c"), object("v1", "A", "b", "d")},
+			[]string{"a.b.c/0", "a.b.c/1", "a.b.d"}, false},
 		"NoJSON":    {reason: "cut off", objects: []string{`{"kind":`}, none: true},
 		"NoVersion": {reason: "nobody knows what it is", objects: []string{`{"kind":"Secret"}`}, none: true},
-		"KeyAsAKind": {
-			reason: "made to have the key of another", none: true,
-			objects: []string{object("v1", "x", "", ""), object("v1", "x", "", ""), object("v1", "x../0", "", "")},
-		},
+		"KeyAsAKind": {"made to have the key of another",
+			[]string{object("v1", "x", "", ""), object("v1", "x", "", ""), object("v1", "x../0", "", "")}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,9 +171,9 @@ func numbered(objects ...string) []sdk.Child {
 
 func TestRequestLimit(t *testing.T) {
 	t.Parallel()
-	h := newHook(Options{URL: serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := newHook(Options{URL: serve(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("the hook was asked")
-	}))})
+	})})
 	huge := item()
 	huge.Spec.Config.Raw = append(append([]byte(`{"a":"`), bytes.Repeat([]byte{'a'}, 64<<20)...), `"}`...)
 	failed := hookError(t, h.Finalize(t.Context(), "", huge))

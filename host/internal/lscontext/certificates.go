@@ -23,7 +23,7 @@ func Certificates(text string) ([]byte, error) {
 	}
 	found, err := cert.ParseCertsPEM(decoded)
 	if err != nil { // it might quote the text
-		return nil, errors.New("holds no certificate in PEM once decoded from base64, or one that cannot be parsed")
+		return nil, errors.New("holds no certificate in PEM once decoded from base64, or an invalid one")
 	}
 	return cert.EncodeCertificates(found...)
 }

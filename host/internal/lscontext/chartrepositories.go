@@ -159,7 +159,7 @@ func checkHeader(value string) (string, error) {
 	case len(header) > maxHeader:
 		return "", fmt.Errorf("has %d bytes; at most %d are allowed", len(header), maxHeader)
 	case strings.ContainsFunc(header, func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' }):
-		return "", errors.New("has a control character, such as an end of line, which no header can have; remove it")
+		return "", errors.New("has a control character, such as an end of line; remove it")
 	}
 	return header, nil
 }
@@ -169,7 +169,7 @@ func checkAddress(text string) (string, error) {
 	parsed, err := url.Parse(text)
 	switch {
 	case text == "":
-		return "", errors.New("is missing; it says which repository the credentials are for")
+		return "", errors.New("is missing; set it to the URL of the repository")
 	case err != nil:
 		return "", errors.New("is no URL; expected one such as https://charts.example.org")
 	case parsed.User != nil:

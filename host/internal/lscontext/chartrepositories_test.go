@@ -18,7 +18,7 @@ func TestChartRepository(t *testing.T) {
 	const address = "https://charts.example.org/stable"
 	entry := func(fields string) string { return `{"url":"` + address + `"` + fields + `}` }
 	ca := func(text string) string { return entry(`,"customCAData":` + marshal(t, base64Of(text))) }
-	reader := &secretMap{byName: map[string]*corev1.Secret{"header": opaque(
+	reader := &objects{secrets: map[string]*corev1.Secret{"header": opaque(
 		"authHeader", "Bearer "+password+"\n", "other", "Other "+password, "empty", " \n", "binary", password+"\xff")}}
 	resolve := func(entry string) sdk.ChartRepositoryCredentials {
 		t.Helper()
@@ -49,56 +49,39 @@ func TestChartRepository(t *testing.T) {
 	}
 
 	const (
-		control = `.authHeader: has a control character, such as an end of line, which no header can have; remove it`
+		control = `.authHeader: has a control character, such as an end of line; remove it`
 		noURL   = `.url: expected https:// or http:// and a host`
-		noPEM   = `.customCAData: holds no certificate in PEM once decoded from base64, or one that cannot be parsed`
+		noPEM   = `.customCAData: holds no certificate in PEM once decoded from base64, or an invalid one`
 	)
 	for _, tc := range []struct{ entry, problem string }{
-		{
-			entry(`,"authHeader":"` + password + `","secretRef":{"name":"header"}`),
-			`: has both authHeader and secretRef; remove one of them`,
-		},
+		{entry(`,"authHeader":"` + password + `","secretRef":{"name":"header"}`),
+			`: has both authHeader and secretRef; remove one of them`},
 		{entry(`,"authHeader":"` + password + `\r\nX-Other: a"`), control},
 		{entry(`,"authHeader":"` + password + `\u007fa"`), control},
 		{entry(`,"authHeader":"` + long + `x"`), `.authHeader: has 16385 bytes; at most 16384 are allowed`},
-		{
-			entry(`,"authHeader":31337`),
-			`.authHeader: expected a text, but found a number; quotes make it a text; correct it`,
-		},
-		{
-			entry(`,"secretRef":{"name":"gone"}`),
-			`.secretRef.name: there is no Secret "shop/gone"; create it, or remove the entry`,
-		},
+		{entry(`,"authHeader":31337`), `.authHeader: expected a text, but found a number; quotes make it a text; correct it`},
+		{entry(`,"secretRef":{"name":"gone"}`),
+			`.secretRef.name: there is no Secret "shop/gone"; create it, or remove the entry`},
 		{
 			entry(`,"secretRef":{"name":"header","key":"typo"}`),
 			`.secretRef: Secret "shop/header": has no key "typo"; add it, or correct ` +
 				`configurations.helmChartRepoCredentials.auths[0].secretRef.key`,
 		},
-		{
-			entry(`,"secretRef":{"name":"header","key":"empty"}`),
-			`.secretRef: Secret "shop/header": empty: is empty; put the value of the header Authorization into it`,
-		},
-		{
-			entry(`,"secretRef":{"name":"header","key":"binary"}`),
-			`.secretRef: Secret "shop/header": binary: is not UTF-8; expected the value of the header Authorization`,
-		},
-		{`{"authHeader":"` + password + `"}`, `.url: is missing; it says which repository the credentials are for`},
-		{
-			`{"url":"https://me:` + password + `@charts.example.org/stable"}`,
-			`.url: has a user in it; put the credentials into authHeader or secretRef`,
-		},
+		{entry(`,"secretRef":{"name":"header","key":"empty"}`),
+			`.secretRef: Secret "shop/header": empty: is empty; put the value of the header Authorization into it`},
+		{entry(`,"secretRef":{"name":"header","key":"binary"}`),
+			`.secretRef: Secret "shop/header": binary: is not UTF-8; expected the value of the header Authorization`},
+		{`{"authHeader":"` + password + `"}`, `.url: is missing; set it to the URL of the repository`},
+		{`{"url":"https://me:` + password + `@charts.example.org/stable"}`,
+			`.url: has a user in it; put the credentials into authHeader or secretRef`},
 		{`{"url":"https://` + password + `\u007f/"}`, `.url: is no URL; expected one such as https://charts.example.org`},
 		{`{"url":"https://"}`, noURL},
 		{`{"url":"me:` + password + `@charts.example.org"}`, noURL}, // what is before the colon is no scheme
 		{`{"url":"oci://r.example.org/charts"}`, noURL},
-		{
-			entry(`,"customCAData":"` + password + `!"`),
-			`.customCAData: is not valid base64; expected certificates in PEM, in base64`,
-		},
-		{
-			entry(`,"customCAData":` + marshal(t, certificate)),
-			`.customCAData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig`,
-		},
+		{entry(`,"customCAData":"` + password + `!"`),
+			`.customCAData: is not valid base64; expected certificates in PEM, in base64`},
+		{entry(`,"customCAData":` + marshal(t, certificate)),
+			`.customCAData: is PEM as such; encode it in base64, as in the certificate-authority-data of a kubeconfig`},
 		{ca(password), noPEM},
 		{ca(certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), noPEM},
 	} {
@@ -130,28 +113,22 @@ func TestChartRepositories(t *testing.T) {
 		"Order": {"one spoils no other", `{"auths":[{"url":"https://a","authHeader":"1"},{},{"url":"https://b"}],"other":1}`,
 			[]sdk.ChartRepositoryCredentials{
 				{URL: "https://a", AuthHeader: "1"},
-				{Problem: root + `.auths[1].url: is missing; it says which repository the credentials are for`},
+				{Problem: root + `.auths[1].url: is missing; set it to the URL of the repository`},
 				{URL: "https://b"},
 			}},
-		"List": {
-			"the whole cannot be read", `["` + password + `"]`,
-			[]sdk.ChartRepositoryCredentials{{Problem: root + `: expected an object, but found a list; correct it`}},
-		},
-		"NotJSON": {
-			"a parser would quote it", password,
-			[]sdk.ChartRepositoryCredentials{{Problem: root + `: is no valid JSON; correct it`}},
-		},
+		"List": {"the whole cannot be read", `["` + password + `"]`,
+			[]sdk.ChartRepositoryCredentials{{Problem: root + `: expected an object, but found a list; correct it`}}},
+		"NotJSON": {"a parser would quote it",
+			password, []sdk.ChartRepositoryCredentials{{Problem: root + `: is no valid JSON; correct it`}}},
 		"TooMany": {
 			"each may cost a request", `{"auths":[` + many + `]}`,
 			append(slices.Repeat([]sdk.ChartRepositoryCredentials{{URL: "https://a"}}, maxEntries),
-				sdk.ChartRepositoryCredentials{
-					Problem: root + `.auths: has 51 entries, of which only the first 50 count; remove some`,
-				}),
+				sdk.ChartRepositoryCredentials{Problem: root + `.auths: has 51 entries, but only the first 50 count; remove some`}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Credentials(t.Context(), &secretMap{}, withRepositories(newContext(), tc.document))
+			got, err := Credentials(t.Context(), &objects{}, withRepositories(newContext(), tc.document))
 			if err != nil {
 				t.Fatal(err)
 			}

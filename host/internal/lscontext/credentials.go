@@ -42,8 +42,8 @@ func NamedCredentials(
 ) (*sdk.RegistryCredentials, error) {
 	if ref.Namespace != "" && ref.Namespace != namespace {
 		return &sdk.RegistryCredentials{Secret: cut(ref.Name), Problem: fmt.Sprintf(
-			"Secret %q: the host reads no Secrets of other namespaces than that of the deploy item, which is %q; "+
-				"create the Secret there, and name that one", cut(ref.Namespace)+"/"+cut(ref.Name), namespace)}, nil
+			"Secret %q: the host reads Secrets only from the namespace of the deploy item, %q; create the Secret there, "+
+				"and refer to it", cut(ref.Namespace)+"/"+cut(ref.Name), namespace)}, nil
 	}
 	r := &credentialReader{reader: reader, place: place{namespace: namespace}, left: maxBytes}
 	entry, err := r.registry(ctx, "", ref.Name)
@@ -64,7 +64,7 @@ type credentialReader struct {
 
 // tooMany is the problem of surplus entries.
 func (r *credentialReader) tooMany(field string, entries int) string {
-	return r.wrong(field, "has %d entries, of which only the first %d count; remove some", entries, maxEntries).Error()
+	return r.wrong(field, "has %d entries, but only the first %d count; remove some", entries, maxEntries).Error()
 }
 
 // spend fails if so many bytes cannot be handed over any more.

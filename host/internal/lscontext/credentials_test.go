@@ -3,6 +3,7 @@ package lscontext
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,35 +15,41 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// What the API server cannot answer now is an error; what it says of the Secret is not.
+// An API server that cannot answer now is an error; its answer about the object is a problem.
 func TestErrorsOfTheReader(t *testing.T) {
 	t.Parallel()
-	down := errors.New("connection refused")
-	for name, err := range map[string]error{
-		"Forbidden": apierrors.NewForbidden(corev1.Resource("secrets"), "pull", errors.New("RBAC")), "Refused": down,
+	const (
+		root      = `Context "shop/default": `
+		forbidden = `the Secret "shop/pull" may not be read; allow "get" for secrets in the namespace "shop"`
+	)
+	named := types.NamespacedName{Name: "pull"}
+	repository := withRepositories(newContext(), `{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`)
+	for name, tc := range map[string]struct {
+		resolve            func(Reader) (any, error)
+		failure, forbidden string
+	}{
+		"pull secret": {func(r Reader) (any, error) { return Credentials(t.Context(), r, newContext("pull")) },
+			`resolve credentials of ` + root + `get Secret "shop/pull": `, root + `registryPullSecrets[0].name: ` + forbidden},
+		"chart repository": {func(r Reader) (any, error) { return Credentials(t.Context(), r, repository) },
+			`resolve credentials of ` + root + `get Secret "shop/pull": `,
+			root + `configurations.helmChartRepoCredentials.auths[0].secretRef.name: ` + forbidden},
+		"named": {func(r Reader) (any, error) { return NamedCredentials(t.Context(), r, "shop", named) },
+			`read Secret "shop/pull": `, forbidden},
+		"configuration": {func(r Reader) (any, error) { return OCMConfig(t.Context(), r, withOCMConfig("places")) },
+			`resolve ocmConfig of ` + root + `get ConfigMap "shop/places": `, root + `ocmConfig.name: the ConfigMap ` +
+				`"shop/places" may not be read; allow "get" for configmaps in the namespace "shop"`},
 	} {
-		for field, lsContext := range map[string]*v1alpha1.Context{
-			"registryPullSecrets[0]": newContext("pull"),
-			"configurations.helmChartRepoCredentials.auths[0].secretRef": withRepositories(newContext(),
-				`{"auths":[{"url":"https://a","secretRef":{"name":"pull"}}]}`),
-		} {
-			got, err := Credentials(t.Context(), &secretMap{errs: map[string]error{"pull": err}}, lsContext)
-			if name == "Refused" {
-				if !errors.Is(err, down) || got != nil ||
-					!strings.HasPrefix(err.Error(), `resolve credentials of Context "shop/default": get Secret "shop/pull": `) {
-					t.Errorf("expected the error with its object, but found %v, %v", got, err)
-				}
-				continue
-			}
-			want := `Context "shop/default": ` + field + `.name: the Secret "shop/pull" may not be read; ` +
-				`allow "get" for secrets in the namespace "shop"`
-			if err != nil || len(got.Registries) > 0 && got.Registries[0].Problem != want ||
-				len(got.ChartRepositories) > 0 && got.ChartRepositories[0].Problem != want {
-				t.Errorf("expected %s, but found %v, %v", want, got, err)
-			}
+		down := errors.New("connection refused")
+		if got, err := tc.resolve(&objects{err: down}); fmt.Sprint(got) != "<nil>" || !errors.Is(err, down) ||
+			!strings.HasPrefix(err.Error(), tc.failure) {
+			t.Errorf("%s: expected the error with its object, but found %v, %v", name, got, err)
+		}
+		refusal := apierrors.NewForbidden(corev1.Resource("any"), "any", errors.New("RBAC"))
+		got, err := tc.resolve(&objects{err: refusal})
+		if err != nil || !strings.Contains(fmt.Sprint(got), fmt.Sprintf("Problem:%q}", tc.forbidden)) {
+			t.Errorf("%s: expected %s, but found %v, %v", name, tc.forbidden, got, err)
 		}
 	}
 }
@@ -56,28 +63,24 @@ func TestNamedCredentials(t *testing.T) {
 		want   sdk.RegistryCredentials
 		asked  int
 	}{
-		"NoNamespace": {
-			"it is the item's", types.NamespacedName{Name: "pull"},
-			sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1,
-		},
-		"Stale": {
-			"it was just mended", types.NamespacedName{Name: "mended"},
-			sdk.RegistryCredentials{Secret: "mended", DockerConfig: []byte(config)}, 2,
-		},
+		"NoNamespace": {"it is the item's",
+			types.NamespacedName{Name: "pull"}, sdk.RegistryCredentials{Secret: "pull", DockerConfig: []byte(config)}, 1},
+		"Stale": {"it was just mended",
+			types.NamespacedName{Name: "mended"}, sdk.RegistryCredentials{Secret: "mended", DockerConfig: []byte(config)}, 2},
 		"Elsewhere": {
 			"who may write an item here may not read there", types.NamespacedName{Namespace: "vault", Name: "pull"},
 			sdk.RegistryCredentials{
 				Secret: "pull",
-				Problem: `Secret "vault/pull": the host reads no Secrets of other namespaces than that of the deploy item, ` +
-					`which is "shop"; create the Secret there, and name that one`,
+				Problem: `Secret "vault/pull": the host reads Secrets only from the namespace of the deploy item, "shop"; ` +
+					`create the Secret there, and refer to it`,
 			}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reader := &secretMap{
-				byName: map[string]*corev1.Secret{"pull": dockerSecret(config), "mended": dockerSecret(config)},
-				stale:  map[string]*corev1.Secret{"mended": opaque("a", password)},
+			reader := &objects{
+				secrets: map[string]*corev1.Secret{"pull": dockerSecret(config), "mended": dockerSecret(config)},
+				stale:   map[string]*corev1.Secret{"mended": opaque("a", password)},
 			}
 			got, err := NamedCredentials(t.Context(), reader, "shop", tc.ref)
 			if diff := cmp.Diff(&tc.want, got); diff != "" || err != nil {
@@ -88,17 +91,10 @@ func TestNamedCredentials(t *testing.T) {
 			}
 		})
 	}
-	down := errors.New("connection refused")
-	reader := &secretMap{errs: map[string]error{"pull": down}}
-	if got, err := NamedCredentials(t.Context(), reader, "shop", types.NamespacedName{Name: "pull"}); got != nil ||
-		!errors.Is(err, down) || !strings.HasPrefix(err.Error(), `read Secret "shop/pull": `) {
-		t.Errorf("expected an error that is worth another try, but found %v, %v", got, err)
-	}
 }
 
-// Whatever is in Secrets and Contexts: there is an entry for each, which has either a problem or can be used, no
-// problem tells a secret, and
-// what comes out can be sent.
+// Each entry of a Context has either a problem or can be used, no problem tells a secret, and all can be sent, whatever
+// is in Secrets and Contexts.
 func TestAnyCredentials(t *testing.T) {
 	t.Parallel()
 	fragments := []string{
@@ -107,10 +103,10 @@ func TestAnyCredentials(t *testing.T) {
 		"{", "[]", "null", "\xff" + password, "Bearer " + password + "\n", "",
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		reader := &secretMap{byName: map[string]*corev1.Secret{}}
+		reader := &objects{secrets: map[string]*corev1.Secret{}}
 		name := rapid.SampledFrom([]string{"a", "b", "c", "", "../d", "gone"})
 		for _, key := range []string{"a", "b", "c"} {
-			reader.byName[key] = secretOf(
+			reader.secrets[key] = secretOf(
 				rapid.SampledFrom([]corev1.SecretType{corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg,
 					corev1.SecretTypeDockerConfigJson}).Draw(rt, "type"),
 				rapid.SampledFrom([]string{corev1.DockerConfigJsonKey, corev1.DockerConfigKey, "authHeader"}).Draw(rt, "key"),

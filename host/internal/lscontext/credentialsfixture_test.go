@@ -21,33 +21,51 @@ import (
 // password is part of every secret of these tests, and of nothing else.
 const password = "t0ps3cret"
 
-// secretMap is a SecretReader of Secrets by name, and of errors by name. It counts how often it was asked.
-type secretMap struct {
-	byName map[string]*corev1.Secret
-	errs   map[string]error
-	// stale are older versions of some, which it returns unless a fresh one is asked for.
-	stale map[string]*corev1.Secret
+// objects is a Reader of Secrets by name and of the data of one ConfigMap, places. It counts how often it was asked.
+type objects struct {
+	secrets map[string]*corev1.Secret
+	// stale are older versions of some, returned unless a fresh one is asked for.
+	stale  map[string]*corev1.Secret
+	places map[string]string // nil if there is no such ConfigMap
+	err    error             // of each read
 
 	asked int
 }
 
-var _ SecretReader = (*secretMap)(nil)
+var _ Reader = (*objects)(nil)
 
-func (s *secretMap) Secret(_ context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
-	s.asked++
-	if name.Namespace != "shop" {
-		return nil, fmt.Errorf("the namespace %q is none of the Context's", name.Namespace)
+// read notes a read, and returns its error.
+func (o *objects) read(kind string, name types.NamespacedName, found bool) error {
+	o.asked++
+	err := o.err
+	if err == nil && !found {
+		err = apierrors.NewNotFound(corev1.Resource(kind), name.Name)
 	}
-	if err := s.errs[name.Name]; err != nil {
-		return nil, fmt.Errorf("get Secret %q: %w", name, err)
+	switch {
+	case name.Namespace != "shop":
+		return fmt.Errorf("the namespace %q is none of the Context's", name.Namespace)
+	case err != nil:
+		return fmt.Errorf("get %s %q: %w", kind, name, err)
 	}
-	if stale, ok := s.stale[name.Name]; ok && !fresh {
-		return stale, nil
+	return nil
+}
+
+func (o *objects) Secret(_ context.Context, name types.NamespacedName, fresh bool) (*corev1.Secret, error) {
+	secret := o.secrets[name.Name]
+	if stale, ok := o.stale[name.Name]; ok && !fresh {
+		secret = stale
 	}
-	if secret, ok := s.byName[name.Name]; ok {
-		return secret, nil
+	if err := o.read("Secret", name, secret != nil); err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("get Secret %q: %w", name, apierrors.NewNotFound(corev1.Resource("secrets"), name.Name))
+	return secret, nil
+}
+
+func (o *objects) ConfigMap(_ context.Context, name types.NamespacedName, _ bool) (*corev1.ConfigMap, error) {
+	if err := o.read("ConfigMap", name, name.Name == "places" && o.places != nil); err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{Data: o.places}, nil
 }
 
 func secretOf(secretType corev1.SecretType, data ...string) *corev1.Secret {

@@ -77,7 +77,7 @@ func ocmConfigIn(data map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("data has no key %q, but %s; put the configuration into that key", OCMConfigKey,
 			cut(fmt.Sprintf("%q", slices.Sorted(maps.Keys(data)))))
 	case len(content) > maxOCMConfig:
-		return nil, fmt.Errorf("%s has %d bytes, of which at most %d KiB are handed over; remove some of it", OCMConfigKey,
+		return nil, fmt.Errorf("%s has %d bytes, but at most %d KiB are handed over; remove some of it", OCMConfigKey,
 			len(content), maxOCMConfig>>10)
 	default:
 		return []byte(content), nil

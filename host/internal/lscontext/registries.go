@@ -82,7 +82,7 @@ func dockerConfig(secret *corev1.Secret) (config []byte, err error) {
 	case hasOld:
 		key, err = corev1.DockerConfigKey, json.Unmarshal(old, &parsed.Auths)
 	case hasOCM:
-		return nil, fmt.Errorf("holds the key %s, which is not supported; put the credentials into %s (%s)",
+		return nil, fmt.Errorf("holds the unsupported key %s; put the credentials into %s (%s)",
 			otherToolsKey, corev1.DockerConfigJsonKey, remedy)
 	default:
 		return nil, fmt.Errorf("has the type %q and not the key %s; name one of type %s (%s)",
@@ -100,8 +100,8 @@ func dockerConfig(secret *corev1.Secret) (config []byte, err error) {
 		}
 	}
 	if len(auths) == 0 && len(parsed.CredsStore)+len(parsed.CredHelpers) > 0 {
-		return nil, fmt.Errorf("%s: leaves the credentials to a helper program (credsStore, credHelpers), which is not run; "+
-			"put them into auths (%s)", key, remedy)
+		return nil, fmt.Errorf("%s: leaves the credentials to a helper program (credsStore, credHelpers), and the host runs "+
+			"none; put them into auths (%s)", key, remedy)
 	}
 	config, err = json.Marshal(map[string]any{"auths": auths})
 	if err != nil {

@@ -15,21 +15,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// target returns a Target default/prod with modifications.
-func target(modify ...func(*v1alpha1.Target)) *v1alpha1.Target {
-	t := &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod"}}
-	for _, m := range modify {
-		m(t)
-	}
-	return t
-}
-
-func label(key, value string) func(*v1alpha1.Target) {
-	return func(t *v1alpha1.Target) { metav1.SetMetaDataLabel(&t.ObjectMeta, key, value) }
-}
-
-func annotation(key, value string) func(*v1alpha1.Target) {
-	return func(t *v1alpha1.Target) { metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value) }
+// target returns a Target default/prod with these labels.
+func target(of map[string]string) *v1alpha1.Target {
+	return &v1alpha1.Target{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod", Labels: of}}
 }
 
 func require(key string, operator v1alpha1.RequirementOperator, values ...string) v1alpha1.Requirement {
@@ -49,113 +37,69 @@ func TestSelect(t *testing.T) {
 		return selector.Selection{Responsible: true, Reason: reason, Message: message}
 	}
 	selected := func(index int) selector.Selection {
-		message := fmt.Sprintf(`Target "default/prod" is selected by targetSelectors[%d]`, index)
-		return yes(selector.TargetSelected, message)
+		return yes(selector.TargetSelected, fmt.Sprintf(`Target "default/prod" is selected by targetSelectors[%d]`, index))
 	}
 	notSelected := func(mismatches ...string) selector.Selection {
 		message := `Target "default/prod" is not selected: ` + strings.Join(mismatches, ", ")
 		return selector.Selection{Reason: selector.TargetNotSelected, Message: message}
 	}
+	everything := yes(selector.NoTargetSelectors, "there are no target selectors")
+	notFound := selector.Selection{
+		Reason: selector.TargetNotFound, Message: "the Target is missing, so that no target selector can match it",
+	}
 	prod := byLabel(require("env", "in", "prod"))
 	mismatch := func(i int) string { return fmt.Sprintf(`targetSelectors[%d].labels[0] (env in "prod") is not met`, i) }
-	cases := map[string]struct {
+	annotated := target(nil)
+	annotated.Annotations = map[string]string{"note": "two words, ü"}
+	nameAndAnnotation := byName(v1alpha1.ObjectReference{Name: "prod"})
+	nameAndAnnotation.Annotations = []v1alpha1.Requirement{require("a", "exists")}
+	type selectors = []v1alpha1.TargetSelector
+	type marks = map[string]string
+	for name, tc := range map[string]struct {
 		reason    string
-		selectors []v1alpha1.TargetSelector
+		selectors selectors
 		noTarget  bool
-		target    *v1alpha1.Target
+		target    metav1.Object
 		want      selector.Selection
 	}{
-		"no selectors": {
-			reason: "nothing is selected, so that everything is ours", target: target(),
-			want: yes(selector.NoTargetSelectors, "there are no target selectors"),
-		},
-		"no selectors, missing": {
-			reason: "who is responsible for all is so for a missing Target",
-			want:   yes(selector.NoTargetSelectors, "there are no target selectors"),
-		},
-		"no target": {
-			reason: "selectors are not consulted", selectors: []v1alpha1.TargetSelector{prod}, noTarget: true,
-			want: yes(selector.NoTarget, "the item has no target, which every target selector lets pass"),
-		},
-		"missing": {
-			reason: "nobody knows whose it would be", selectors: []v1alpha1.TargetSelector{{}},
-			want: selector.Selection{
-				Reason:  selector.TargetNotFound,
-				Message: "the Target is missing, so that no target selector can match it",
-			},
-		},
-		"empty selector": {
-			reason: "without conditions all are met", selectors: []v1alpha1.TargetSelector{{}}, target: target(),
-			want: selected(0),
-		},
-		"entries are ORed": {
-			reason:    "the second matches",
-			selectors: []v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "other"}), prod},
-			target:    target(label("env", "prod")),
-			want:      selected(1),
-		},
-		"fields are ANDed": {
-			reason: "the name matches, the annotation does not",
-			selectors: []v1alpha1.TargetSelector{{
-				Targets: []v1alpha1.ObjectReference{{Name: "prod"}}, Annotations: []v1alpha1.Requirement{require("a", "exists")},
-			}},
-			target: target(label("a", "")),
-			want:   notSelected(`targetSelectors[0].annotations[0] (a exists) is not met`),
-		},
-		"requirements are ANDed": {
-			reason:    "one of two is met",
-			selectors: []v1alpha1.TargetSelector{byLabel(require("a", "=", "1"), require("b", "=", "2"))},
-			target:    target(label("a", "1")),
-			want:      notSelected(`targetSelectors[0].labels[1] (b = "2") is not met`),
-		},
-		"targets are ORed": {
-			reason: "the second has the name",
-			selectors: []v1alpha1.TargetSelector{byName(
-				v1alpha1.ObjectReference{Name: "other"}, v1alpha1.ObjectReference{Name: "prod", Namespace: "default"})},
-			target: target(),
-			want:   selected(0),
-		},
-		"namespace": {
-			reason:    "a namespace that is given must match",
-			selectors: []v1alpha1.TargetSelector{byName(v1alpha1.ObjectReference{Name: "prod", Namespace: "other"})},
-			target:    target(),
-			want:      notSelected("targetSelectors[0].targets do not name it"),
-		},
-		"annotation": {
-			reason:    "an annotation can have a value that no label can",
-			selectors: []v1alpha1.TargetSelector{{Annotations: []v1alpha1.Requirement{require("note", "=", "two words, ü")}}},
-			target:    target(annotation("note", "two words, ü")),
-			want:      selected(0),
-		},
-		"three selectors": {
-			reason: "a message accounts for them", selectors: []v1alpha1.TargetSelector{prod, prod, prod}, target: target(),
-			want: notSelected(mismatch(0), mismatch(1), mismatch(2)),
-		},
-		"many selectors": {
-			reason:    "a message accounts for a few",
-			selectors: []v1alpha1.TargetSelector{prod, prod, prod, prod, prod}, target: target(),
-			want: notSelected(mismatch(0), mismatch(1), mismatch(2), "and 2 more"),
-		},
-		"many values": {
-			reason:    "a message quotes a few",
-			selectors: []v1alpha1.TargetSelector{byLabel(require("a", "in", "1", "2", "3", "4", "5", "6"))}, target: target(),
-			want: notSelected(`targetSelectors[0].labels[0] (a in "1" "2" "3" "4" "5" …) is not met`),
-		},
-	}
-	for name, tc := range cases {
+		"no selectors":          {"nothing is selected, so that everything is ours", nil, false, target(nil), everything},
+		"no selectors, missing": {"a host for all is so for a missing Target", nil, false, nil, everything},
+		"no target": {"selectors are not consulted", selectors{prod}, true, nil,
+			yes(selector.NoTarget, "the item has no target, which every target selector lets pass")},
+		"missing":        {"it could be that of any host", selectors{{}}, false, nil, notFound},
+		"empty selector": {"without conditions all are met", selectors{{}}, false, target(nil), selected(0)},
+		"entries are ORed": {"the second matches", selectors{byName(v1alpha1.ObjectReference{Name: "other"}), prod}, false,
+			target(marks{"env": "prod"}), selected(1)},
+		"fields are ANDed": {"the name matches, the annotation does not", selectors{nameAndAnnotation}, false,
+			target(marks{"a": ""}), notSelected(`targetSelectors[0].annotations[0] (a exists) is not met`)},
+		"requirements are ANDed": {"one of two is met", selectors{byLabel(require("a", "=", "1"), require("b", "=", "2"))},
+			false, target(marks{"a": "1"}), notSelected(`targetSelectors[0].labels[1] (b = "2") is not met`)},
+		"targets are ORed": {"the second has the name", selectors{byName(
+			v1alpha1.ObjectReference{Name: "other"}, v1alpha1.ObjectReference{Name: "prod", Namespace: "default"},
+		)}, false, target(nil), selected(0)},
+		"namespace": {"a namespace that is given must match",
+			selectors{byName(v1alpha1.ObjectReference{Name: "prod", Namespace: "other"})}, false, target(nil),
+			notSelected("targetSelectors[0].targets do not name it")},
+		"annotation": {"an annotation can have a value that no label can",
+			selectors{{Annotations: []v1alpha1.Requirement{require("note", "=", "two words, ü")}}}, false, annotated,
+			selected(0)},
+		"three selectors": {"a message accounts for them", selectors{prod, prod, prod}, false, target(nil),
+			notSelected(mismatch(0), mismatch(1), mismatch(2))},
+		"many selectors": {"a message accounts for a few", selectors{prod, prod, prod, prod, prod}, false, target(nil),
+			notSelected(mismatch(0), mismatch(1), mismatch(2), "and 2 more")},
+		"many values": {"a message quotes a few",
+			selectors{byLabel(require("a", "in", "1", "2", "3", "4", "5", "6"))}, false, target(nil),
+			notSelected(`targetSelectors[0].labels[0] (a in "1" "2" "3" "4" "5" …) is not met`)},
+	} {
 		t.Run(name, func(t *testing.T) {
-			selectors, errs := selector.Compile(tc.selectors, nil)
+			compiled, errs := selector.Compile(tc.selectors, nil)
 			if len(errs) > 0 {
 				t.Fatal(errs.ToAggregate())
 			}
-			var object metav1.Object
-			if tc.target != nil {
-				object = tc.target
-			}
-			if diff := cmp.Diff(tc.want, selectors.Select(!tc.noTarget, object)); diff != "" {
+			if diff := cmp.Diff(tc.want, compiled.Select(!tc.noTarget, tc.target)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
-			if got := selectors.Empty(); got != (len(tc.selectors) == 0) {
+			if got := compiled.Empty(); got != (len(tc.selectors) == 0) {
 				t.Errorf("%s: Empty() = %t", tc.reason, got)
 			}
 		})
@@ -170,9 +114,9 @@ func TestRequirementsAgreeWithKubernetes(t *testing.T) {
 	}
 	texts := []string{"", "a", "1", "2", "10", "007", "9223372036854775808"}
 	lists := [][]string{nil}
-	targets := []*v1alpha1.Target{target()}
+	targets := []*v1alpha1.Target{target(nil)}
 	for _, text := range texts {
-		targets = append(targets, target(label("k", text)))
+		targets = append(targets, target(map[string]string{"k": text}))
 		lists = append(lists, []string{text}, []string{"a", text})
 	}
 	for _, operator := range operators {

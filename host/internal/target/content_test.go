@@ -71,60 +71,36 @@ func TestKubernetesContent(t *testing.T) {
 		"text":   {"The usual form.", marshal(t, map[string]any{"kubeconfig": sound}), passes},
 		"object": {"Landscaper takes an object too.", "kubeconfig:\n" + indent(sound), passes},
 		"bare":   {"Landscaper takes content without the field.", sound, passes},
-		"field beside": {
-			"Nothing but the kubeconfig is of use.", "region: eu\nexec: {}\nkubeconfig:\n" + indent(sound), passes,
-		},
+		"field beside": {"Nothing but the kubeconfig is of use.",
+			"region: eu\nexec: {}\nkubeconfig:\n" + indent(sound), passes},
 		"other case": {"Other parsers ignore case.", "KubeConfig:\n" + indent(sound), passes},
-		"surrogate pairs": {
-			"Not all JSON is YAML for the parser.", `{"x":"\ud83d\ude00","kubeconfig":` + rebuilt + `}`, passes,
-		},
-		"oidc beside": {
-			"Landscaper prefers the kubeconfig.", "oidcConfig: {server: x}\nkubeconfig:\n" + indent(sound), passes,
-		},
-		"nothing": {
-			"No form at all.", `{"kubeconfig":"","oidcConfig":null,"a":1}`,
-			fails("content: holds no kubeconfig; put one into the field kubeconfig, or use oidcConfig or selfConfig"),
-		},
+		"surrogate pairs": {"Not all JSON is YAML for the parser.",
+			`{"x":"\ud83d\ude00","kubeconfig":` + rebuilt + `}`, passes},
+		"oidc beside": {"Landscaper prefers the kubeconfig.",
+			"oidcConfig: {server: x}\nkubeconfig:\n" + indent(sound), passes},
+		"nothing": {"No form at all.", `{"kubeconfig":"","oidcConfig":null,"a":1}`,
+			fails("content: holds no kubeconfig; put one into the field kubeconfig, or use oidcConfig or selfConfig")},
 		"empty": {"An empty secret.", "", fails("content: is empty")},
-		"no object": {
-			"The kind is named, not the value.", `"t0ps3cret"`, fails("content: expected an object, but found a text"),
-		},
-		"list": {
-			"The kind is named, not the value.", `{"kubeconfig":["t0ps3cret"]}`,
-			fails("kubeconfig: expected an object, but found a list"),
-		},
-		"syntax": {
-			"A parser's error would quote the text.", "t0ps3cret: *t0ps3cret",
-			fails("content: is neither valid JSON nor valid YAML"),
-		},
-		"documents": {
-			"Parsers differ about which counts.", sound + "---\n" + sound,
-			fails("content: holds 2 YAML documents; expected one"),
-		},
-		"aliases": {
-			"Aliases blow up.", "a: &a [x]\nb: *a\n" + sound,
-			fails("content.b: YAML aliases are not allowed; write the value out"),
-		},
-		"merge": {
-			"Parsers differ about merge keys.", "<<: {a: b}\n" + sound,
-			fails("content: expected texts as keys, found a merge key or an object"),
-		},
-		"duplicate keys": {
-			"Parsers differ about which counts.", `{"kubeconfig":{"a b":[{"server":1,"server":2}]}}`,
-			fails(`content.kubeconfig["a b"][0].server: the key appears twice (keys that differ only in case count as equal)`),
-		},
-		"keys of other case": {
-			"The long s is an s for encoding/json.", "uſers: []\n" + sound,
-			fails("content.users: the key appears twice (keys that differ only in case count as equal)"),
-		},
-		"deep": {
-			"The paths of a small text would fill the memory.", strings.Repeat(`{"a":[`, 60) + strings.Repeat("]}", 60),
-			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels"),
-		},
-		"too large": {
-			"Larger than any kubeconfig.", sound + "#" + strings.Repeat("x", maxContentSize-len(sound)),
-			fails("content: has 1048577 bytes; at most 1048576 are allowed"),
-		},
+		"no object": {"The kind is named, not the value.",
+			`"t0ps3cret"`, fails("content: expected an object, but found a text")},
+		"list": {"The kind is named, not the value.",
+			`{"kubeconfig":["t0ps3cret"]}`, fails("kubeconfig: expected an object, but found a list")},
+		"syntax": {"A parser's error would quote the text.",
+			"t0ps3cret: *t0ps3cret", fails("content: is neither valid JSON nor valid YAML")},
+		"documents": {"Parsers differ about which counts.",
+			sound + "---\n" + sound, fails("content: holds 2 YAML documents; expected one")},
+		"aliases": {"Aliases blow up.",
+			"a: &a [x]\nb: *a\n" + sound, fails("content.b: YAML aliases are not allowed; write the value out")},
+		"merge": {"Parsers differ about merge keys.",
+			"<<: {a: b}\n" + sound, fails("content: expected texts as keys, found a merge key or an object")},
+		"duplicate keys": {"Parsers differ about which counts.", `{"kubeconfig":{"a b":[{"server":1,"server":2}]}}`,
+			fails(`content.kubeconfig["a b"][0].server: the key appears twice (keys that differ only in case count as equal)`)},
+		"keys of other case": {"The long s is an s for encoding/json.",
+			"uſers: []\n" + sound, fails("content.users: the key appears twice (keys that differ only in case count as equal)")},
+		"deep": {"The paths of a small text would fill the memory.", strings.Repeat(`{"a":[`, 60) + strings.Repeat("]}", 60),
+			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels")},
+		"too large": {"Larger than any kubeconfig.", sound + "#" + strings.Repeat("x", maxContentSize-len(sound)),
+			fails("content: has 1048577 bytes; at most 1048576 are allowed")},
 	})
 }
 
@@ -145,53 +121,31 @@ func TestForeignContent(t *testing.T) {
 			unchanged(marshal(t, map[string]any{"kubeconfig": rebuilt, "region": "eu",
 				"size": json.Number("9007199254740993")})),
 		},
-		"bare": {"Has one form for all plugins.", sound, unchanged(marshal(t, map[string]any{"kubeconfig": rebuilt}))},
-		"field exec": {
-			"The policy is for all types.", marshal(t, map[string]any{"kubeconfig": bad}), refused(exec),
-		},
-		"other case": {
-			"Other parsers ignore case.", strings.Replace(bad, "exec", "Exec", 1),
-			refused(strings.Replace(exec, "exec", "Exec", 1)),
-		},
-		"nested": {
-			"At any depth.", "a:\n- b:\n" + indent(indent(bad)), refused("content.a[0].b: " + elsewhere),
-		},
-		"nested text": {
-			"Also as a text.", marshal(t, map[string]any{"admin.conf": bad}), refused(`content["admin.conf"]: ` + elsewhere),
-		},
-		"text in text": {
-			"Two levels deep.", marshal(t, map[string]any{"a": marshal(t, map[string]any{"b": bad})}),
-			refused("content.a: " + elsewhere),
-		},
-		"second": {
-			"A kubeconfig does not hide another.",
+		"bare":       {"Has one form for all plugins.", sound, unchanged(marshal(t, map[string]any{"kubeconfig": rebuilt}))},
+		"field exec": {"The policy is for all types.", marshal(t, map[string]any{"kubeconfig": bad}), refused(exec)},
+		"other case": {"Other parsers ignore case.",
+			strings.Replace(bad, "exec", "Exec", 1), refused(strings.Replace(exec, "exec", "Exec", 1))},
+		"nested": {"At any depth.", "a:\n- b:\n" + indent(indent(bad)), refused("content.a[0].b: " + elsewhere)},
+		"nested text": {"Also as a text.",
+			marshal(t, map[string]any{"admin.conf": bad}), refused(`content["admin.conf"]: ` + elsewhere)},
+		"text in text": {"Two levels deep.",
+			marshal(t, map[string]any{"a": marshal(t, map[string]any{"b": bad})}), refused("content.a: " + elsewhere)},
+		"second": {"A kubeconfig does not hide another.",
 			marshal(t, map[string]any{"kubeconfig": sound, "x": map[string]any{"kubeconfig": bad}}),
-			refused("content.x.kubeconfig: " + elsewhere),
-		},
-		"bare beside": {
-			"A kubeconfig does not hide another.", "kubeconfig:\n" + indent(sound) + bad,
-			refused("content: " + elsewhere),
-		},
-		"second document": {
-			"Some parsers read the second.", "a: 1\n---\n" + bad,
-			fails("content: holds 2 YAML documents; expected one"),
-		},
-		"duplicate keys": {
-			"Some parsers read the first.", `{"\u006bubeconfig":"","kubeconfig":1}`,
-			fails("content.kubeconfig: the key appears twice (keys that differ only in case count as equal)"),
-		},
-		"escaped": {
-			"A key may be spelt with escapes where nobody looks.",
+			refused("content.x.kubeconfig: " + elsewhere)},
+		"bare beside": {"A kubeconfig does not hide another.",
+			"kubeconfig:\n" + indent(sound) + bad, refused("content: " + elsewhere)},
+		"second document": {"Some parsers read the second.",
+			"a: 1\n---\n" + bad, fails("content: holds 2 YAML documents; expected one")},
+		"duplicate keys": {"Some parsers read the first.", `{"\u006bubeconfig":"","kubeconfig":1}`,
+			fails("content.kubeconfig: the key appears twice (keys that differ only in case count as equal)")},
+		"escaped": {"A key may be spelt with escapes where nobody looks.",
 			strings.Repeat(`{"a":[`, 60) + `{"\u006bubeconfig":"x"}` + strings.Repeat("]}", 60),
-			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels"),
-		},
-		"aliases": {
-			"An alias may put a kubeconfig together.", "a: &a {users: []}\nb: {<<: *a, clusters: []}",
-			fails("content.b: expected texts as keys, found a merge key or an object"),
-		},
-		"broken": {
-			"Another parser may read it.", "clusters: [\nusers: [", fails("content: is neither valid JSON nor valid YAML"),
-		},
+			fails("content" + strings.Repeat(".a[0]", 50) + ".a: is nested deeper than 100 levels")},
+		"aliases": {"An alias may put a kubeconfig together.", "a: &a {users: []}\nb: {<<: *a, clusters: []}",
+			fails("content.b: expected texts as keys, found a merge key or an object")},
+		"broken": {"Another parser may read it.",
+			"clusters: [\nusers: [", fails("content: is neither valid JSON nor valid YAML")},
 	})
 }
 
@@ -216,14 +170,10 @@ func TestBombs(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("k", 60)
 	for name, tc := range map[string]struct{ reason, raw string }{
-		"aliases": {
-			"One long text a hundred thousand times.",
-			"a: &a '" + strings.Repeat("x", maxContentSize/2) + "'\nkubeconfig: [" + strings.Repeat("*a,", 100_000) + "]",
-		},
-		"depth": {
-			"Each level has a path, all paths together are large.",
-			strings.Repeat(`{"`+key+`":`, 9_000) + `{"kubeconfig":[]}` + strings.Repeat("}", 9_000),
-		},
+		"aliases": {"One long text a hundred thousand times.",
+			"a: &a '" + strings.Repeat("x", maxContentSize/2) + "'\nkubeconfig: [" + strings.Repeat("*a,", 100_000) + "]"},
+		"depth": {"Each level has a path, all paths together are large.",
+			strings.Repeat(`{"`+key+`":`, 9_000) + `{"kubeconfig":[]}` + strings.Repeat("}", 9_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -180,12 +180,11 @@ func marshal(t testing.TB, value any) string {
 	return string(text)
 }
 
-// newAuthority returns the certificate of an authority and its key, in PEM.
-var newAuthority = sync.OnceValue(func() (pair struct{ certificate, key string }) {
-	certificate, key, err := cert.GenerateSelfSignedCertKey("ca", nil, nil)
+// authority returns the certificate of an authority, in PEM.
+var authority = sync.OnceValue(func() []byte {
+	certificate, _, err := cert.GenerateSelfSignedCertKey("ca", nil, nil)
 	if err != nil {
 		panic(err) //nolint:forbidigo // there is no test yet that could fail
 	}
-	pair.certificate, pair.key = string(certificate), string(key)
-	return pair
+	return certificate
 })

@@ -93,23 +93,15 @@ func TestNoHostCluster(t *testing.T) {
 			want: `there is no ServiceAccount "pods/runner"; create it, or correct ` +
 				`plugins.runner.hostCluster.serviceAccount of the host configuration: `,
 		},
-		"down": {
-			reason: "it comes back", tokens: errors.New("connection refused"),
-			want: `request a token for ServiceAccount "pods/runner": connection refused`,
-		},
-		"no token": {
-			reason: "it would be no credential at all",
-			want:   `request a token for ServiceAccount "pods/runner": the answer of the API server holds no token`,
-		},
-		"no right to tell clusters apart": {
-			reason: "the missing right is named",
-			reader: apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", errors.New("no")),
-			want:   `the host may not read the namespace kube-system of the cluster with the deploy items; allow "get" for it: `,
-		},
-		"items' cluster down": {
-			reason: "it comes back", reader: errors.New("connection refused"),
-			want: `read the namespace kube-system of the cluster with the deploy items: connection refused`,
-		},
+		"down": {"it comes back",
+			errors.New("connection refused"), nil, `request a token for ServiceAccount "pods/runner": connection refused`},
+		"no token": {reason: "it would be no credential at all",
+			want: `request a token for ServiceAccount "pods/runner": the answer of the API server holds no token`},
+		"no right to tell clusters apart": {"the missing right is named", nil,
+			apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", errors.New("no")),
+			`the host may not read the namespace kube-system of the cluster with the deploy items; allow "get" for it: `},
+		"items' cluster down": {"it comes back", nil, errors.New("connection refused"),
+			`read the namespace kube-system of the cluster with the deploy items: connection refused`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,11 +50,9 @@ func TestPolicy(t *testing.T) {
 				`"users": {"u": {"exec": {"command": "sh"}}}}`,
 			want: fails("apiVersion: is not v1"),
 		},
-		"unused user": {
-			reason: "Another user may be the current one tomorrow.", raw: sound +
-				"- name: other\n  user: {exec: {command: sh}}\n",
-			want: refused(`users["other"].exec: running commands is not allowed; use a token or client-certificate-data`),
-		},
+		"unused user": {reason: "Another user may be the current one tomorrow.",
+			raw:  sound + "- name: other\n  user: {exec: {command: sh}}\n",
+			want: refused(`users["other"].exec: running commands is not allowed; use a token or client-certificate-data`)},
 		"forbidden and malformed": {
 			reason: "One report for both; the worse one counts.",
 			raw:    "kind: Config\nusers: [{user: {exec: {command: sh}}}]",
@@ -63,56 +61,32 @@ func TestPolicy(t *testing.T) {
 				`users["0"].exec: running commands is not allowed; use a token or client-certificate-data`,
 			),
 		},
-		"empty values": {
-			reason: "Generated files spell out what is not there.",
-			raw:    kubeconfig("token: t0ps3cret", "exec: null", "as: ''", "as-groups: []"),
-			want:   passes,
-		},
-		"unknown": {
-			reason: "Unknown fields are dropped.",
-			raw:    kubeconfig("token: t0ps3cret", "command: sh", "extensions: [{name: x}]") + "preferences: {exec: x}\n",
-			want:   passes,
-		},
-		"no current context": {
-			reason: "Nobody guesses.", raw: replaced("current-context: prod", "current-context: ''"),
-			want: fails("current-context: is missing"),
-		},
-		"unknown context": {
-			reason: "The name is told.", raw: replaced("current-context: prod", "current-context: other"),
-			want: fails("kubeconfig: cannot locate context other"),
-		},
-		"unknown cluster": {
-			reason: "The name is told.", raw: replaced("{cluster: c,", "{cluster: d,"),
-			want: fails("kubeconfig: cannot locate cluster d"),
-		},
-		"no cluster and user": {
-			reason: "Both are told.", raw: replaced("{cluster: c, user: admin, namespace: apps}", "{}"),
-			want: fails(`contexts["prod"].cluster: is missing`, `contexts["prod"].user: is missing`),
-		},
-		"no server": {
-			reason: "client-go would go to localhost.", raw: replaced("server: https://example.org", "server: ''"),
-			want: fails(`clusters["c"].server: is missing`),
-		},
-		"wrong types": {
-			reason: "Values are not quoted.", raw: kubeconfig("token: 12345"),
-			want: fails("users.user.token: expected a text, but found a number; quotes make it a text"),
-		},
-		"no base64": {
-			reason: "Values are not quoted.", raw: kubeconfig("client-key-data: t0ps3cret!"),
-			want: fails(`users["admin"].client-key-data: is not valid base64`),
-		},
-		"other kind": {
-			reason: "kubectl does not read it either.", raw: replaced("kind: Config", "kind: Secret"),
-			want: fails("kubeconfig: is not one of version v1 that kubectl can read"),
-		},
-		"wrong flag": {
-			reason: "Only true is true.", raw: replaced("server:", "insecure-skip-tls-verify: 'true'\n    server:"),
-			want: fails(`clusters.cluster.insecure-skip-tls-verify: expected true or false, but found a text`),
-		},
-		"names twice": {
-			reason: "Parsers differ about which counts.", raw: sound + "- name: admin\n  user: {token: other}\n",
-			want: fails(`users["admin"]: the name appears twice`),
-		},
+		"empty values": {reason: "Generated files spell out what is not there.",
+			raw: kubeconfig("token: t0ps3cret", "exec: null", "as: ''", "as-groups: []"), want: passes},
+		"unknown": {reason: "Unknown fields are dropped.",
+			raw:  kubeconfig("token: t0ps3cret", "command: sh", "extensions: [{name: x}]") + "preferences: {exec: x}\n",
+			want: passes},
+		"no current context": {reason: "Nobody guesses.",
+			raw: replaced("current-context: prod", "current-context: ''"), want: fails("current-context: is missing")},
+		"unknown context": {reason: "The name is told.", raw: replaced("current-context: prod", "current-context: other"),
+			want: fails("kubeconfig: cannot locate context other")},
+		"unknown cluster": {reason: "The name is told.",
+			raw: replaced("{cluster: c,", "{cluster: d,"), want: fails("kubeconfig: cannot locate cluster d")},
+		"no cluster and user": {reason: "Both are told.", raw: replaced("{cluster: c, user: admin, namespace: apps}", "{}"),
+			want: fails(`contexts["prod"].cluster: is missing`, `contexts["prod"].user: is missing`)},
+		"no server": {reason: "client-go would go to localhost.",
+			raw: replaced("server: https://example.org", "server: ''"), want: fails(`clusters["c"].server: is missing`)},
+		"wrong types": {reason: "Values are not quoted.", raw: kubeconfig("token: 12345"),
+			want: fails("users.user.token: expected a text, but found a number; quotes make it a text")},
+		"no base64": {reason: "Values are not quoted.",
+			raw: kubeconfig("client-key-data: t0ps3cret!"), want: fails(`users["admin"].client-key-data: is not valid base64`)},
+		"other kind": {reason: "kubectl does not read it either.", raw: replaced("kind: Config", "kind: Secret"),
+			want: fails("kubeconfig: is not one of version v1 that kubectl can read")},
+		"wrong flag": {reason: "Only true is true.",
+			raw:  replaced("server:", "insecure-skip-tls-verify: 'true'\n    server:"),
+			want: fails(`clusters.cluster.insecure-skip-tls-verify: expected true or false, but found a text`)},
+		"names twice": {reason: "Parsers differ about which counts.",
+			raw: sound + "- name: admin\n  user: {token: other}\n", want: fails(`users["admin"]: the name appears twice`)},
 	})
 }
 

@@ -16,9 +16,6 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// authority returns the certificate of an authority, in PEM.
-func authority() []byte { return []byte(newAuthority().certificate) }
-
 // oidcContent returns content with an oidcConfig that is sound but for these fields of it.
 func oidcContent(fields ...string) string {
 	config := map[string]string{
@@ -44,10 +41,8 @@ func TestServiceAccountOfTheOperator(t *testing.T) {
 		{"it may be named", selfContent, ""},
 		{"no other one may", `{"selfConfig":{"serviceAccount":{"name":"admin"}}}`, selfField},
 		{"an empty one is none", `{"selfConfig":{"serviceAccount":{}}}`, ""},
-		{
-			"nor for another cluster, which may be this one under another name", oidcContent(`serviceAccount: {"name":"admin"}`),
-			oidcField,
-		},
+		{"nor for another cluster, which may be this one under another name",
+			oidcContent(`serviceAccount: {"name":"admin"}`), oidcField},
 		{"there it need not be named, either", oidcContent(`serviceAccount: null`), ""},
 	} {
 		_, login, problems := sanitize(v1alpha1.KubernetesClusterTargetType, []byte(tc.content), "deployer")
@@ -91,48 +86,32 @@ func TestLogin(t *testing.T) {
 		"everything": {"", oidcContent("audience: [a, b]", "expirationSeconds: 3600"), oidc(3600, cluster, "a", "b")},
 		"self":       {"The cluster is the host's.", selfContent, self(86400)},
 		"longest":    {"The API server's bound.", longest, self(1 << 32)},
-		"no caData": {
-			"Public certificates exist.", oidcContent(`caData: ""`), oidc(86400, &clientcmdv1.Cluster{Server: cluster.Server}),
-		},
-		"both": {
-			"Nobody guesses.", oidcContent() + "\nselfConfig: {}",
-			fails("content: has both oidcConfig and selfConfig; remove one of them"),
-		},
-		"bare beside": {
-			"Nobody guesses.", sound + oidcContent(),
-			fails("content: is a kubeconfig and has oidcConfig or selfConfig too; remove one of them"),
-		},
+		"no caData": {"Public certificates exist.",
+			oidcContent(`caData: ""`), oidc(86400, &clientcmdv1.Cluster{Server: cluster.Server})},
+		"both": {"Nobody guesses.",
+			oidcContent() + "\nselfConfig: {}", fails("content: has both oidcConfig and selfConfig; remove one of them")},
+		"bare beside": {"Nobody guesses.",
+			sound + oidcContent(), fails("content: is a kubeconfig and has oidcConfig or selfConfig too; remove one of them")},
 		"no object":  {"", `{"selfConfig":"t0ps3cret"}`, fails("selfConfig: expected an object, but found a text")},
 		"empty self": {"", `{"selfConfig":{}}`, fails("selfConfig.serviceAccount.name: is missing")},
-		"empty oidc": {
-			"", `{"oidcConfig":{}}`, fails("oidcConfig.server: is missing", "oidcConfig.serviceAccount.name: is missing"),
-		},
+		"empty oidc": {"",
+			`{"oidcConfig":{}}`, fails("oidcConfig.server: is missing", "oidcConfig.serviceAccount.name: is missing")},
 		"http":          {"No token in clear text.", oidcContent("server: http://t0ps3cret"), fails(noHTTPS)},
 		"no host":       {"client-go would dial nothing.", oidcContent("server: 'https://:6443'"), fails(noHTTPS)},
 		"not parseable": {"The error would quote it.", oidcContent(`server: "https://t0ps3cret\x7f"`), fails(noHTTPS)},
-		"user": {
-			"A password would be shown in messages.", oidcContent("server: https://u:t0ps3cret@example.org"),
-			fails("oidcConfig.server: has a user or a password; remove it, as the token is the credential"),
-		},
-		"query": {
-			"client-go would drop it.", oidcContent("server: https://example.org?t0ps3cret"),
-			fails("oidcConfig.server: has a query or a fragment; remove it"),
-		},
+		"user": {"A password would be shown in messages.", oidcContent("server: https://u:t0ps3cret@example.org"),
+			fails("oidcConfig.server: has a user or a password; remove it, as the token is the credential")},
+		"query": {"client-go would drop it.", oidcContent("server: https://example.org?t0ps3cret"),
+			fails("oidcConfig.server: has a query or a fragment; remove it")},
 		"too short": {"The API server would refuse.", oidcContent("expirationSeconds: 599"), fails(outOfRange)},
 		"too long":  {"The API server would refuse.", oidcContent("expirationSeconds: 4294967297"), fails(outOfRange)},
-		"octal": {
-			"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"),
-			fails("oidcConfig.expirationSeconds: expected a whole number, but found a text"),
-		},
+		"octal": {"Octal for one parser, decimal for another.", oidcContent("expirationSeconds: 07777"),
+			fails("oidcConfig.expirationSeconds: expected a whole number, but found a text")},
 		"huge": {"More than 64 bits.", oidcContent("expirationSeconds: 99999999999999999999"), fails(noWhole)},
-		"account namespace": {
-			"Another namespace is not possible.", other,
-			fails("selfConfig.serviceAccount.namespace: is not known; expected only name"),
-		},
-		"account name": {
-			"The name is part of a URL.", `{"selfConfig":{"serviceAccount":{"name":"../secrets"}}}`,
-			fails("selfConfig.serviceAccount.name: " + noName),
-		},
+		"account namespace": {"Another namespace is not possible.",
+			other, fails("selfConfig.serviceAccount.namespace: is not known; expected only name")},
+		"account name": {"The name is part of a URL.",
+			`{"selfConfig":{"serviceAccount":{"name":"../secrets"}}}`, fails("selfConfig.serviceAccount.name: " + noName)},
 		"all at once": {
 			"", "oidcConfig: {server: 'http://t0ps3cret', caData: '1', serviceAccount: {name: A}, " +
 				"audience: ['', a, ''], expirationSeconds: 9, audiences: []}",
@@ -143,14 +122,10 @@ func TestLogin(t *testing.T) {
 				"oidcConfig.serviceAccount.name: "+noName, outOfRange,
 			),
 		},
-		"wrong type": {
-			"The field is told, and not the value.", oidcContent("audience: [t0ps3cret, [t0ps3cret]]"),
-			fails("oidcConfig.audience: expected a text, but found a list"),
-		},
-		"duplicate keys": {
-			"Parsers differ about which counts.", twice,
-			fails("content.selfConfig.serviceaccount: the key appears twice (keys that differ only in case count as equal)"),
-		},
+		"wrong type": {"The field is told, and not the value.",
+			oidcContent("audience: [t0ps3cret, [t0ps3cret]]"), fails("oidcConfig.audience: expected a text, but found a list")},
+		"duplicate keys": {"Parsers differ about which counts.", twice,
+			fails("content.selfConfig.serviceaccount: the key appears twice (keys that differ only in case count as equal)")},
 	})
 }
 
@@ -181,37 +156,22 @@ func TestOwnCluster(t *testing.T) {
 			want: &clientcmdv1.Cluster{Server: "https://example.org", CertificateAuthorityData: authority(),
 				TLSServerName: "name"},
 		},
-		"file": {
-			reason: "In a cluster the authority is in a file, which no plugin may be told to read.",
-			config: &rest.Config{Host: "https://10.0.0.1:443", TLSClientConfig: rest.TLSClientConfig{CAFile: file}},
-			want:   &clientcmdv1.Cluster{Server: "https://10.0.0.1:443", CertificateAuthorityData: authority()},
-		},
-		"data and file": {
-			reason: "As in client-go, data counts before a file.",
-			config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{
-				CAData: authority(), CAFile: "/missing",
-			}},
-			want: &clientcmdv1.Cluster{Server: "https://a", CertificateAuthorityData: authority()},
-		},
-		"file missing": {
-			reason:  "A file that is missing is no reason to trust everybody.",
-			config:  &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CAFile: file + ".missing"}},
-			wantErr: true,
-		},
-		"insecure": {
-			reason: "client-go refuses an authority beside it.",
-			config: &rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: authority()}},
-			want:   &clientcmdv1.Cluster{Server: "https://a", InsecureSkipTLSVerify: true},
-		},
-		"host and port": {
-			reason: "Without a scheme the client certificate decides, which the plugin does not get.",
-			config: &rest.Config{Host: "a:6443", TLSClientConfig: rest.TLSClientConfig{CertFile: "/cert"}},
-			want:   &clientcmdv1.Cluster{Server: "https://a:6443"},
-		},
-		"proxy": {
-			reason: "kubectl proxy is the operator's choice.", config: &rest.Config{Host: "127.0.0.1:8001"},
-			want: &clientcmdv1.Cluster{Server: "http://127.0.0.1:8001"},
-		},
+		"file": {"In a cluster the authority is in a file, which no plugin may be told to read.",
+			&rest.Config{Host: "https://10.0.0.1:443", TLSClientConfig: rest.TLSClientConfig{CAFile: file}},
+			&clientcmdv1.Cluster{Server: "https://10.0.0.1:443", CertificateAuthorityData: authority()}, false},
+		"data and file": {"As in client-go, data counts before a file.",
+			&rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CAData: authority(), CAFile: "/missing"}},
+			&clientcmdv1.Cluster{Server: "https://a", CertificateAuthorityData: authority()}, false},
+		"file missing": {"A file that is missing is no reason to trust everybody.",
+			&rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{CAFile: file + ".missing"}}, nil, true},
+		"insecure": {"client-go refuses an authority beside it.",
+			&rest.Config{Host: "https://a", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CAData: authority()}},
+			&clientcmdv1.Cluster{Server: "https://a", InsecureSkipTLSVerify: true}, false},
+		"host and port": {"Without a scheme the client certificate decides, which the plugin does not get.",
+			&rest.Config{Host: "a:6443", TLSClientConfig: rest.TLSClientConfig{CertFile: "/cert"}},
+			&clientcmdv1.Cluster{Server: "https://a:6443"}, false},
+		"proxy": {"kubectl proxy is the operator's choice.",
+			&rest.Config{Host: "127.0.0.1:8001"}, &clientcmdv1.Cluster{Server: "http://127.0.0.1:8001"}, false},
 		"no host": {reason: "There must be one.", config: &rest.Config{}, wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,10 @@ func TestTarget(t *testing.T) {
 	nameless.Spec.SecretRef.Name = ""
 	foreign := inlineTarget("1", "")
 	foreign.Spec.Type = "acme.org/thing"
+	elsewhere := inline("1", sound)
+	elsewhere.Namespace = "elsewhere"
+	targetless := newItem("")
+	targetless.Spec.Target = &v1alpha1.ObjectReference{}
 	forbiddenExec := kubeconfig("exec: {command: sh}")
 	const missing = `Target "foo/my-target": there is no such Target; create it, ` +
 		`or correct spec.target.name of the deploy item (a Target is read from the namespace of its item; ` +
@@ -41,127 +46,62 @@ func TestTarget(t *testing.T) {
 		live     int64 // requests to the API server
 		notFound bool
 	}
+	type objects = []client.Object
+	passes := func(live int64) want { return want{content: content, live: live} }
+	wrong := func(reason Reason, live int64, text string) want {
+		return want{
+			reason: reason, code: v1alpha1.ErrorConfigurationProblem, live: live, err: `Target "foo/my-target": ` + text,
+		}
+	}
 	for name, tc := range map[string]struct {
 		reason       string
 		item         *v1alpha1.DeployItem
-		cached, live []client.Object
+		cached, live objects
 		want         want
 	}{
 		"no target": {reason: "An item without a target has none, which is no error.", item: newItem("")},
-		"inline": {
-			reason: "Inline content costs no request at all.",
-			cached: []client.Object{inline("1", sound)},
-			want:   want{content: content},
-		},
-		"secret": {
-			reason: "The data of a secret is read live.",
-			cached: []client.Object{secretTarget("1", "kubeconfig"), newSecret("1", nil)},
-			live:   []client.Object{newSecret("1", map[string]string{"kubeconfig": sound})},
-			want:   want{content: content, live: 1},
-		},
-		"whole secret": {
-			reason: "Without a key the secret is the content.",
-			cached: []client.Object{secretTarget("1", "")},
-			live:   []client.Object{newSecret("1", map[string]string{"kubeconfig": sound, "other": "x"})},
-			want:   want{content: content, live: 1},
-		},
-		"nothing": {reason: "A target of another type may be without content.", cached: []client.Object{foreign}},
-		"target only live": {
-			reason: "The cache may not know a new Target yet.",
-			live:   []client.Object{inline("1", sound)},
-			want:   want{content: content, live: 1},
-		},
-		"mended target": {
-			reason: "What is wrong in the cache may be mended already.",
-			cached: []client.Object{inline("1", forbiddenExec)},
-			live:   []client.Object{inline("2", sound)},
-			want:   want{content: content, live: 1},
-		},
-		"mended secret": {
-			reason: "The cached metadata of a secret may be older than the secret.",
-			cached: []client.Object{secretTarget("1", "k"), newSecret("1", nil)},
-			live:   []client.Object{secretTarget("1", "k"), newSecret("2", map[string]string{"k": sound})},
-			want:   want{content: content, live: 1},
-		},
-		"other secret": {
-			reason: "The live Target may refer to another secret than the cached one, which is gone.",
-			cached: []client.Object{secretTarget("1", "k")},
-			live:   []client.Object{inline("2", sound)},
-			want:   want{content: content, live: 2},
-		},
-		"target missing": {
-			reason: "A missing Target is confirmed once, and the wrong namespace pointed out.",
-			want:   want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing},
-		},
-		"target in the other namespace": {
-			reason: "spec.target.namespace has no effect.",
-			live: []client.Object{&v1alpha1.Target{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "my-target"}, Spec: inline("1", sound).Spec,
-			}},
-			want: want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing},
-		},
-		"target without name": {
-			reason: "An empty name would be a list request.",
-			item: &v1alpha1.DeployItem{ObjectMeta: meta("item", "1"),
-				Spec: v1alpha1.DeployItemSpec{Target: &v1alpha1.ObjectReference{}}},
-			want: want{
-				reason: ReasonTargetNotFound,
-				err:    `Target "foo/": spec.target.name: is empty in the deploy item; name a Target, or remove spec.target`,
-			},
-		},
-		"secret missing": {
-			reason: "A missing secret may still come: no code.",
-			cached: []client.Object{secretTarget("1", "k")},
-			live:   []client.Object{secretTarget("1", "k")},
-			want: want{
+		"inline":    {"Inline content costs no request at all.", nil, objects{inline("1", sound)}, nil, passes(0)},
+		"secret": {"The data of a secret is read live.", nil, objects{secretTarget("1", "kubeconfig"), newSecret("1", nil)},
+			objects{newSecret("1", map[string]string{"kubeconfig": sound})}, passes(1)},
+		"whole secret": {"Without a key the secret is the content.", nil, objects{secretTarget("1", "")},
+			objects{newSecret("1", map[string]string{"kubeconfig": sound, "other": "x"})}, passes(1)},
+		"nothing":          {"A target of another type may be without content.", nil, objects{foreign}, nil, want{}},
+		"target only live": {"The cache may not know a new Target yet.", nil, nil, objects{inline("1", sound)}, passes(1)},
+		"mended target": {"What is wrong in the cache may be mended already.",
+			nil, objects{inline("1", forbiddenExec)}, objects{inline("2", sound)}, passes(1)},
+		"mended secret": {"The cached metadata of a secret may be older than the secret.",
+			nil, objects{secretTarget("1", "k"), newSecret("1", nil)},
+			objects{secretTarget("1", "k"), newSecret("2", map[string]string{"k": sound})}, passes(1)},
+		"other secret": {"The live Target may refer to another secret than the cached one, which is gone.",
+			nil, objects{secretTarget("1", "k")}, objects{inline("2", sound)}, passes(2)},
+		"target missing": {"A missing Target is confirmed once, and the wrong namespace pointed out.",
+			nil, nil, nil, want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing}},
+		"target in the other namespace": {"spec.target.namespace has no effect.", nil, nil, objects{elsewhere},
+			want{reason: ReasonTargetNotFound, live: 1, notFound: true, err: missing}},
+		"target without name": {"An empty name would be a list request.", targetless, nil, nil, want{
+			reason: ReasonTargetNotFound,
+			err:    `Target "foo/": spec.target.name: is empty in the deploy item; name a Target, or remove spec.target`,
+		}},
+		"secret missing": {"A missing secret may still come: no code.",
+			nil, objects{secretTarget("1", "k")}, objects{secretTarget("1", "k")}, want{
 				reason: ReasonSecretNotFound, live: 3, notFound: true,
 				err: `Target "foo/my-target": spec.secretRef.name: there is no Secret "foo/my-secret"; create it`,
-			},
-		},
-		"key missing": {
-			reason: "The key and the secret are named, the other keys are not.",
-			cached: []client.Object{secretTarget("1", "k"), newSecret("1", nil)},
-			live:   []client.Object{secretTarget("1", "k"), newSecret("1", map[string]string{"other": "x"})},
-			want: want{
-				reason: ReasonSecretKeyNotFound, code: v1alpha1.ErrorConfigurationProblem, live: 3,
-				err: `Target "foo/my-target": spec.secretRef.key: Secret "foo/my-secret" has no key "k"; add it, or correct the ` +
-					`Target`,
-			},
-		},
-		"both": {
-			reason: "Two sources of content are ambiguous.",
-			cached: []client.Object{both}, live: []client.Object{both},
-			want: want{
-				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem, live: 1,
-				err: `Target "foo/my-target": spec: both config and secretRef are set; remove one of them`,
-			},
-		},
-		"neither": {
-			reason: "A cluster needs a kubeconfig.",
-			cached: []client.Object{inlineTarget("1", "")}, live: []client.Object{inlineTarget("1", "")},
-			want: want{
-				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem, live: 1,
-				err: `Target "foo/my-target": spec: neither config nor secretRef is set; ` +
-					`a target of type "landscaper.gardener.cloud/kubernetes-cluster" needs a kubeconfig`,
-			},
-		},
-		"secretRef without name": {
-			reason: "An empty name would be a list request.",
-			cached: []client.Object{nameless}, live: []client.Object{nameless},
-			want: want{
-				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem, live: 1,
-				err: `Target "foo/my-target": spec.secretRef.name: is empty; name a secret`,
-			},
-		},
-		"forbidden": {
-			reason: "What is forbidden live as well is reported.",
-			cached: []client.Object{inline("1", forbiddenExec)}, live: []client.Object{inline("1", forbiddenExec)},
-			want: want{
-				reason: ReasonForbidden, code: v1alpha1.ErrorConfigurationProblem, live: 1,
-				err: `Target "foo/my-target": users["admin"].exec: running commands is not allowed; use a token or ` +
-					`client-certificate-data`,
-			},
-		},
+			}},
+		"key missing": {"The key and the secret are named, the other keys are not.",
+			nil, objects{secretTarget("1", "k"), newSecret("1", nil)},
+			objects{secretTarget("1", "k"), newSecret("1", map[string]string{"other": "x"})},
+			wrong(ReasonSecretKeyNotFound, 3,
+				`spec.secretRef.key: Secret "foo/my-secret" has no key "k"; add it, or correct the Target`)},
+		"both": {"Two sources of content are ambiguous.", nil, objects{both}, objects{both},
+			wrong(ReasonContentInvalid, 1, `spec: both config and secretRef are set; remove one of them`)},
+		"neither": {"A cluster needs a kubeconfig.", nil, objects{inlineTarget("1", "")}, objects{inlineTarget("1", "")},
+			wrong(ReasonContentInvalid, 1, `spec: neither config nor secretRef is set; `+
+				`a target of type "landscaper.gardener.cloud/kubernetes-cluster" needs a kubeconfig`)},
+		"secretRef without name": {"An empty name would be a list request.", nil, objects{nameless}, objects{nameless},
+			wrong(ReasonContentInvalid, 1, `spec.secretRef.name: is empty; name a secret`)},
+		"forbidden": {"What is forbidden live as well is reported.",
+			nil, objects{inline("1", forbiddenExec)}, objects{inline("1", forbiddenExec)}, wrong(ReasonForbidden, 1,
+				`users["admin"].exec: running commands is not allowed; use a token or client-certificate-data`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,13 +177,10 @@ func TestFailureOfReader(t *testing.T) {
 	}{
 		"cache": {"A cache that fails says nothing about the Target.", failing(newCache(t)), newStore(t)},
 		"live":  {"What is missing in the cache is not reported unconfirmed.", newCache(t), failing(newStore(t))},
-		"secret": {
-			"A secret that cannot be read is not missing.", newCache(t, secretTarget("1", "k"), data), failing(newStore(t)),
-		},
-		"mended": {
-			"What is wrong in the cache is not reported unconfirmed.", newCache(t, inlineTarget("1", `{}`)),
-			failing(newStore(t)),
-		},
+		"secret": {"A secret that cannot be read is not missing.",
+			newCache(t, secretTarget("1", "k"), data), failing(newStore(t))},
+		"mended": {"What is wrong in the cache is not reported unconfirmed.",
+			newCache(t, inlineTarget("1", `{}`)), failing(newStore(t))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -307,9 +244,8 @@ func TestManyProblems(t *testing.T) {
 		"ten":     {twice(10), ""},
 		"keys":    {twice(500), "and 90 more]"},
 		"entries": {text(kubeconfig("{}") + strings.Repeat("- {user: {exec: {command: x}}}\n", 50)), "and 90 more]"},
-		"audiences": {
-			`{"oidcConfig":{"serviceAccount":{"name":"a"},"audience":["` + strings.Repeat(`","`, 500) + `"]}}`, "and 90 more]",
-		},
+		"audiences": {`{"oidcConfig":{"serviceAccount":{"name":"a"},"audience":["` + strings.Repeat(`","`, 500) + `"]}}`,
+			"and 90 more]"},
 	} {
 		broken := inlineTarget("1", tc.content)
 		_, err := NewResolver(newCache(t, broken), newStore(t, broken), Options{}).Target(t.Context(), newItem("my-target"))
@@ -350,58 +286,44 @@ func TestNamedThatIsMissing(t *testing.T) {
 
 func TestContext(t *testing.T) {
 	t.Parallel()
+	type objects = []client.Object
 	object := func(name string) *v1alpha1.Context {
-		return &v1alpha1.Context{
-			ObjectMeta:           meta(name, "1"),
-			ContextConfiguration: v1alpha1.ContextConfiguration{OCMConfig: &v1alpha1.LocalObjectReference{Name: "ocm"}},
-		}
+		lsContext := &v1alpha1.Context{ObjectMeta: meta(name, "1")}
+		lsContext.OCMConfig = &v1alpha1.LocalObjectReference{Name: "ocm"}
+		return lsContext
 	}
+	c, ofDefault := object("c"), object("default")
+	empty := &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "foo", Name: "default"}}
 	const missing = `: there is no such Context; create it, or correct spec.context of the deploy item`
 	for name, tc := range map[string]struct {
 		reason       string
 		name         string
-		opts         Options
-		cached, live []client.Object
+		optional     bool // the option DefaultContext
+		cached, live objects
 		want         *v1alpha1.Context
 		wantErr      string
 		wantLive     int64
 	}{
-		"named": {
-			reason: "spec.context is read from the cache.", name: "c", cached: []client.Object{object("c")}, want: object("c"),
-		},
-		"default": {
-			reason: "An empty name is the default.", cached: []client.Object{object("default")}, want: object("default"),
-		},
-		"only live": {
-			reason: "The cache may lag.", name: "c", live: []client.Object{object("c")}, want: object("c"), wantLive: 1,
-		},
-		"not missing": {
-			reason: "A default that exists is used.", opts: Options{DefaultContext: true},
-			live: []client.Object{object("default")}, want: object("default"), wantLive: 1,
-		},
-		"missing": {
-			reason: "A missing Context is named.", name: "c", wantLive: 1,
-			wantErr: `Context "foo/c"` + missing,
-		},
-		"default missing": {
-			reason: "A default is missing like any other.", wantLive: 1,
-			wantErr: `Context "foo/default"` + missing,
-		},
-		"default allowed to be missing": {
-			reason: "The option stands in for the default.", opts: Options{DefaultContext: true}, wantLive: 1,
-			want: &v1alpha1.Context{ObjectMeta: metav1.ObjectMeta{Namespace: "foo", Name: "default"}},
-		},
-		"other missing": {
-			reason: "The option stands in for no other Context.", name: "c", opts: Options{DefaultContext: true}, wantLive: 1,
-			wantErr: `Context "foo/c"` + missing,
-		},
+		"named": {"spec.context is read from the cache.", "c", false, objects{c}, nil, c, "", 0},
+		"default": {"An empty name is the default.",
+			"", false, objects{ofDefault}, nil, ofDefault, "", 0},
+		"only live": {"The cache may lag.", "c", false, nil, objects{c}, c, "", 1},
+		"not missing": {"A default that exists is used.",
+			"", true, nil, objects{ofDefault}, ofDefault, "", 1},
+		"missing": {"A missing Context is named.", "c", false, nil, nil, nil, `"foo/c"`, 1},
+		"default missing": {"A default is missing like any other.",
+			"", false, nil, nil, nil, `"foo/default"`, 1},
+		"other missing": {"The option stands in for no other Context.",
+			"c", true, nil, nil, nil, `"foo/c"`, 1},
+		"default allowed to be missing": {"The option stands in for the default.", "", true, nil, nil, empty, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			item := newItem("")
 			item.Spec.Context = tc.name
 			live := newStore(t, tc.live...)
-			got, err := NewResolver(newCache(t, tc.cached...), live, tc.opts).Context(t.Context(), item)
+			got, err := NewResolver(newCache(t, tc.cached...), live, Options{DefaultContext: tc.optional}).
+				Context(t.Context(), item)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s\nContext() (-want +got):\n%s", tc.reason, diff)
 			}
@@ -412,9 +334,48 @@ func TestContext(t *testing.T) {
 				return
 			}
 			var typed *Error
-			if !errors.As(err, &typed) || typed.Error() != tc.wantErr || typed.Reason != ReasonContextNotFound ||
-				typed.Code() != "" {
+			if !errors.As(err, &typed) || typed.Error() != "Context "+tc.wantErr+missing ||
+				typed.Reason != ReasonContextNotFound || typed.Code() != "" {
 				t.Errorf("%s\nContext(): want %q, got %v", tc.reason, tc.wantErr, err)
+			}
+		})
+	}
+}
+
+// TestBeingDeleted: where a finalizer keeps what older items use, a newer item finds it missing, and an older one, or
+// any where nothing is kept, does not.
+func TestBeingDeleted(t *testing.T) {
+	t.Parallel()
+	noon := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	deleted := metav1.ObjectMeta{
+		Namespace: "foo", Name: "my-target", DeletionTimestamp: &noon, Finalizers: []string{"test.pergola.dev/kept"},
+	}
+	target := inlineTarget("1", marshal(t, map[string]any{"kubeconfig": sound}))
+	target.ObjectMeta = deleted
+	store := newStore(t, target, &v1alpha1.Context{ObjectMeta: deleted})
+	for name, tc := range map[string]struct {
+		age     time.Duration // at the deletion
+		keeps   bool
+		missing bool
+	}{
+		"older":                        {age: time.Second, keeps: true},
+		"of the same second":           {keeps: true},
+		"newer":                        {age: -time.Second, keeps: true, missing: true},
+		"newer, where nothing is kept": {age: -time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resolver := NewResolver(store, store, Options{Keeps: tc.keeps})
+			item := newItem("my-target")
+			item.Spec.Context, item.CreationTimestamp = "my-target", metav1.NewTime(noon.Add(-tc.age))
+			_, targetErr := resolver.Target(t.Context(), item)
+			_, contextErr := resolver.Context(t.Context(), item)
+			for reason, err := range map[Reason]error{ReasonTargetNotFound: targetErr, ReasonContextNotFound: contextErr} {
+				found := (*Error)(nil)
+				if errors.As(err, &found) && (found.Reason != reason || !strings.Contains(found.Error(), beingDeleted)) ||
+					(err != nil) != tc.missing {
+					t.Errorf("%s: found %v", reason, err)
+				}
 			}
 		})
 	}

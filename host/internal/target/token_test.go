@@ -71,57 +71,39 @@ func TestTargetWithToken(t *testing.T) {
 		tokens         *tokens
 		want           want
 	}{
-		"self": {
-			reason: "The cluster is the host's own.", tokens: issuing(time.Now, time.Hour),
-			want: want{server: "https://own", asked: asked, requests: 1},
-		},
-		"oidc": {
-			reason: "The cluster is that of the content.", config: string(oidc), tokens: issuing(time.Now, time.Hour),
-			want: want{
-				server: "https://example.org:6443", requests: 1,
-				asked: &askedFor{Account: asked.Account, Audiences: []string{"a", "b"}, Seconds: 900},
-			},
-		},
-		"no tokens": {
-			reason: "A host without tokens says so.",
-			want: want{
-				reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem,
-				err: `Target "foo/my-target": selfConfig: is not supported by this host, which has no tokens to give; use the ` +
-					`field kubeconfig`,
-			},
-		},
-		"no account": {
-			reason: "A ServiceAccount may still come; the live Target is asked too.",
-			tokens: failing(apierrors.NewNotFound(accounts, "deployer")),
-			want: want{
+		"self": {"The cluster is the host's own.", selfContent, issuing(time.Now, time.Hour),
+			want{server: "https://own", asked: asked, requests: 1}},
+		"oidc": {"The cluster is that of the content.", string(oidc), issuing(time.Now, time.Hour), want{
+			server: "https://example.org:6443", requests: 1,
+			asked: &askedFor{Account: asked.Account, Audiences: []string{"a", "b"}, Seconds: 900},
+		}},
+		"no tokens": {"A host without tokens says so.", selfContent, nil, want{
+			reason: ReasonContentInvalid, code: v1alpha1.ErrorConfigurationProblem,
+			err: `Target "foo/my-target": selfConfig: is not supported by this host, which has no tokens to give; use the ` +
+				`field kubeconfig`,
+		}},
+		"no account": {"A ServiceAccount may still come; the live Target is asked too.", selfContent,
+			failing(apierrors.NewNotFound(accounts, "deployer")), want{
 				reason: ReasonServiceAccountNotFound, asked: asked, requests: 2,
 				err: field + `there is no ServiceAccount "foo/deployer"; create it, or correct the Target`,
-			},
-		},
-		"forbidden": {
-			reason: "The missing right is named.", tokens: failing(apierrors.NewForbidden(accounts, "deployer", nil)),
-			want: want{
+			}},
+		"forbidden": {"The missing right is named.", selfContent,
+			failing(apierrors.NewForbidden(accounts, "deployer", nil)), want{
 				reason: ReasonTokenForbidden, asked: asked, requests: 2,
 				err: field + `the API server refuses the host a token for ServiceAccount "foo/deployer"; ` +
 					`the host needs the right to create serviceaccounts/token in namespace "foo"`,
-			},
-		},
-		"failure": {
-			reason: "Any other failure says nothing about the Target.", tokens: failing(errors.New("connection refused")),
-			want: want{
+			}},
+		"failure": {"Any other failure says nothing about the Target.", selfContent,
+			failing(errors.New("connection refused")), want{
 				asked: asked, requests: 1,
 				err: `resolve Target "foo/my-target": request a token for ServiceAccount "foo/deployer": connection refused`,
-			},
-		},
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var o Options
 			if tc.tokens != nil {
 				o.Tokens = tc.tokens
-			}
-			if tc.config == "" {
-				tc.config = selfContent
 			}
 			target := inlineTarget("1", tc.config)
 			resolved, err := withTokens(t, o, target, target).Target(t.Context(), newItem("my-target"))
