@@ -30,7 +30,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"which flag is missing", "host", []string{"--kubeconfig", "$KUBECONFIG"}},
 		{"no kubeconfig", "host" + kubeconfig + nowhere, []string{"find the cluster", nowhere, "no such file"}},
 		{"no kubeconfig in it", "host" + kubeconfig + garbage, []string{"find the cluster", garbage}},
-		{"who does not answer", "host" + kubeconfig + nobody, []string{unreachable}},
+		{"no answer", "host" + kubeconfig + nobody, []string{unreachable}},
 		{"how to install definitions", "host" + kubeconfig + bare, []string{install}},
 		{"how to install definitions, too", "host --standalone" + kubeconfig + bare, []string{install}},
 		{"another version", "config check " + other, []string{"c.yaml: apiVersion: expected"}},

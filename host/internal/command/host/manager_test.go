@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 )
 
-// How a manager starts and stops is not what the log is read for at level info; its errors are.
+// At level info the log has the errors of a manager, and not its starts and stops.
 func TestManagerIsQuiet(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
