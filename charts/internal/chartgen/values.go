@@ -80,7 +80,8 @@ func rowOf(name string, value *yaml.Node, comment string) (string, error) {
 	return fmt.Sprintf("| `%s` | `%s` | %s |\n", name, text, strings.ReplaceAll(comment, "|", `\|`)), nil
 }
 
-// sentence makes one line of the comment right above a value. What an empty line parts from it is about more than that value.
+// sentence returns the comment right above a value as one line. A comment above an empty line is about more than this
+// value.
 func sentence(comment string) string {
 	paragraphs := strings.Split(comment, "\n\n")
 	lines := strings.Split(paragraphs[len(paragraphs)-1], "\n")

@@ -107,11 +107,12 @@ func assemble(ctx context.Context, d definition, o options) (v1.ImageIndex, erro
 		image = mutate.Annotations(image, d.annotations(o)).(v1.Image) //nolint:forcetypeassert // it gives what it gets
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
-	return mutate.Annotations(index, d.annotations(o)).(v1.ImageIndex), nil //nolint:forcetypeassert // it gives what it gets
+	//nolint:forcetypeassert // it returns the type of its argument
+	return mutate.Annotations(index, d.annotations(o)).(v1.ImageIndex), nil
 }
 
-// layered makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same files
-// give the same image.
+// layered returns an image of one layer for a platform. Its files belong to root and have no date: the same files give
+// the same image.
 func layered(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)

@@ -44,7 +44,7 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 				jobID := b.setJob()
 				b.reconcile(t.Context())
 				item := b.read()
-				if e := item.Status.LastError; e == nil || e.Reason != "StatusRefused" || item.Status.JobIDFinished != jobID ||
+				if e := item.Status.LastError; e == nil || e.Reason != "StatusTooLarge" || item.Status.JobIDFinished != jobID ||
 					!strings.Contains(e.Message, fmt.Sprint(size/10_000)) {
 					t.Errorf("found %s", describe(item))
 				}
@@ -53,6 +53,22 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestStatusThatIsInvalid: another reason, because only the author of the plugin can help.
+func TestStatusThatIsInvalid(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.write = func(n int, do func() error) error {
+		if n == writesOfAJob {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "DeployItem"}, "item", nil)
+		}
+		return do()
+	}
+	b.setJob()
+	b.reconcile(t.Context())
+	if e := b.read().Status.LastError; e == nil || e.Reason != "StatusRefused" || !strings.Contains(e.Message, "author") {
+		t.Errorf("found %s", describe(b.read()))
 	}
 }
 

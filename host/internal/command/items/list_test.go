@@ -30,7 +30,9 @@ func TestItemsList(t *testing.T) {
 		{"all namespaces", "list -A -l shop=NS", 0, []string{
 			"NAMESPACE", "NS ", other.namespace, "elsewhere", "new ", "!busy",
 		}},
-		{"names for kubectl", "list -o name -l app=busy", 0, []string{"deployitem.landscaper.gardener.cloud/busy\n", "!NAME"}},
+		{"names for kubectl", "list -o name -l app=busy", 0, []string{
+			"deployitem.landscaper.gardener.cloud/busy\n", "!NAME",
+		}},
 		{"JSON", "list -o json -l app=busy", 0, []string{`"kind": "DeployItemList"`, `"jobID": "job-1"`, "!new"}},
 		{"YAML", "list -o yaml -l app=busy", 0, []string{"kind: DeployItemList\n", "jobID: job-1\n", "!new"}},
 		{"a table", "list", 0, []string{

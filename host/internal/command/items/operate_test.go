@@ -100,7 +100,9 @@ func TestItemsTriggerBesideLandscaper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for finished, want := range map[string]string{"1": `its execution "shop" is at work`, "2": "web: asked for reconcile"} {
+	for finished, want := range map[string]string{
+		"1": `its execution "shop" is at work`, "2": "web: asked for reconcile",
+	} {
 		item := &v1alpha1.DeployItem{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 		owned(item)
 		execution := &unstructured.Unstructured{Object: map[string]any{

@@ -89,8 +89,9 @@ func (s *shop) allow(user, verb string, resources ...string) string {
 	}
 	s.create(role)
 	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: s.named(name), Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		ObjectMeta: s.named(name),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 	})
 	return s.as(user)
 }

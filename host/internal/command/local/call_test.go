@@ -95,11 +95,13 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"no item": {"", CallFlags{}, "file.yaml: expected a DeployItem"},
 		"another kind of item": {"kind: List\napiVersion: v1\n", CallFlags{}, `file.yaml: expected a DeployItem of ` +
 			`landscaper.gardener.cloud/v1alpha1, but found a "List" of "v1"`},
-		"an item without name": {commandtest.ItemHead + "spec: {type: t}\n", CallFlags{}, "file.yaml: metadata.name is missing"},
+		"an item without name": {
+			commandtest.ItemHead + "spec: {type: t}\n", CallFlags{}, "file.yaml: metadata.name is missing",
+		},
 		"an item without type": {named, CallFlags{}, "file.yaml: spec.type is missing"},
 		"an unknown field":     {named + "x: y\n", CallFlags{}, `unknown field "x"`},
 		"no YAML":              {"{", CallFlags{}, "file.yaml: "},
-		"several items":        {anyItem + "---\n" + anyItem, CallFlags{}, "file.yaml: expected one object, but found several"},
+		"several items":        {anyItem + "---\n" + anyItem, CallFlags{}, "expected one object, but found several"},
 
 		"the item has a target":  {named + "spec: {type: t, target: {name: cluster}}\n", CallFlags{}, `"cluster"; give`},
 		"a plugin runs nothing":  {anyItem, target(kubeconfig(t, command)), runs},
@@ -115,8 +117,10 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"twice":                       {anyItem, others("a="+path, "a="+path), `the Target "a" is there twice`},
 		"another target of no file":   {anyItem, others("b=/no/where"), "--other-target b: open /no/where"},
 
-		"a docker config":       {anyItem, secret(`{"auths":{"a":{"auth":"` + hidden + `"}}}`), wanted},
-		"no base64":             {anyItem, secret(secretHead + ", metadata: {name: a}, data: {a: '" + hidden + "!'}}"), wanted},
+		"a docker config": {anyItem, secret(`{"auths":{"a":{"auth":"` + hidden + `"}}}`), wanted},
+		"no base64": {
+			anyItem, secret(secretHead + ", metadata: {name: a}, data: {a: '" + hidden + "!'}}"), wanted,
+		},
 		"a field of no Secret":  {anyItem, secret(secretHead + ", metadata: {name: a}, " + hidden + ": a}"), wanted},
 		"a ConfigMap":           {anyItem, secret(configMap), wanted},
 		"a Secret without name": {anyItem, secret(secretHead + "}"), "file.yaml: metadata.name is missing"},

@@ -79,7 +79,8 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: expected the file to be gone: %t, but found: %v", tc.reason, tc.gone, err)
 		}
 		got, err := readState(e.state.path)
-		if err != nil || got.JobID != tc.job || !tc.gone && strings.Join(strings.Fields(string(got.ProviderStatus)), "") != `{"b":2}` {
+		kept := strings.Join(strings.Fields(string(got.ProviderStatus)), "")
+		if err != nil || got.JobID != tc.job || !tc.gone && kept != `{"b":2}` {
 			t.Errorf("%s: expected job %q and the provider status, but found %+v (%v)", tc.reason, tc.job, got, err)
 		}
 	}

@@ -60,7 +60,8 @@ func TestVerifyConfines(t *testing.T) {
 		t.Errorf("expected %q, but found %s", passedOver, out)
 	}
 	out, err := pergola.Run(t, "plugins", "verify", dir, "--item", item)
-	if err == nil || !strings.Contains(out, "permission denied (the plugin is confined") || !strings.Contains(out, passedOver) {
+	if err == nil || !strings.Contains(out, "permission denied (the plugin is confined") ||
+		!strings.Contains(out, passedOver) {
 		t.Errorf("expected %q and no right to read the file, but found %v, %s", passedOver, err, out)
 	}
 	if out, err = pergola.Run(t, "plugins", "verify", dir, "--item", item, "--config", config); err != nil {
