@@ -60,7 +60,7 @@ func writeDefinitions(root *os.Root) error {
 	return nil
 }
 
-// writeReadme puts the values as they are now into the place of those that the file has.
+// writeReadme replaces the list of values in the file.
 func writeReadme(root *os.Root) error {
 	text, err := root.ReadFile(values)
 	if err != nil {

@@ -40,8 +40,8 @@ var (
 // listModules prints the name of a package's module, and the directory of its source.
 const listModules = "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}"
 
-// addLicenses adds the licenses of Go and of all modules that programs of these packages are made of. It fails if one
-// has none.
+// addLicenses adds the licenses of Go and of all modules in programs of these packages. A module without a license is an
+// error.
 func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform, packages []string) error {
 	arguments := append([]string{"list", "-deps", "-f", listModules}, packages...)
 	list := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // they are ours
@@ -69,9 +69,8 @@ func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform,
 	return nil
 }
 
-// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Those below
-// the root are of what was taken over from others. Directories that are no packages to Go, such as testdata, are left
-// out.
+// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Files below
+// the root are about code of other authors. Directories without packages of Go, such as testdata, are left out.
 func licensesIn(source fs.FS) (fstest.MapFS, error) {
 	found, licensed := fstest.MapFS{}, false
 	err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
