@@ -40,8 +40,8 @@ var (
 // listModules prints the name of a package's module, and the directory of its source.
 const listModules = "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}"
 
-// addLicenses adds the licenses of Go and of all modules in programs of these packages. A module without a license is an
-// error.
+// addLicenses adds the licenses of Go and of all modules in programs of these packages. A module without a license is
+// an error.
 func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform, packages []string) error {
 	arguments := append([]string{"list", "-deps", "-f", listModules}, packages...)
 	list := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // they are ours

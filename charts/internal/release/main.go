@@ -114,8 +114,8 @@ func (r *release) addDefinitions() error {
 	return r.write("crds.yaml", bytes.Join(definitions, nil))
 }
 
-// pushChart copies the chart to a registry, with the credentials of helm registry login or docker login, and without TLS
-// where make image does.
+// pushChart copies the chart to a registry, with the credentials of helm registry login or docker login, and without
+// TLS where make image does.
 func (r *release) pushChart(ctx context.Context) error {
 	to := strings.TrimSuffix(r.options.push, "/") + "/charts"
 	repository, err := name.NewRepository(to)
