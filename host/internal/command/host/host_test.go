@@ -22,10 +22,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	garbage, bare := commandtest.WriteFile(t, "garbage", "{"), commandtest.WithoutDefinitions(t)
 	nowhere := filepath.Join(dir, "nowhere")
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
-		{"no level", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
-		{"no format", "host --log-format xml", []string{"--log-format", "json or text", `"xml"`}},
-		{"no name", "host --identity ", []string{"--identity", "expected 1 to 253 printable characters"}},
-		{"no address", "host --listen-address x", []string{"--listen-address", ":8080", `"x"`}},
 		{"no file", "host --config " + nowhere, []string{"read the host configuration", nowhere, "no such file"}},
 		{"which flag is missing", "host", []string{"--kubeconfig", "$KUBECONFIG"}},
 		{"no kubeconfig", "host" + kubeconfig + nowhere, []string{"find the cluster", nowhere, "no such file"}},

@@ -45,18 +45,3 @@ func TestItemsShow(t *testing.T) {
 		{"the item", "show web -o yaml", 0, []string{"kind: DeployItem\n", "jobID: job-2\n"}},
 	}...)
 }
-
-// TestItemsOfATargetWithoutAccount: a Target without a ServiceAccount acts as the ServiceAccount of the operator, for
-// the commands, too.
-func TestItemsOfATargetWithoutAccount(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.create(&corev1.ServiceAccount{ObjectMeta: s.named("deployer")})
-	s.selfTarget("here", `{}`)
-	s.item("web", on("here"))
-	const missing = "selfConfig.serviceAccount.name"
-	s.expect([]itemsCase{
-		{"the Target lacks it", "show web", 0, []string{missing}},
-		{"the operator names it", "show web --target-service-account deployer", 0, []string{"!" + missing}},
-	}...)
-}

@@ -23,6 +23,8 @@ func TestItemsTree(t *testing.T) {
 		{"apiVersion":"example.org/v1","kind":"Rose","namespace":"NS","name":"red"}]}`, "NS", s.namespace))
 	s.item("shop", on("here"), setJob("job-1"), beginJob, waitFor("Secret token"), objects)
 	s.item("poor", on("poor"), objects)
+	s.selfTarget("self", `{}`)
+	s.item("self", on("self"), objects)
 	s.item("lost", on("nowhere"), objects)
 	s.item("nowhere", objects)
 
@@ -37,6 +39,8 @@ func TestItemsTree(t *testing.T) {
 		{"rights of the Target", "tree poor", 0, []string{
 			"├─ ConfigMap NS/settings  Ready", "├─ Secret NS/token  Unknown  secrets \"token\" is forbidden",
 		}},
+		{"no ServiceAccount in the Target", "tree self", 0, []string{"selfConfig.serviceAccount.name"}},
+		{"the operator names it", "tree self --target-service-account poor", 0, []string{"├─ ConfigMap NS/settings  Ready"}},
 		{"no such Target", "tree lost", 0, []string{
 			"└─ Objects  Unknown  Target \"NS/nowhere\": there is no such Target",
 		}},
