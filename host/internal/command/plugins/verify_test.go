@@ -15,6 +15,15 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
+var pergola = commandtest.Of(NewCommand)
+
+// The test binary is also the plugin of these tests.
+func TestMain(m *testing.M) {
+	commandtest.Main(m, map[string]func(){
+		"reader": func() { sdk.Serve(reader{}, sdk.Name("reader"), sdk.Types(readerType)) },
+	}, func(tests interface{ Run() int }) int { return tests.Run() })
+}
+
 const readerType v1alpha1.DeployItemType = "test.pergola.dev/reader"
 
 // reader reads the file that its configuration names, and writes one of its own.
