@@ -14,10 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The API server takes everything that is rendered, and the Pods also where the level restricted of Pod Security is enforced.
+// The API server takes everything that is rendered, and the Pods also where the level restricted of Pod Security is
+// enforced.
 func TestAPIServer(t *testing.T) {
-	restrict := map[string]string{"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}
-	for namespace, labels := range map[string]map[string]string{releaseNamespace: restrict, "pergola-pods": nil, "shop": nil} {
+	restrict := map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest",
+	}
+	for namespace, labels := range map[string]map[string]string{
+		releaseNamespace: restrict, "pergola-pods": nil, "shop": nil,
+	} {
 		create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}})
 	}
 	strict := client.WithFieldValidation(client.NewDryRunClient(admin), metav1.FieldValidationStrict)
@@ -34,8 +39,10 @@ func TestAPIServer(t *testing.T) {
 				if deployment, ok := all[key].(*appsv1.Deployment); ok {
 					template := deployment.Spec.Template
 					mustBeTaken(t, strict, "Pod of "+key, &corev1.Pod{
-						ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: "pod", Labels: template.Labels, Annotations: template.Annotations},
-						Spec:       template.Spec,
+						ObjectMeta: metav1.ObjectMeta{
+							Namespace: deployment.Namespace, Name: "pod", Labels: template.Labels, Annotations: template.Annotations,
+						},
+						Spec: template.Spec,
 					})
 				}
 			}

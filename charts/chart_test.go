@@ -42,7 +42,8 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("expected the autoscaler to say how many replicas there are, but found %d", *deployment.Spec.Replicas)
 	}
 	scaler := one[*autoscalingv2.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler pergola-system/pergola")
-	if *scaler.Spec.MinReplicas != 1 || scaler.Spec.MaxReplicas != 1 || scaler.Spec.ScaleTargetRef.Name != deployment.Name {
+	if *scaler.Spec.MinReplicas != 1 || scaler.Spec.MaxReplicas != 1 ||
+		scaler.Spec.ScaleTargetRef.Name != deployment.Name {
 		t.Errorf("expected 1 to 1 replicas of the Deployment, but found %+v", scaler.Spec)
 	}
 	for _, metric := range scaler.Spec.Metrics {
@@ -63,7 +64,8 @@ func TestDefaults(t *testing.T) {
 		spreadOver = append(spreadOver, spread.TopologyKey)
 		for key, value := range spread.LabelSelector.MatchLabels {
 			if deployment.Spec.Template.Labels[key] != value {
-				t.Errorf("%s: expected the label %s=%s, but the Pods have %v", spread.TopologyKey, key, value, deployment.Spec.Template.Labels)
+				t.Errorf("%s: expected the label %s=%s, but the Pods have %v", spread.TopologyKey, key, value,
+					deployment.Spec.Template.Labels)
 			}
 		}
 	}
@@ -71,21 +73,27 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("what the Pods are spread over (-want +got):\n%s", diff)
 	}
 	main := pod.Containers[0]
-	if main.StartupProbe.HTTPGet.Path != "/healthz" || main.LivenessProbe.HTTPGet.Path != "/healthz" || main.ReadinessProbe.HTTPGet.Path != "/readyz" {
-		t.Errorf("expected probes of /healthz and /readyz, but found %v, %v, %v", main.StartupProbe, main.LivenessProbe, main.ReadinessProbe)
+	if main.StartupProbe.HTTPGet.Path != "/healthz" || main.LivenessProbe.HTTPGet.Path != "/healthz" ||
+		main.ReadinessProbe.HTTPGet.Path != "/readyz" {
+		t.Errorf("expected probes of /healthz and /readyz, but found %v, %v, %v", main.StartupProbe, main.LivenessProbe,
+			main.ReadinessProbe)
 	}
 	policy := one[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy pergola-system/pergola")
-	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].Ports) != 1 || policy.Spec.Ingress[0].Ports[0].Port.StrVal != "metrics" || len(policy.Spec.PolicyTypes) != 1 {
+	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].Ports) != 1 ||
+		policy.Spec.Ingress[0].Ports[0].Port.StrVal != "metrics" || len(policy.Spec.PolicyTypes) != 1 {
 		t.Errorf("expected the metrics port alone, and nothing about what the Pods reach, but found %+v", policy.Spec)
 	}
-	if got, want := configurationOf(t, all, "pergola")["pluginFiles"], []any{"container", "helm", "manifest"}; !cmp.Equal(got, want) {
+	pluginFiles := []any{"container", "helm", "manifest"}
+	if got, want := configurationOf(t, all, "pergola")["pluginFiles"], pluginFiles; !cmp.Equal(got, want) {
 		t.Errorf("expected the plugins %v, but found %v", want, got)
 	}
 }
 
 // By default, the host is standalone and has the definitions, unless a Landscaper does both.
 func TestStandalone(t *testing.T) {
-	besideLandscaper := cluster{version: newest.version, kinds: []string{"landscaper.gardener.cloud/v1alpha1/Installation"}}
+	besideLandscaper := cluster{
+		version: newest.version, kinds: []string{"landscaper.gardener.cloud/v1alpha1/Installation"},
+	}
 	for name, test := range map[string]struct {
 		at     cluster
 		values string
@@ -102,7 +110,8 @@ func TestStandalone(t *testing.T) {
 			host := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola").Spec.Template.Spec.Containers[0]
 			isStandalone, definitions := slices.Contains(host.Args, "--standalone"), all.names("CustomResourceDefinition")
 			if isStandalone != test.want || len(definitions) > 0 != test.want {
-				t.Errorf("expected standalone and definitions: %t, but found arguments %v, definitions %v", test.want, host.Args, definitions)
+				t.Errorf("expected standalone and definitions: %t, but found arguments %v, definitions %v", test.want, host.Args,
+					definitions)
 			}
 		})
 	}
@@ -145,7 +154,8 @@ func TestDefinitions(t *testing.T) {
 // Beside a Landscaper the chart brings the definition that a Landscaper lacks if it is told to, and no other.
 func TestDefinitionThatLandscaperLacks(t *testing.T) {
 	all := mustRender(t, "{standalone: false, crds: {install: deployerregistrations}}", newest)
-	if got, want := all.names("CustomResourceDefinition"), []string{"deployerregistrations.landscaper.gardener.cloud"}; !cmp.Equal(got, want) {
+	registrations := []string{"deployerregistrations.landscaper.gardener.cloud"}
+	if got, want := all.names("CustomResourceDefinition"), registrations; !cmp.Equal(got, want) {
 		t.Errorf("expected %v, but found %v", want, got)
 	}
 }
@@ -160,7 +170,10 @@ extraPlugins:
   roses: {image: {repository: example.org/roses, tag: v1}}
   hooks: {image: {repository: example.org/hooks, tag: v1}, everywhere: true}
 `, newest)
-	want := []string{"pergola-system/pergola-container", "pergola-system/pergola-helm", "pergola-system/pergola-manifest", "pergola-system/pergola-roses"}
+	want := []string{
+		"pergola-system/pergola-container", "pergola-system/pergola-helm", "pergola-system/pergola-manifest",
+		"pergola-system/pergola-roses",
+	}
 	for _, kind := range []string{"Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget"} {
 		if diff := cmp.Diff(want, all.names(kind)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
@@ -180,7 +193,8 @@ extraPlugins:
 	if memory := helm.Spec.Containers[0].Resources.Requests.Memory().String(); memory != "2Gi" {
 		t.Errorf("expected the resources of its own, but found %s", memory)
 	}
-	if diff := cmp.Diff([]string{"plugin-hooks", "plugin-roses", "plugins"}, containerNames(roses.Spec.InitContainers)); diff != "" {
+	if diff := cmp.Diff([]string{"plugin-hooks", "plugin-roses", "plugins"},
+		containerNames(roses.Spec.InitContainers)); diff != "" {
 		t.Errorf("who fills the plugin directory of roses (-want +got):\n%s", diff)
 	}
 	if helm.Labels["app.kubernetes.io/component"] != "helm" || roses.Labels["app.kubernetes.io/component"] != "roses" {
@@ -195,10 +209,14 @@ func TestLongNames(t *testing.T) {
 		reason, values string
 		deployments    int
 	}{
-		"fullname": {reason: "what is cut off tells the plugins apart", values: "{deploymentPerPlugin: true, fullnameOverride: b" + long + "}", deployments: 3},
+		"fullname": {
+			reason: "what is cut off tells the plugins apart",
+			values: "{deploymentPerPlugin: true, fullnameOverride: b" + long + "}", deployments: 3,
+		},
 		"plugins": {
 			reason: "the same of volumes and containers", deployments: 1,
-			values: fmt.Sprintf("extraPlugins: {%[1]sb: {image: {repository: r, tag: t}}, %[1]sc: {image: {repository: r, tag: t}}}", long),
+			values: fmt.Sprintf("extraPlugins: {%[1]sb: {image: {repository: r, tag: t}}, "+
+				"%[1]sc: {image: {repository: r, tag: t}}}", long),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,19 +256,22 @@ extraPlugins:
 	}
 	own := pod.InitContainers[1]
 	args := []string{
-		"plugins", "install", "--to=/to", "/plugins/container", "/plugins/helm", "lily=/from/lilies/bin/lilies", "/plugins/manifest", "roses=/from/roses/roses", "/plugins/tulips",
+		"plugins", "install", "--to=/to", "/plugins/container", "/plugins/helm", "lily=/from/lilies/bin/lilies",
+		"/plugins/manifest", "roses=/from/roses/roses", "/plugins/tulips",
 	}
 	if diff := cmp.Diff(args, own.Args); diff != "" || own.Image != pod.Containers[0].Image {
 		t.Errorf("what %s installs (-want +got):\n%s", own.Image, diff)
 	}
-	if roses := pod.InitContainers[0]; roses.Image != "example.org/roses@"+digest || !slices.Equal(roses.Args, []string{"install", "--to=/to", "--as=roses"}) {
+	if roses := pod.InitContainers[0]; roses.Image != "example.org/roses@"+digest ||
+		!slices.Equal(roses.Args, []string{"install", "--to=/to", "--as=roses"}) {
 		t.Errorf("expected the plugin to install itself, but found %s %v", roses.Image, roses.Args)
 	}
 	volume := pod.Volumes[slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "plugin-lilies" })]
 	if volume.Image == nil || volume.Image.Reference != "example.org/lilies:v1" {
 		t.Errorf("expected the volume of an image, but found %+v", volume)
 	}
-	if diff := cmp.Diff([]any{"container", "helm", "lily", "manifest", "roses", "tulips"}, configurationOf(t, all, "pergola")["pluginFiles"]); diff != "" {
+	if diff := cmp.Diff([]any{"container", "helm", "lily", "manifest", "roses", "tulips"},
+		configurationOf(t, all, "pergola")["pluginFiles"]); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
@@ -258,19 +279,22 @@ extraPlugins:
 // Without locks two Pods must not be there at the same time, which an update would bring about.
 func TestWithoutLocks(t *testing.T) {
 	all := mustRender(t, "locking: {enabled: false}", newest)
-	if strategy := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola").Spec.Strategy; strategy.Type != appsv1.RecreateDeploymentStrategyType || strategy.RollingUpdate != nil {
+	strategy := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola").Spec.Strategy
+	if strategy.Type != appsv1.RecreateDeploymentStrategyType || strategy.RollingUpdate != nil {
 		t.Errorf("expected the old Pod to end before the new one begins, but found %+v", strategy)
 	}
 }
 
-// What runs in the namespace of the container deployer comes from users: it may do what the deployer needs, and nobody reaches it.
+// What runs in the namespace of the container deployer comes from users: it may do what the deployer needs, and nobody
+// reaches it.
 func TestContainerPods(t *testing.T) {
 	all := mustRender(t, "", newest)
 	if level := all["Namespace pergola-pods"].GetLabels()["pod-security.kubernetes.io/enforce"]; level != "baseline" {
 		t.Errorf("expected the level baseline of Pod Security, but found %q", level)
 	}
 	policy := one[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy pergola-pods/pergola").Spec
-	if len(policy.PodSelector.MatchLabels) > 0 || len(policy.Ingress) > 0 || !slices.Equal(policy.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+	if len(policy.PodSelector.MatchLabels) > 0 || len(policy.Ingress) > 0 ||
+		!slices.Equal(policy.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
 		t.Errorf("expected that nobody reaches any Pod, but found %+v", policy)
 	}
 }
@@ -283,7 +307,9 @@ func TestStatusPage(t *testing.T) {
 	}{
 		"off":             {values: "", rules: 1},
 		"by port-forward": {values: "statusPage: {enabled: true}", address: "127.0.0.1:9080", rules: 1},
-		"for some":        {values: "statusPage: {enabled: true, ingressFrom: [{podSelector: {}}]}", address: ":9080", rules: 2},
+		"for some": {
+			values: "statusPage: {enabled: true, ingressFrom: [{podSelector: {}}]}", address: ":9080", rules: 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := mustRender(t, test.values, newest)
@@ -292,7 +318,8 @@ func TestStatusPage(t *testing.T) {
 				t.Errorf("expected the address %q, but found %q", test.address, address)
 			}
 			ingress := one[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy pergola-system/pergola").Spec.Ingress
-			if len(ingress) != test.rules || test.rules == 2 && (ingress[1].Ports[0].Port.StrVal != "status-page" || len(ingress[1].From) != 1) {
+			if len(ingress) != test.rules || test.rules == 2 &&
+				(ingress[1].Ports[0].Port.StrVal != "status-page" || len(ingress[1].From) != 1) {
 				t.Errorf("expected %d rules, but found %+v", test.rules, ingress)
 			}
 		})
@@ -310,7 +337,8 @@ func TestLandscaperCluster(t *testing.T) {
 	if diff := cmp.Diff(want, pod.Containers[0].Args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
-	if got := one[*corev1.Secret](t, all, "Secret pergola-system/pergola-landscaper-cluster").StringData["kubeconfig"]; got != "apiVersion: v1\nkind: Config\n" {
+	secret := one[*corev1.Secret](t, all, "Secret pergola-system/pergola-landscaper-cluster")
+	if got := secret.StringData["kubeconfig"]; got != "apiVersion: v1\nkind: Config\n" {
 		t.Errorf("expected the kubeconfig as it is, but found %q", got)
 	}
 	if roles := all.names("ClusterRole"); len(roles) > 0 {

@@ -49,18 +49,23 @@ plugins:
 extraPlugins:
   roses: {image: {repository: example.org/roses, tag: v1}, file: rose}
   lilies: {mode: imageVolume, image: {repository: example.org/lilies, tag: v1}}
-  tulips: {mode: pulled, image: {repository: example.org/tulips, tag: v1}, path: bin/tulips, sha256: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd}
+  tulips:
+    {mode: pulled, image: {repository: example.org/tulips, tag: v1}, path: bin/tulips,
+     sha256: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd}
 imagePullSecrets: [{name: registry}]
 extraEnv: [{name: HELM_REGISTRY_CONFIG, value: /etc/helm/config.json}]
 extraVolumes: [{name: helm, emptyDir: {}}]
 extraVolumeMounts: [{name: helm, mountPath: /etc/helm}]
-rbac: {targetTokenNamespaces: [shop], extraRules: [{apiGroups: [serving.knative.dev], resources: [services], verbs: [get, watch]}]}
+rbac:
+  targetTokenNamespaces: [shop]
+  extraRules: [{apiGroups: [serving.knative.dev], resources: [services], verbs: [get, watch]}]
 networkPolicy: {ingressFrom: [{namespaceSelector: {}}], egress: [{}]}
 metrics: {dashboard: {enabled: true}}
 `,
-	"no locks":                "{locking: {enabled: false}, autoscaling: {enabled: false}}",
-	"a Deployment per plugin": "{deploymentPerPlugin: true, extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}",
-	"DeployItems elsewhere":   "landscaperCluster: {kubeconfig: \"{}\"}",
+	"no locks": "{locking: {enabled: false}, autoscaling: {enabled: false}}",
+	"a Deployment per plugin": "{deploymentPerPlugin: true, " +
+		"extraPlugins: {roses: {image: {repository: example.org/roses, tag: v1}}}}",
+	"DeployItems elsewhere": "landscaperCluster: {kubeconfig: \"{}\"}",
 }
 
 // A host can use what the chart renders as its configuration.
@@ -97,9 +102,11 @@ func TestContainerConfiguration(t *testing.T) {
 		plugins := configurationOf(t, mustRender(t, values, newest), "pergola")["plugins"].(object)
 		return plugins["container"].(object)["config"].(object)
 	}
-	own := config("plugins: {container: {config: {initContainer: {image: example.org/helper:v1, imagePullPolicy: Never}, strict: false}}}")
+	own := config("plugins: {container: {config: {strict: false, " +
+		"initContainer: {image: example.org/helper:v1, imagePullPolicy: Never}}}}")
 	init := own["initContainer"].(object)
-	if init["image"] != "example.org/helper:v1" || init["imagePullPolicy"] != "Never" || own["strict"] != false || own["kind"] != "ContainerConfiguration" {
+	if init["image"] != "example.org/helper:v1" || init["imagePullPolicy"] != "Never" || own["strict"] != false ||
+		own["kind"] != "ContainerConfiguration" {
 		t.Errorf("expected what the operator says, and the rest of the chart, but found %v", own)
 	}
 	if init := config("")["initContainer"].(object); init["image"] != "ghcr.io/pergola-deploy/container-helper:0.0.0-dev" {
@@ -113,11 +120,20 @@ func TestNotes(t *testing.T) {
 		values string
 		want   []string
 	}{
-		"beside a Landscaper": {"standalone: false", []string{"port-forward deployment/pergola 8080", "It carries out the jobs that a Landscaper sets"}},
-		"alone":               {"", []string{"kubectl get deployitems -A --watch", "`helm uninstall` leaves"}},
-		"with a page":         {"{deploymentPerPlugin: true, statusPage: {enabled: true, port: 9999}}", []string{"port-forward deployment/pergola-container 9999"}},
-		"elsewhere":           {"landscaperCluster: {kubeconfig: k}", []string{"DeployItems of another cluster"}},
-		"apart":               {"deploymentPerPlugin: true", []string{"rollout status deployment/pergola-container", "rollout status deployment/pergola-manifest"}},
+		"beside a Landscaper": {
+			"standalone: false",
+			[]string{"port-forward deployment/pergola 8080", "It carries out the jobs that a Landscaper sets"},
+		},
+		"alone": {"", []string{"kubectl get deployitems -A --watch", "`helm uninstall` leaves"}},
+		"with a page": {
+			"{deploymentPerPlugin: true, statusPage: {enabled: true, port: 9999}}",
+			[]string{"port-forward deployment/pergola-container 9999"},
+		},
+		"elsewhere": {"landscaperCluster: {kubeconfig: k}", []string{"DeployItems of another cluster"}},
+		"apart": {
+			"deploymentPerPlugin: true",
+			[]string{"rollout status deployment/pergola-container", "rollout status deployment/pergola-manifest"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, err := render(t, test.values, newest)

@@ -26,8 +26,8 @@ import (
 // block is a code block of a page.
 var block = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 
-// The commands of the guide work one after the other, on an API server on which nobody runs Pods. What it says of plugins is tested in
-// test/e2e/node.
+// The commands of the guide work one after the other, on an API server on which nobody runs Pods. What it says of
+// plugins is tested in test/e2e/node.
 func TestOperatorsGuide(t *testing.T) {
 	g := newGuide(t)
 	ofChart, _, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "docs", "operators-guide.md")), "\n## Plugins\n")
@@ -47,7 +47,8 @@ func TestOperatorsGuide(t *testing.T) {
 	if g.commands < 8 {
 		t.Errorf("expected more commands than %d", g.commands)
 	}
-	if first := strings.Join(g.first, " "); !strings.Contains(read(t, filepath.Join(testenv.Root(), "charts/pergola/README.md")), first+"\n") {
+	readme := read(t, filepath.Join(testenv.Root(), "charts/pergola/README.md"))
+	if first := strings.Join(g.first, " "); !strings.Contains(readme, first+"\n") {
 		t.Errorf("expected the README of the chart to begin with %q, too", first)
 	}
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -55,14 +56,15 @@ func TestOperatorsGuide(t *testing.T) {
 		t.Errorf("expected the definitions to stay, but found %d, %v", len(definitions.Items), err)
 	}
 	deployments := &appsv1.DeploymentList{}
-	if err := g.admin.List(t.Context(), deployments, client.InNamespace(releaseNamespace)); err != nil || len(deployments.Items) != 0 {
+	if err := g.admin.List(t.Context(), deployments, client.InNamespace(releaseNamespace)); err != nil ||
+		len(deployments.Items) != 0 {
 		t.Errorf("expected the Deployments to go, but found %d, %v", len(deployments.Items), err)
 	}
 	g.run(g.first) // and what has stayed is no obstacle
 }
 
-// The first commands of the tutorial install a host that needs no Landscaper, with the image that they build, as the ServiceAccount that the page
-// lets request tokens.
+// The first commands of the tutorial install a host that needs no Landscaper, with the image that they build, as the
+// ServiceAccount that the page lets request tokens.
 func TestGettingStarted(t *testing.T) {
 	g := newGuide(t)
 	page := read(t, filepath.Join(testenv.Root(), "docs", "getting-started.md"))
@@ -86,10 +88,12 @@ func TestGettingStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := host.Spec.Template.Spec
-	if found := pod.Containers[0]; found.Image != "localhost/pergola:v1.0.0" || !slices.Contains(found.Args, "--standalone") {
+	if found := pod.Containers[0]; found.Image != "localhost/pergola:v1.0.0" ||
+		!slices.Contains(found.Args, "--standalone") {
 		t.Errorf("expected the image of the page, standalone, but found %s with %v", found.Image, found.Args)
 	}
-	if account := "--serviceaccount=" + releaseNamespace + ":" + pod.ServiceAccountName + "\n"; !strings.Contains(page, account) {
+	account := "--serviceaccount=" + releaseNamespace + ":" + pod.ServiceAccountName + "\n"
+	if !strings.Contains(page, account) {
 		t.Errorf("expected the page to grant the host the tokens with %s", account)
 	}
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -98,7 +102,8 @@ func TestGettingStarted(t *testing.T) {
 	}
 }
 
-// What the README of the project says of a cluster installs the images that it has pushed. That they can be pushed package image shows.
+// What the README of the project says of a cluster installs the images that it has pushed. That they can be pushed
+// package image shows.
 func TestProjectReadme(t *testing.T) {
 	g := newGuide(t)
 	_, part, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "README.md")), "In a cluster, by the chart")
@@ -119,17 +124,20 @@ func TestProjectReadme(t *testing.T) {
 		t.Errorf("expected the image that was pushed, but found %s", found)
 	}
 	configuration := &corev1.Secret{}
-	if err := g.admin.Get(t.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "pergola-configuration"}, configuration); err != nil {
+	key := client.ObjectKey{Namespace: releaseNamespace, Name: "pergola-configuration"}
+	if err := g.admin.Get(t.Context(), key, configuration); err != nil {
 		t.Fatal(err)
 	}
-	if found := string(configuration.Data["host.yaml"]); !strings.Contains(found, "registry.example.org/team/container-helper:v1.0.0") {
+	const helper = "registry.example.org/team/container-helper:v1.0.0"
+	if found := string(configuration.Data["host.yaml"]); !strings.Contains(found, helper) {
 		t.Errorf("expected the image of the helper that was pushed, but found\n%s", found)
 	}
 }
 
 // The values that the chart's README shows are some.
 func TestReadme(t *testing.T) {
-	for _, found := range block.FindAllStringSubmatch(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "README.md")), -1) {
+	readme := read(t, filepath.Join(testenv.Root(), "charts", "pergola", "README.md"))
+	for _, found := range block.FindAllStringSubmatch(readme, -1) {
 		if found[1] == "yaml" {
 			mustRender(t, found[2], newest)
 		}
@@ -201,7 +209,8 @@ func (g *guide) write(name, content string) (path string) {
 	return path
 }
 
-// succeed has a Job succeed as soon as it is there, in the place of a node. The function that it returns waits for that.
+// succeed has a Job succeed as soon as it is there, in the place of a node. The function that it returns waits for
+// that.
 func (g *guide) succeed(ctx context.Context, name string) (wait func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -210,10 +219,11 @@ func (g *guide) succeed(ctx context.Context, name string) (wait func()) {
 			return g.admin.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: name}, job) == nil
 		})
 		now := metav1.Now()
-		job.Status = batchv1.JobStatus{Succeeded: 1, StartTime: &now, CompletionTime: &now, Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue},
-			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
-		}}
+		job.Status = batchv1.JobStatus{Succeeded: 1, StartTime: &now, CompletionTime: &now,
+			Conditions: []batchv1.JobCondition{
+				{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue},
+				{Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+			}}
 		if err := g.admin.Status().Update(ctx, job); err != nil {
 			g.Error(err)
 		}

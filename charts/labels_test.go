@@ -13,7 +13,8 @@ import (
 
 // Labels of operators never take the place of those by which the chart knows its Pods, and each label is there once.
 func TestLabels(t *testing.T) {
-	const theirs = "{app.kubernetes.io/name: x, app.kubernetes.io/instance: x, app.kubernetes.io/component: x, app.kubernetes.io/managed-by: x, team: %}"
+	const theirs = "{app.kubernetes.io/name: x, app.kubernetes.io/instance: x, app.kubernetes.io/component: x, " +
+		"app.kubernetes.io/managed-by: x, team: %}"
 	with := func(team string) string { return strings.ReplaceAll(theirs, "%", team) }
 	all := mustRender(t, `
 commonLabels: `+with("all")+`
@@ -30,7 +31,8 @@ metrics:
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		labels := all[key].GetLabels()
-		if labels["app.kubernetes.io/name"] != "pergola" || labels["app.kubernetes.io/instance"] != releaseName || labels["app.kubernetes.io/managed-by"] != "Helm" {
+		if labels["app.kubernetes.io/name"] != "pergola" || labels["app.kubernetes.io/instance"] != releaseName ||
+			labels["app.kubernetes.io/managed-by"] != "Helm" {
 			t.Errorf("%s: expected the labels of the chart, but found %v", key, labels)
 		}
 		team := teams[key]

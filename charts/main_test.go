@@ -12,7 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// admin is the administrator of the control plane of this package, and binaries the directory with the programs under test.
+// admin is the administrator of the control plane of this package, and binaries the directory with the programs under
+// test.
 var (
 	admin    client.Client
 	binaries string

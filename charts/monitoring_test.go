@@ -57,7 +57,10 @@ type prometheusRule struct {
 func (p *prometheusRule) DeepCopyObject() runtime.Object { return p }
 
 // monitored is a cluster with the Prometheus operator.
-var monitored = cluster{version: newest.version, kinds: []string{"monitoring.coreos.com/v1/ServiceMonitor", "monitoring.coreos.com/v1/PrometheusRule"}}
+var monitored = cluster{
+	version: newest.version,
+	kinds:   []string{"monitoring.coreos.com/v1/ServiceMonitor", "monitoring.coreos.com/v1/PrometheusRule"},
+}
 
 func addMonitoring(scheme *runtime.Scheme) {
 	version := schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}
@@ -82,15 +85,18 @@ func TestMonitoring(t *testing.T) {
 		}
 	}
 	if monitor.Labels["team"] != "a" || monitor.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
-		t.Errorf("expected its label and the port of the Service, but found %v and %v", monitor.Labels, monitor.Spec.Endpoints)
+		t.Errorf("expected its label and the port of the Service, but found %v and %v", monitor.Labels,
+			monitor.Spec.Endpoints)
 	}
 	rules := one[*prometheusRule](t, all, "PrometheusRule pergola-system/pergola")
 	for _, rule := range rules.Spec.Groups[0].Rules {
-		if !strings.Contains(rule.Expr, `{namespace="pergola-system",service="pergola"`) || strings.Contains(rule.Expr, "$SELECTOR") {
+		if !strings.Contains(rule.Expr, `{namespace="pergola-system",service="pergola"`) ||
+			strings.Contains(rule.Expr, "$SELECTOR") {
 			t.Errorf("%s: expected the Pods of the release alone, but found %s", rule.Alert, rule.Expr)
 		}
 		if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" || rule.Labels["severity"] == "" {
-			t.Errorf("%s: expected summary, description and severity, but found %v, %v", rule.Alert, rule.Annotations, rule.Labels)
+			t.Errorf("%s: expected summary, description and severity, but found %v, %v", rule.Alert, rule.Annotations,
+				rule.Labels)
 		}
 	}
 	dashboard := one[*corev1.ConfigMap](t, all, "ConfigMap pergola-system/pergola-dashboard")
@@ -103,7 +109,8 @@ func TestMonitoring(t *testing.T) {
 func TestMonitoringWithoutOperator(t *testing.T) {
 	for value, kind := range map[string]string{"serviceMonitor": "ServiceMonitor", "prometheusRule": "PrometheusRule"} {
 		_, err := render(t, fmt.Sprintf("metrics: {%s: {enabled: true}}", value), newest)
-		wants := fmt.Sprintf("metrics.%s.enabled: this cluster does not know the kind %s of monitoring.coreos.com/v1; install the Prometheus operator, or set it to false", value, kind)
+		wants := fmt.Sprintf("metrics.%s.enabled: this cluster does not know the kind %s of monitoring.coreos.com/v1; "+
+			"install the Prometheus operator, or set it to false", value, kind)
 		if err == nil || !strings.Contains(err.Error(), wants) {
 			t.Errorf("expected %q, but found: %v", wants, err)
 		}
@@ -118,7 +125,8 @@ var (
 // Alerts and dashboard are made of metrics that the page describes.
 func TestMetricsAreDocumented(t *testing.T) {
 	known := map[string]bool{}
-	for _, found := range documented.FindAllStringSubmatch(read(t, filepath.Join(testenv.Root(), "docs", "telemetry.md")), -1) {
+	page := read(t, filepath.Join(testenv.Root(), "docs", "telemetry.md"))
+	for _, found := range documented.FindAllStringSubmatch(page, -1) {
 		known[found[1]] = true
 	}
 	for _, file := range []string{"alerts.yaml", "dashboard.json"} {

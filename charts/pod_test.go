@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The programs of others that run in a Pod have none of the host's rights: its token is mounted in the host's container, and nowhere else.
+// The programs of others that run in a Pod have none of the host's rights: its token is mounted in the host's
+// container, and nowhere else.
 func TestTokenIsForTheHostAlone(t *testing.T) {
 	for name, values := range settings {
 		t.Run(name, func(t *testing.T) {
@@ -17,7 +18,8 @@ func TestTokenIsForTheHostAlone(t *testing.T) {
 			for _, deployment := range all.names("Deployment") {
 				pod := one[*appsv1.Deployment](t, all, "Deployment "+deployment).Spec.Template.Spec
 				if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-					t.Errorf("%s: expected that nobody gets a token unasked, but found %v", deployment, pod.AutomountServiceAccountToken)
+					t.Errorf("%s: expected that nobody gets a token unasked, but found %v", deployment,
+						pod.AutomountServiceAccountToken)
 				}
 				var holders []string
 				for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
@@ -56,12 +58,14 @@ func TestToken(t *testing.T) {
 			files = append(files, own.Items[0].Path+" of "+own.Items[0].FieldRef.FieldPath)
 		}
 	}
-	if diff := cmp.Diff([]string{"token", "ca.crt of kube-root-ca.crt", "namespace of metadata.namespace"}, files); diff != "" {
+	if diff := cmp.Diff([]string{"token", "ca.crt of kube-root-ca.crt", "namespace of metadata.namespace"},
+		files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
 
-// A plugin of others can write where no plugin but itself comes from, so that it cannot put itself in the place of another.
+// A plugin of others can write where no plugin but itself comes from, so that it cannot put itself in the place of
+// another.
 func TestPluginsCannotReplaceEachOther(t *testing.T) {
 	for name, values := range settings {
 		t.Run(name, func(t *testing.T) {
@@ -81,17 +85,21 @@ func TestPluginsCannotReplaceEachOther(t *testing.T) {
 						t.Errorf("%s: expected one container that may write the volume %s, but found %v", deployment, volume, containers)
 					}
 				}
-				if last := len(pod.InitContainers) - 1; last >= 0 && !slices.Equal(writers["plugins"], []string{pod.InitContainers[last].Name}) {
-					t.Errorf("%s: expected the last init container to fill the plugin directory, but found %v", deployment, writers["plugins"])
+				if last := len(pod.InitContainers) - 1; last >= 0 &&
+					!slices.Equal(writers["plugins"], []string{pod.InitContainers[last].Name}) {
+					t.Errorf("%s: expected the last init container to fill the plugin directory, but found %v", deployment,
+						writers["plugins"])
 				}
 			}
 		})
 	}
 }
 
-// A host that takes a plugin from its image has a place for it and the credentials for the registry, and no program of the image runs.
+// A host that takes a plugin from its image has a place for it and the credentials for the registry, and no program of
+// the image runs.
 func TestPulledPlugin(t *testing.T) {
-	all := mustRender(t, "{deploymentPerPlugin: true, imagePullSecrets: [{name: registry}], extraPlugins: {roses: {mode: pulled, path: r, image: {repository: example.org/roses, digest: "+digest+"}}}}", newest)
+	all := mustRender(t, "{deploymentPerPlugin: true, imagePullSecrets: [{name: registry}], "+
+		"extraPlugins: {roses: {mode: pulled, path: r, image: {repository: example.org/roses, digest: "+digest+"}}}}", newest)
 	pod := one[*appsv1.Deployment](t, all, "Deployment pergola-system/pergola-roses").Spec.Template.Spec
 	found := map[string]string{}
 	for _, mount := range pod.Containers[0].VolumeMounts {
@@ -99,7 +107,8 @@ func TestPulledPlugin(t *testing.T) {
 		case volume.EmptyDir != nil:
 			found[mount.MountPath] = volume.EmptyDir.SizeLimit.String()
 		case volume.Secret != nil && volume.Secret.Optional != nil:
-			found[mount.MountPath] = volume.Secret.SecretName + " " + volume.Secret.Items[0].Key + " " + volume.Secret.Items[0].Path
+			item := volume.Secret.Items[0]
+			found[mount.MountPath] = volume.Secret.SecretName + " " + item.Key + " " + item.Path
 		}
 	}
 	for _, variable := range pod.Containers[0].Env {
@@ -108,14 +117,17 @@ func TestPulledPlugin(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"/tmp": "4Gi", "/var/cache/pergola": "2Gi", "/etc/pergola/pull-secret": "registry .dockerconfigjson config.json", "DOCKER_CONFIG": "/etc/pergola/pull-secret",
+		"/tmp": "4Gi", "/var/cache/pergola": "2Gi", "/etc/pergola/pull-secret": "registry .dockerconfigjson config.json",
+		"DOCKER_CONFIG": "/etc/pergola/pull-secret",
 	}
 	if diff := cmp.Diff(want, found); diff != "" || len(pod.InitContainers) > 0 {
-		t.Errorf("expected no init containers, but found %v; volumes and variables (-want +got):\n%s", pod.InitContainers, diff)
+		t.Errorf("expected no init containers, but found %v; volumes and variables (-want +got):\n%s", pod.InitContainers,
+			diff)
 	}
 	config := configurationOf(t, all, "pergola-roses")
 	wantConfig := object{"image": "example.org/roses@" + digest, "path": "/r"}
-	if diff := cmp.Diff(wantConfig, config["plugins"].(object)["roses"]); diff != "" || config["pluginCache"] != "/var/cache/pergola/plugins" {
+	if diff := cmp.Diff(wantConfig, config["plugins"].(object)["roses"]); diff != "" ||
+		config["pluginCache"] != "/var/cache/pergola/plugins" {
 		t.Errorf("pluginCache %v, entry (-want +got):\n%s", config["pluginCache"], diff)
 	}
 	for _, other := range []string{"pergola-helm", "pergola-manifest"} {
@@ -137,5 +149,6 @@ func volumeOf(t *testing.T, pod corev1.PodSpec, mount corev1.VolumeMount) corev1
 // hasToken tells whether a volume has a ServiceAccount's token in it.
 func hasToken(volume corev1.Volume) bool {
 	return volume.Projected != nil &&
-		slices.ContainsFunc(volume.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
+		slices.ContainsFunc(volume.Projected.Sources,
+			func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
 }

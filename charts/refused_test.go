@@ -14,63 +14,176 @@ func TestRefused(t *testing.T) {
 		at             cluster
 		want           string
 	}{
-		"nothing to run": {reason: "no item would be carried out", values: "plugins: {manifest: {enabled: false}, helm: {enabled: false}, container: {enabled: false}}", want: "plugins: none is enabled"},
+		"nothing to run": {
+			reason: "no item would be carried out",
+			values: "plugins: {manifest: {enabled: false}, helm: {enabled: false}, container: {enabled: false}}",
+			want:   "plugins: none is enabled",
+		},
 		"replicas without locks": {
 			reason: "two would work on one item", values: "{locking: {enabled: false}, autoscaling: {maxReplicas: 2}}",
-			want: "locking.enabled: is false, but Deployment pergola may have 2 replicas, which would work on the same DeployItems at the same time; set it to true, or autoscaling.maxReplicas to 1",
+			want: "locking.enabled: is false, but Deployment pergola may have 2 replicas, which would work on the same " +
+				"DeployItems at the same time; set it to true, or autoscaling.maxReplicas to 1",
 		},
-		"fixed replicas without locks": {reason: "the same", values: "{locking: {enabled: false}, autoscaling: {enabled: false}, replicas: 3}", want: "or replicas to 1"},
+		"fixed replicas without locks": {
+			reason: "the same", values: "{locking: {enabled: false}, autoscaling: {enabled: false}, replicas: 3}",
+			want: "or replicas to 1",
+		},
 		"replicas of one plugin": {
-			reason: "the same", values: "{deploymentPerPlugin: true, locking: {enabled: false}, plugins: {helm: {deployment: {maxReplicas: 2}}}}", want: "but Deployment pergola-helm may have 2 replicas",
+			reason: "the same",
+			values: "{deploymentPerPlugin: true, locking: {enabled: false}, plugins: {helm: {deployment: {maxReplicas: 2}}}}",
+			want:   "but Deployment pergola-helm may have 2 replicas",
 		},
-		"less than the least":      {reason: "no number is meant", values: "autoscaling: {minReplicas: 3}", want: "has 3 minReplicas and 1 maxReplicas; raise maxReplicas"},
-		"no requests":              {reason: "the use of nothing cannot be measured", values: "resources: {requests: {memory: null}}", want: "resources.requests.memory: is missing; autoscaling measures"},
-		"too short an end":         {reason: "calls would be cut off", values: "{terminationGracePeriodSeconds: 100, hostConfiguration: {timeouts: {shutdown: 1m30s}}}", want: "terminationGracePeriodSeconds: expected at least 105"},
-		"two kubeconfigs":          {reason: "one of them would be passed over", values: "landscaperCluster: {kubeconfig: k, secretRef: {name: s}}", want: "landscaperCluster: secretRef takes the place"},
-		"definitions elsewhere":    {reason: "they would be in the wrong cluster", values: "{landscaperCluster: {kubeconfig: k}, crds: {install: true}}", want: "are about the cluster with the DeployItems"},
-		"definition elsewhere":     {reason: "it would be in the wrong cluster", values: "{landscaperCluster: {kubeconfig: k}, crds: {install: deployerregistrations}}", want: "are about the cluster with the DeployItems"},
-		"pods beside the host":     {reason: "containers could reach its secrets", values: "plugins: {container: {pods: {namespace: pergola-system}}}", want: `plugins.container.pods.namespace: expected a namespace with nothing else in it, but found "pergola-system"`},
-		"one plugin twice":         {reason: "both would be refused by the host", values: "extraPlugins: {helm: {mode: inImage}}", want: "extraPlugins.helm: is the name of a plugin of the image, too; set plugins.helm.enabled to false"},
-		"no image":                 {reason: "there is nothing to pull", values: "extraPlugins: {roses: {}}", want: "extraPlugins.roses.image: expected repository, and tag or digest"},
-		"no tag":                   {reason: "what is latest changes", values: "extraPlugins: {roses: {image: {repository: r}}}", want: "extraPlugins.roses.image: expected repository, and tag or digest"},
-		"volume of an old cluster": {reason: "it has none", at: old, values: "extraPlugins: {roses: {mode: imageVolume, image: {repository: r, tag: t}}}", want: "imageVolume needs Kubernetes 1.33, but this cluster has v1.32.5"},
-		"size of a part":           {reason: "it has no Pods of its own", values: "plugins: {helm: {deployment: {maxReplicas: 2}}}", want: "plugins.helm.deployment: the plugin has no Deployment of its own; set deploymentPerPlugin to true"},
-		"monitor without Service":  {reason: "it would find nothing", at: monitored, values: "metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}", want: "set metrics.service.enabled to true"},
-		"alerts without Service":   {reason: "none would ever fire", at: monitored, values: "metrics: {service: {enabled: false}, prometheusRule: {enabled: true}}", want: "metrics.prometheusRule.enabled: its alerts find the Pods by their Service"},
+		"less than the least": {
+			reason: "no number is meant", values: "autoscaling: {minReplicas: 3}",
+			want: "has 3 minReplicas and 1 maxReplicas; raise maxReplicas",
+		},
+		"no requests": {
+			reason: "the use of nothing cannot be measured", values: "resources: {requests: {memory: null}}",
+			want: "resources.requests.memory: is missing; autoscaling measures",
+		},
+		"too short an end": {
+			reason: "calls would be cut off",
+			values: "{terminationGracePeriodSeconds: 100, hostConfiguration: {timeouts: {shutdown: 1m30s}}}",
+			want:   "terminationGracePeriodSeconds: expected at least 105",
+		},
+		"two kubeconfigs": {
+			reason: "one of them would be passed over", values: "landscaperCluster: {kubeconfig: k, secretRef: {name: s}}",
+			want: "landscaperCluster: secretRef takes the place",
+		},
+		"definitions elsewhere": {
+			reason: "they would be in the wrong cluster", values: "{landscaperCluster: {kubeconfig: k}, crds: {install: true}}",
+			want: "are about the cluster with the DeployItems",
+		},
+		"definition elsewhere": {
+			reason: "it would be in the wrong cluster",
+			values: "{landscaperCluster: {kubeconfig: k}, crds: {install: deployerregistrations}}",
+			want:   "are about the cluster with the DeployItems",
+		},
+		"pods beside the host": {
+			reason: "containers could reach its secrets", values: "plugins: {container: {pods: {namespace: pergola-system}}}",
+			want: `plugins.container.pods.namespace: expected a namespace with nothing else in it, but found "pergola-system"`,
+		},
+		"one plugin twice": {
+			reason: "both would be refused by the host", values: "extraPlugins: {helm: {mode: inImage}}",
+			want: "extraPlugins.helm: is the name of a plugin of the image, too; set plugins.helm.enabled to false",
+		},
+		"no image": {
+			reason: "there is nothing to pull", values: "extraPlugins: {roses: {}}",
+			want: "extraPlugins.roses.image: expected repository, and tag or digest",
+		},
+		"no tag": {
+			reason: "what is latest changes", values: "extraPlugins: {roses: {image: {repository: r}}}",
+			want: "extraPlugins.roses.image: expected repository, and tag or digest",
+		},
+		"volume of an old cluster": {
+			reason: "it has none", at: old, values: "extraPlugins: {roses: {mode: imageVolume, image: {repository: r, tag: t}}}",
+			want: "imageVolume needs Kubernetes 1.33, but this cluster has v1.32.5",
+		},
+		"size of a part": {
+			reason: "it has no Pods of its own", values: "plugins: {helm: {deployment: {maxReplicas: 2}}}",
+			want: "plugins.helm.deployment: the plugin has no Deployment of its own; set deploymentPerPlugin to true",
+		},
+		"monitor without Service": {
+			reason: "it would find nothing", at: monitored,
+			values: "metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}",
+			want:   "set metrics.service.enabled to true",
+		},
+		"alerts without Service": {
+			reason: "none would ever fire", at: monitored,
+			values: "metrics: {service: {enabled: false}, prometheusRule: {enabled: true}}",
+			want:   "metrics.prometheusRule.enabled: its alerts find the Pods by their Service",
+		},
 		"more memory than there is": {
-			reason: "the Pod would be killed, and not the plugin", values: "{resources: {limits: {memory: 2Gi}}, plugins: {helm: {memory: 1.5Gi}, manifest: {memory: 512Mi}}}",
-			want: "resources.limits.memory: expected more than the memory of the plugins container, helm, manifest, which is 2147483648 bytes together",
+			reason: "the Pod would be killed, and not the plugin",
+			values: "{resources: {limits: {memory: 2Gi}}, plugins: {helm: {memory: 1.5Gi}, manifest: {memory: 512Mi}}}",
+			want: "resources.limits.memory: expected more than the memory of the plugins container, helm, manifest, which is " +
+				"2147483648 bytes together",
 		},
-		"memory as a number": {reason: "the same", values: "{resources: {limits: {memory: 1073741824}}, plugins: {helm: {memory: 1G}, manifest: {memory: 512Mi}}}", want: "which is 1536870912 bytes together"},
-		"memory of no unit":  {reason: "it has no size", values: "resources: {limits: {memory: 1Xi}}", want: `memory: expected an amount such as 512Mi, but found "1Xi"`},
-		"file of ours":       {reason: "the helm deployer would be another program", values: rosesWith("file: helm, image: {repository: r, tag: t}"), want: "extraPlugins.roses.file: helm is the file of plugin helm, too"},
+		"memory as a number": {
+			reason: "the same",
+			values: "{resources: {limits: {memory: 1073741824}}, plugins: {helm: {memory: 1G}, manifest: {memory: 512Mi}}}",
+			want:   "which is 1536870912 bytes together",
+		},
+		"memory of no unit": {
+			reason: "it has no size", values: "resources: {limits: {memory: 1Xi}}",
+			want: `memory: expected an amount such as 512Mi, but found "1Xi"`,
+		},
+		"file of ours": {
+			reason: "the helm deployer would be another program",
+			values: rosesWith("file: helm, image: {repository: r, tag: t}"),
+			want:   "extraPlugins.roses.file: helm is the file of plugin helm, too",
+		},
 		"file of theirs": {
-			reason: "one would replace the other", values: "extraPlugins: {lilies: {mode: inImage, file: roses}, roses: {mode: inImage}}",
-			want: "extraPlugins.lilies.file: roses is the file of plugin roses, too",
+			reason: "one would replace the other",
+			values: "extraPlugins: {lilies: {mode: inImage, file: roses}, roses: {mode: inImage}}",
+			want:   "extraPlugins.lilies.file: roses is the file of plugin roses, too",
 		},
-		"a tag to pull": {reason: "what it names changes", values: rosesWith("mode: pulled, image: {repository: r, tag: t}"), want: "extraPlugins.roses.image.digest: is missing, and what a tag names may change; set it, or sha256"},
+		"a tag to pull": {
+			reason: "what it names changes", values: rosesWith("mode: pulled, image: {repository: r, tag: t}"),
+			want: "extraPlugins.roses.image.digest: is missing, and what a tag names may change; set it, or sha256",
+		},
 		"secrets to pull with": {
-			reason: "the host reads one", values: "{imagePullSecrets: [{name: a}, {name: b}], extraPlugins: {roses: {mode: pulled, image: {repository: r, digest: " + digest + "}}}}",
-			want: "imagePullSecrets: expected one at most, because the host pulls plugin roses itself, with those of one Secret, but found 2",
+			reason: "the host reads one",
+			values: "{imagePullSecrets: [{name: a}, {name: b}], " +
+				"extraPlugins: {roses: {mode: pulled, image: {repository: r, digest: " + digest + "}}}}",
+			want: "imagePullSecrets: expected one at most, because the host pulls plugin roses itself, with those of one " +
+				"Secret, but found 2",
 		},
-		"image in the image":  {reason: "nothing is pulled", values: rosesWith("mode: inImage, image: {repository: r, tag: t}"), want: "extraPlugins.roses.image: has no effect with mode inImage; leave it out, or choose mode initContainer or imageVolume"},
-		"command of a volume": {reason: "nothing of it is run", values: rosesWith("mode: imageVolume, command: [/r], image: {repository: r, tag: t}"), want: "extraPlugins.roses.command: has no effect with mode imageVolume; leave it out, or choose mode initContainer"},
-		"path of a program":   {reason: "it installs itself", values: rosesWith("path: /r, image: {repository: r, tag: t}"), want: "extraPlugins.roses.path: has no effect with mode initContainer; leave it out, or choose mode imageVolume"},
-		"profiles for all":    {reason: "the host would not start", values: "hostConfiguration: {pprofAddress: '0.0.0.0:6060'}", want: `hostConfiguration.pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are not for others to see, but found "0.0.0.0:6060"`},
-		"no such port":        {reason: "the same", values: "hostConfiguration: {pprofAddress: 'localhost:66000'}", want: `but found "localhost:66000"`},
-		"collector's port":    {reason: "the same", values: "hostConfiguration: {tracing: {endpoint: foo}}", want: `hostConfiguration.tracing.endpoint: expected host and port of a collector, such as collector:4317, but found "foo"`},
-		"collector as a URL":  {reason: "the same", values: "hostConfiguration: {tracing: {endpoint: 'http://foo:4317'}}", want: `but found "http://foo:4317"`},
-		"one port for two":    {reason: "a host cannot listen twice", values: "statusPage: {enabled: true, port: 8080}", want: "statusPage.port: expected another port than metrics.port, but found 8080 for both"},
+		"image in the image": {
+			reason: "nothing is pulled", values: rosesWith("mode: inImage, image: {repository: r, tag: t}"),
+			want: "extraPlugins.roses.image: has no effect with mode inImage; leave it out, or choose mode initContainer or " +
+				"imageVolume",
+		},
+		"command of a volume": {
+			reason: "nothing of it is run",
+			values: rosesWith("mode: imageVolume, command: [/r], image: {repository: r, tag: t}"),
+			want: "extraPlugins.roses.command: has no effect with mode imageVolume; leave it out, or choose " +
+				"mode initContainer",
+		},
+		"path of a program": {
+			reason: "it installs itself", values: rosesWith("path: /r, image: {repository: r, tag: t}"),
+			want: "extraPlugins.roses.path: has no effect with mode initContainer; leave it out, or choose mode imageVolume",
+		},
+		"profiles for all": {
+			reason: "the host would not start", values: "hostConfiguration: {pprofAddress: '0.0.0.0:6060'}",
+			want: `hostConfiguration.pprofAddress: expected a loopback address such as 127.0.0.1:6060, because profiles are ` +
+				`not for others to see, but found "0.0.0.0:6060"`,
+		},
+		"no such port": {
+			reason: "the same", values: "hostConfiguration: {pprofAddress: 'localhost:66000'}",
+			want: `but found "localhost:66000"`,
+		},
+		"collector's port": {
+			reason: "the same", values: "hostConfiguration: {tracing: {endpoint: foo}}",
+			want: `hostConfiguration.tracing.endpoint: expected host and port of a collector, such as collector:4317, but ` +
+				`found "foo"`,
+		},
+		"collector as a URL": {
+			reason: "the same", values: "hostConfiguration: {tracing: {endpoint: 'http://foo:4317'}}",
+			want: `but found "http://foo:4317"`,
+		},
+		"one port for two": {
+			reason: "a host cannot listen twice", values: "statusPage: {enabled: true, port: 8080}",
+			want: "statusPage.port: expected another port than metrics.port, but found 8080 for both",
+		},
 		"rights of all Pods": {
 			reason: "each Pod that names no account would read all Secrets", values: "serviceAccount: {create: false}",
-			want: "serviceAccount.name: is missing, so that the rights of the host, among them to read all Secrets, would be those of ServiceAccount default",
+			want: "serviceAccount.name: is missing, so that the rights of the host, among them to read all Secrets, would be " +
+				"those of ServiceAccount default",
 		},
 		"page for all": {
-			reason: "it has no login", values: "{networkPolicy: {enabled: false}, statusPage: {enabled: true, ingressFrom: [{podSelector: {}}]}}",
-			want: "statusPage.ingressFrom: without networkPolicy.enabled nothing keeps others from the page",
+			reason: "it has no login",
+			values: "{networkPolicy: {enabled: false}, statusPage: {enabled: true, ingressFrom: [{podSelector: {}}]}}",
+			want:   "statusPage.ingressFrom: without networkPolicy.enabled nothing keeps others from the page",
 		},
-		"names for nobody":    {reason: "they have no effect", values: "statusPage: {hostNames: [a.example.org]}", want: "say in statusPage.ingressFrom who does"},
-		"own value elsewhere": {reason: "one of two would be passed over", values: "hostConfiguration: {identity: me}", want: "additional properties 'identity' not allowed"},
+		"names for nobody": {
+			reason: "they have no effect", values: "statusPage: {hostNames: [a.example.org]}",
+			want: "say in statusPage.ingressFrom who does",
+		},
+		"own value elsewhere": {
+			reason: "one of two would be passed over", values: "hostConfiguration: {identity: me}",
+			want: "additional properties 'identity' not allowed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := test.at
@@ -93,10 +206,14 @@ func rosesWith(fields string) string {
 // What the host takes is not refused.
 func TestNotRefused(t *testing.T) {
 	for _, values := range []string{
-		"hostConfiguration: {pprofAddress: 'localhost:6060'}", "hostConfiguration: {pprofAddress: '[::1]:6060'}", "hostConfiguration: {pprofAddress: ''}",
-		"hostConfiguration: {tracing: {endpoint: '[2001:db8::1]:4317'}}", "hostConfiguration: {tracing: {endpoint: 'otel.example.org:4317'}}",
-		"{resources: {limits: {memory: 1Pi}}, plugins: {helm: {memory: 1Ti}}}", "{resources: {limits: {memory: 1e10}}, plugins: {helm: {memory: 9G}}}",
-		"{resources: {limits: {memory: '1e10'}}, plugins: {helm: {memory: 9.5G}}}", "{resources: {limits: {memory: 2E}}, plugins: {helm: {memory: 1Ei}}}",
+		"hostConfiguration: {pprofAddress: 'localhost:6060'}", "hostConfiguration: {pprofAddress: '[::1]:6060'}",
+		"hostConfiguration: {pprofAddress: ''}",
+		"hostConfiguration: {tracing: {endpoint: '[2001:db8::1]:4317'}}",
+		"hostConfiguration: {tracing: {endpoint: 'otel.example.org:4317'}}",
+		"{resources: {limits: {memory: 1Pi}}, plugins: {helm: {memory: 1Ti}}}",
+		"{resources: {limits: {memory: 1e10}}, plugins: {helm: {memory: 9G}}}",
+		"{resources: {limits: {memory: '1e10'}}, plugins: {helm: {memory: 9.5G}}}",
+		"{resources: {limits: {memory: 2E}}, plugins: {helm: {memory: 1Ei}}}",
 		"{resources: {limits: {memory: '+.5Gi'}}, plugins: {helm: {memory: 511Mi}}}", "resources: {limits: {memory: 1500m}}",
 		"{extraPlugins: {roses: {mode: inImage, file: helm}}, plugins: {helm: {enabled: false}}}",
 	} {

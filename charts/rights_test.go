@@ -70,7 +70,8 @@ func documentedRights(t *testing.T) objects {
 				t.Fatal(err)
 			}
 			typed := created.(client.Object)
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document.Object, typed, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document.Object, typed,
+				true); err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
 			all[keyOf(typed, document.GetKind())] = typed
@@ -100,7 +101,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// Deployments of single plugins have the same rights, but for the cluster of the Pods, where only the hosts of plugins that need it act.
+// Deployments of single plugins have the same rights, but for the cluster of the Pods, where only the hosts of plugins
+// that need it act.
 func TestRightsPerPlugin(t *testing.T) {
 	of := func(all objects, plugin string) rights {
 		return rightsOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: releaseNamespace, Name: "pergola-" + plugin}, all)
@@ -113,7 +115,8 @@ extraPlugins:
   lilies: {mode: inImage, hostCluster: {serviceAccount: {namespace: garden, name: gardener}}}
 `, newest)
 	common := of(all, "manifest")
-	for plugin, namespace := range map[string]string{"helm": "", "container": "pergola-pods", "roses": "garden", "lilies": "garden"} {
+	for plugin, namespace := range map[string]string{"helm": "", "container": "pergola-pods", "roses": "garden",
+		"lilies": "garden"} {
 		got := of(all, plugin)
 		if namespace != "" {
 			if len(got[namespace]) != 1 {
@@ -149,7 +152,8 @@ func TestLeastRights(t *testing.T) {
 		without, with []string
 	}{
 		"no container deployer": {
-			reason: "nothing runs in the cluster of the Pods", values: "plugins: {container: {enabled: false}}", account: "pergola",
+			reason: "nothing runs in the cluster of the Pods", values: "plugins: {container: {enabled: false}}",
+			account: "pergola",
 			without: []string{"serviceaccounts/token"}, with: []string{"deployitems", "leases", "namespaces"},
 		},
 		"no locks": {

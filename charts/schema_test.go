@@ -31,7 +31,8 @@ const anyName = "<name>"
 func readSchema(t *testing.T) *valueSchema {
 	t.Helper()
 	root := &valueSchema{}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "values.schema.json"))), root); err != nil {
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "values.schema.json"))),
+		root); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -54,7 +55,8 @@ func (root *valueSchema) visit(at *valueSchema, path string, do func(path string
 	}
 }
 
-// leaves are the paths of all values that are set as one: neither objects with fields that the schema names nor parts of lists.
+// leaves are the paths of all values that are set as one: neither objects with fields that the schema names nor parts
+// of lists.
 func (root *valueSchema) leaves() []string {
 	var leaves []string
 	root.visit(root, "", func(path string, s *valueSchema) {
@@ -72,7 +74,8 @@ func (root *valueSchema) leaves() []string {
 func valuesOf(t *testing.T) object {
 	t.Helper()
 	values := object{}
-	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "values.yaml"))), &values); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "values.yaml"))),
+		&values); err != nil {
 		t.Fatal(err)
 	}
 	return values
@@ -99,12 +102,14 @@ func set(values object, path []string, value any) object {
 	return out
 }
 
-// Each value that the schema knows has its default and its comment in values.yaml, but for the fields of what is empty there.
+// Each value that the schema knows has its default and its comment in values.yaml, but for the fields of what is empty
+// there.
 func TestSchemaAndDefaults(t *testing.T) {
 	values := valuesOf(t)
 	var missing []string
 	for _, leaf := range readSchema(t).leaves() {
-		if !strings.HasPrefix(leaf, "hostConfiguration.") && !strings.HasPrefix(leaf, "extraPlugins.") && !has(values, strings.Split(leaf, ".")) {
+		if !strings.HasPrefix(leaf, "hostConfiguration.") && !strings.HasPrefix(leaf, "extraPlugins.") &&
+			!has(values, strings.Split(leaf, ".")) {
 			missing = append(missing, leaf)
 		}
 	}
@@ -115,7 +120,8 @@ func TestSchemaAndDefaults(t *testing.T) {
 
 // What is empty in values.yaml is described elsewhere, each field of it.
 func TestFieldsOfExtraPluginsAreDescribed(t *testing.T) {
-	_, section, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "README.md")), "\n## Plugins of others\n")
+	_, section, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "charts", "pergola", "README.md")),
+		"\n## Plugins of others\n")
 	for _, leaf := range readSchema(t).leaves() {
 		name, isOne := strings.CutPrefix(leaf, "extraPlugins."+anyName+".")
 		name, _, _ = strings.Cut(name, ".")
@@ -145,7 +151,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 	const unknown = "Mistyped"
 	for _, path := range closed {
-		at := slices.DeleteFunc(strings.Split(strings.ReplaceAll(path, anyName, "roses"), "."), func(part string) bool { return part == "" })
+		at := slices.DeleteFunc(strings.Split(strings.ReplaceAll(path, anyName, "roses"), "."),
+			func(part string) bool { return part == "" })
 		_, err := renderWith(t, set(nil, append(at, unknown), object{}), newest)
 		if err == nil || !strings.Contains(err.Error(), unknown) {
 			t.Errorf("%s: expected that %s is unknown, but found: %v", path, unknown, err)
@@ -157,14 +164,18 @@ func TestUnknownKeys(t *testing.T) {
 func TestWholeHostConfiguration(t *testing.T) {
 	own := map[string]string{
 		"apiVersion": "", "kind": "", // are always the same
-		"identity": "identity", "targetSelectors": "targetSelectors", "locking": "locking.enabled", "lockPrefix": "locking.prefix",
-		"targetServiceAccount": "targetServiceAccount", "statusPage.listenAddress": "statusPage.port", "statusPage.hostNames": "statusPage.hostNames",
-		"listenAddress": "metrics.port", "pluginFiles": "plugins.manifest.enabled", "plugins": "extraPlugins.<name>.mode",
+		"identity": "identity", "targetSelectors": "targetSelectors", "locking": "locking.enabled",
+		"lockPrefix":           "locking.prefix",
+		"targetServiceAccount": "targetServiceAccount", "statusPage.listenAddress": "statusPage.port",
+		"statusPage.hostNames": "statusPage.hostNames",
+		"listenAddress":        "metrics.port",
+		"pluginFiles":          "plugins.manifest.enabled", "plugins": "extraPlugins.<name>.mode",
 		"pluginCache": "", "plugins.<name>.image": "extraPlugins.<name>.image.repository",
 	}
 	leaves := readSchema(t).leaves()
 	var fields, reachable []string
-	_, reference, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "docs", "host-configuration.md")), "\n## Fields\n")
+	_, reference, _ := strings.Cut(read(t, filepath.Join(testenv.Root(), "docs", "host-configuration.md")),
+		"\n## Fields\n")
 	reference, _, _ = strings.Cut(reference, "\n## ")
 	for line := range strings.Lines(reference) {
 		name, isRow := strings.CutPrefix(line, "| `")

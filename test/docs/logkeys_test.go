@@ -54,7 +54,9 @@ func TestLogKeysAreDocumented(t *testing.T) {
 // madeAtRuntime are the files that have keys which are made while the host runs, and which ones; those of a plugin's
 // own records are the plugin's.
 var madeAtRuntime = map[string][]string{
-	"../../host/internal/telemetry/hpa.go":            {"memoryAverageUtilization", "memoryAverageValue", "cpuAverageUtilization", "cpuAverageValue"},
+	"../../host/internal/telemetry/hpa.go": {
+		"memoryAverageUtilization", "memoryAverageValue", "cpuAverageUtilization", "cpuAverageValue",
+	},
 	"../../host/internal/plugin/processlog/record.go": nil,
 }
 

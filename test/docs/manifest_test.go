@@ -38,7 +38,8 @@ func TestManifestPage(t *testing.T) {
 			t.Errorf("block %d, %s: %v\n%s", i, kind, err, document)
 		}
 	}
-	want := []string{"DeployItem", "ManifestConfiguration", "deletionGroups", "exports", "ignoreDifferences", "readinessChecks"}
+	want := []string{"DeployItem", "ManifestConfiguration", "deletionGroups", "exports", "ignoreDifferences",
+		"readinessChecks"}
 	if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, want) {
 		t.Errorf("expected the page to show %v, but found %v", want, got)
 	}

@@ -52,7 +52,8 @@ func pages(t *testing.T) []string {
 		t.Fatalf("found pages %v, error %v", found, err)
 	}
 	paths := []string{
-		"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md", "test/rules.md",
+		"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/pergola/README.md", "test/cluster/README.md",
+		"test/rules.md",
 	}
 	for _, path := range found {
 		paths = append(paths, filepath.Join("docs", filepath.Base(path)))

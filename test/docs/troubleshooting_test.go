@@ -96,7 +96,8 @@ func reasonsIn(path string, node ast.Node) []string {
 		}
 	case *ast.CallExpr:
 		method, _ := node.Fun.(*ast.SelectorExpr)
-		if method != nil && slices.Contains([]string{"event", "Event", "Record", "Warning", "ConfigurationError"}, method.Sel.Name) {
+		makers := []string{"event", "Event", "Record", "Warning", "ConfigurationError"}
+		if method != nil && slices.Contains(makers, method.Sel.Name) {
 			candidates = node.Args[:min(3, len(node.Args))]
 		}
 	}

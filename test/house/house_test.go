@@ -28,10 +28,11 @@ func TestRun(t *testing.T) {
 		"host/knot/i_test.go": "package knot\n\n// nobody\nfunc i() { a() }\n",
 		"sdk/said.go": "// What precedes the package clause.\n\n// Package said is by somebody.\npackage said\n\n" +
 			"//nolint:all // that, which, what, who\nvar x = \"what that is which who\" + \"that which what\"\n",
-		"sdk/testdata/x.go":         "package x // nobody\n",
-		"README.md":                 "# One\n\nA page. That\nis `nobody` what\nit says, which is more.\n\nNo\nwords: who?\n",
-		"CHANGELOG.md":              strings.Repeat("nothing ", 20) + "what",
-		"test/house/exceptions.txt": "# For now.\nsize host/long: not yet\n\ntexts host/knot: not yet\npage README.md: not yet\n",
+		"sdk/testdata/x.go": "package x // nobody\n",
+		"README.md":         "# One\n\nA page. That\nis `nobody` what\nit says, which is more.\n\nNo\nwords: who?\n",
+		"CHANGELOG.md":      strings.Repeat("nothing ", 20) + "what",
+		"test/house/exceptions.txt": "# For now.\nsize host/long: not yet\n\n" +
+			"texts host/knot: not yet\npage README.md: not yet\n",
 	}
 	root := t.TempDir()
 	for name, content := range files {

@@ -1,5 +1,5 @@
-// Command chartgen writes what of the chart is made of something else: the list of its values in README.md, from values.yaml and its comments,
-// and the CustomResourceDefinitions. It is run in the root of the repository; see `make generate`.
+// Command chartgen writes the generated parts of the chart: the list of its values in README.md, from values.yaml and
+// its comments, and the CustomResourceDefinitions. It is run in the root of the repository; see `make generate`.
 package main
 
 import (
@@ -60,7 +60,7 @@ func writeDefinitions(root *os.Root) error {
 	return nil
 }
 
-// writeReadme puts the values as they are now into the place of those that the file has.
+// writeReadme replaces the list of values in the file.
 func writeReadme(root *os.Root) error {
 	text, err := root.ReadFile(values)
 	if err != nil {

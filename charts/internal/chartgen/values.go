@@ -16,12 +16,12 @@ const (
 	end   = "<!-- The end of what is written by `make generate`. -->\n"
 )
 
-// insert puts a list into the place of the one that a text has.
+// insert replaces the list in a text.
 func insert(text, list string) (string, error) {
 	before, rest, found := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		return "", errors.New("expected the two comments that the list of values is put between, but found none, or one")
+		return "", errors.New("expected the two comments around the list of values, but found none, or one")
 	}
 	return before + begin + "\n" + list + "\n" + end + after, nil
 }
@@ -42,7 +42,7 @@ func document(values []byte) (string, error) {
 	return "| Value | Default | Meaning |\n|---|---|---|\n" + strings.Join(rows, ""), nil
 }
 
-// rowsOf returns a row for each value of an object. An object that is described itself is one value, and so is a list.
+// rowsOf returns a row for each value of an object. An object with a comment of its own is one value, and so is a list.
 func rowsOf(object *yaml.Node, path string) ([]string, error) {
 	var rows []string
 	for i := 0; i+1 < len(object.Content); i += 2 {
@@ -80,7 +80,8 @@ func rowOf(name string, value *yaml.Node, comment string) (string, error) {
 	return fmt.Sprintf("| `%s` | `%s` | %s |\n", name, text, strings.ReplaceAll(comment, "|", `\|`)), nil
 }
 
-// sentence makes one line of the comment right above a value. What an empty line parts from it is about more than that value.
+// sentence returns the comment right above a value as one line. A comment above an empty line is about more than this
+// value.
 func sentence(comment string) string {
 	paragraphs := strings.Split(comment, "\n\n")
 	lines := strings.Split(paragraphs[len(paragraphs)-1], "\n")

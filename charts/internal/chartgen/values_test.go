@@ -22,11 +22,20 @@ func TestDocument(t *testing.T) {
 			reason: "they are values if they are described", values: "a:\n  # Inner.\n  b: true\n# As a whole.\nc: {d: [e]}\n",
 			want: "| `a.b` | `true` | Inner. |\n| `c` | `{\"d\":[\"e\"]}` | As a whole. |\n",
 		},
-		"title":      {reason: "it is about the file", values: "# The values.\n\n# A name.\na: x\n", want: "| `a` | `\"x\"` | A name. |\n"},
-		"bar":        {reason: "it would end the column", values: "# One | two.\na: x\n", want: "| `a` | `\"x\"` | One \\| two. |\n"},
-		"no comment": {reason: "nobody would know what it is", values: "a:\n  b: 1\n", err: "values.yaml: a.b has no comment"},
-		"nothing":    {reason: "there must be a comment for what may be set", values: "a: {}\n", err: "values.yaml: a has no comment"},
-		"a list":     {reason: "values are an object", values: "- a\n", err: "expected an object"},
+		"title": {
+			reason: "it is about the file", values: "# The values.\n\n# A name.\na: x\n",
+			want: "| `a` | `\"x\"` | A name. |\n",
+		},
+		"bar": {
+			reason: "it would end the column", values: "# One | two.\na: x\n", want: "| `a` | `\"x\"` | One \\| two. |\n",
+		},
+		"no comment": {
+			reason: "each value has one", values: "a:\n  b: 1\n", err: "values.yaml: a.b has no comment",
+		},
+		"nothing": {
+			reason: "an object without values has one, too", values: "a: {}\n", err: "values.yaml: a has no comment",
+		},
+		"a list": {reason: "values are an object", values: "- a\n", err: "expected an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,17 +24,17 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// definition says what an image is, on each platform.
+// definition describes an image for all platforms.
 type definition struct {
 	name, title, description string
 	// programs are the packages of its programs, by their paths in the image.
 	programs map[string]string
-	// authorities reports whether it has the certificates of the authorities that browsers trust.
+	// authorities reports whether it has the certificates of the authorities of browsers.
 	authorities bool
 	config      v1.Config
 }
 
-// user is who all images run as, by numbers because Kubernetes must see that it is not root. The names are those of
+// user is the user of all images, by numbers because Kubernetes must see that it is not root. The names are for
 // /etc/passwd.
 const (
 	user   = "65532:65532"
@@ -70,7 +70,7 @@ var definitions = []definition{
 	},
 }
 
-// annotations are those that https://specs.opencontainers.org/image-spec/annotations/ has for everybody.
+// annotations are common ones of https://specs.opencontainers.org/image-spec/annotations/.
 func (d definition) annotations(o options) map[string]string {
 	const prefix = "org.opencontainers.image."
 	return map[string]string{
@@ -107,11 +107,12 @@ func assemble(ctx context.Context, d definition, o options) (v1.ImageIndex, erro
 		image = mutate.Annotations(image, d.annotations(o)).(v1.Image) //nolint:forcetypeassert // it gives what it gets
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
-	return mutate.Annotations(index, d.annotations(o)).(v1.ImageIndex), nil //nolint:forcetypeassert // it gives what it gets
+	//nolint:forcetypeassert // it returns the type of its argument
+	return mutate.Annotations(index, d.annotations(o)).(v1.ImageIndex), nil
 }
 
-// layered makes the image of a platform, of one layer. Its files belong to root and have no date, so that the same files
-// give the same image.
+// layered returns an image of one layer for a platform. Its files belong to root and have no date: the same files give
+// the same image.
 func layered(files fs.FS, config *v1.ConfigFile) (v1.Image, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
@@ -161,8 +162,8 @@ func contents(ctx context.Context, d definition, o options, platform *v1.Platfor
 	return files, addLicenses(ctx, files, platform, packages)
 }
 
-// certificates are those of the authorities that browsers trust. A file cannot say of one that it is trusted under
-// conditions only, so those are left out.
+// certificates returns the certificates of the authorities of browsers. A file has no room for conditions of trust, so
+// authorities with conditions are left out.
 func certificates() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

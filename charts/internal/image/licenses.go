@@ -18,17 +18,18 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// licenses is where those who scan or certify images look for licenses.
+// licenses is the directory in which scanners of images look for licenses.
 const licenses = "licenses/"
 
-// licenseGuide says what the licenses belong to, and where the source of that is, which some of them demand.
-const licenseGuide = `LICENSE is the license of Pergola. The directories have the licenses and notices of the Go modules that it is made of, as they are in
-the source of each, and are called after them: MODULE@VERSION. What Go itself brings is called stdlib.
+// licenseGuide names the owners of the licenses, and the place of their sources, as some of the licenses demand.
+const licenseGuide = `LICENSE is the license of Pergola. The directories MODULE@VERSION have the licenses and notices
+of its Go modules, as in the source of each module. The directory of Go itself is called stdlib.
 
-Their source, of which nothing was changed, is what "go mod download MODULE@VERSION" fetches. That of stdlib is at https://go.dev/dl/.
+"go mod download MODULE@VERSION" fetches the unchanged source of a module. The source of stdlib is at
+https://go.dev/dl/.
 `
 
-// What files with licenses and with notices are called.
+// The names of files with licenses and with notices.
 var (
 	licenseName = regexp.MustCompile(`(?i)^(un|mit-)?(licen[cs]es?|copying)([-_.].*)?$`)
 	noticeName  = regexp.MustCompile(
@@ -36,11 +37,11 @@ var (
 	)
 )
 
-// listModules prints the name of the module that a package is of, and the directory of its source.
+// listModules prints the name of a package's module, and the directory of its source.
 const listModules = "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}"
 
-// addLicenses adds the licenses of Go and of all modules that programs of these packages are made of. It fails if one
-// has none.
+// addLicenses adds the licenses of Go and of all modules in programs of these packages. A module without a license is
+// an error.
 func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform, packages []string) error {
 	arguments := append([]string{"list", "-deps", "-f", listModules}, packages...)
 	list := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // they are ours
@@ -68,9 +69,8 @@ func addLicenses(ctx context.Context, files fstest.MapFS, platform *v1.Platform,
 	return nil
 }
 
-// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Those below
-// the root are of what was taken over from others. Directories that are no packages to Go, such as testdata, are left
-// out.
+// licensesIn returns the files with licenses and notices in the source of a module, by their paths there. Files below
+// the root are about code of other authors. Directories without packages of Go, such as testdata, are left out.
 func licensesIn(source fs.FS) (fstest.MapFS, error) {
 	found, licensed := fstest.MapFS{}, false
 	err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	programs, platforms string
 	version, revision   string
@@ -30,8 +30,8 @@ func main() {
 	flag.StringVar(&o.programs, "programs", "bin/image/programs",
 		"directory with the programs of each platform, as linux/amd64/pergola and linux/amd64/plugins/helm")
 	flag.StringVar(&o.platforms, "platforms", "linux/amd64,linux/arm64", "platforms of the images")
-	flag.StringVar(&o.version, "version", "", "version, which is the images' tag")
-	flag.StringVar(&o.revision, "revision", "", "commit that the programs were built from")
+	flag.StringVar(&o.version, "version", "", "version: the tag of the images")
+	flag.StringVar(&o.revision, "revision", "", "commit of the programs")
 	flag.Int64Var(&o.created, "created", 0, "seconds since 1970 until that commit: the images' date")
 	flag.StringVar(&o.out, "out", "bin/image", "directory for the images, each a layout in a directory of its own")
 	flag.StringVar(&o.push, "push", "",
@@ -77,7 +77,7 @@ func write(index v1.ImageIndex, dir, image, tag string) error {
 	}))
 }
 
-// push copies an image to a registry. It takes the credentials that docker login has left.
+// push copies an image to a registry, with the credentials of docker login.
 func push(ctx context.Context, index v1.ImageIndex, to string) error {
 	tag, err := name.NewTag(to)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bomVersion is the one that scanners read; some lack newer ones.
+// bomVersion is a version for all scanners: some lack newer ones.
 const bomVersion = cdx.SpecVersion1_6
 
-// addBOM adds the list of what the programs are made of.
+// addBOM adds the SBOM of the programs.
 func (r *release) addBOM() error {
 	var text bytes.Buffer
 	encoder := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true)
@@ -27,8 +27,7 @@ func (r *release) addBOM() error {
 	return r.write("sbom.cdx.json", text.Bytes())
 }
 
-// bom lists the programs, the Go modules that are built into them, and which has which. The same programs give the same
-// list.
+// bom lists the programs and the Go modules in each of them. The same programs give the same list.
 func bom(version string, date time.Time, programs []program) *cdx.BOM {
 	var components []cdx.Component
 	var refs []string
@@ -47,7 +46,7 @@ func bom(version string, date time.Time, programs []program) *cdx.BOM {
 			if module.Replace != nil {
 				module = module.Replace
 			}
-			// A version may have a plus, which has another meaning in such an address.
+			// A version may have a plus; it has another meaning in such an address.
 			address := "pkg:golang/" + module.Path + "@" + url.QueryEscape(module.Version)
 			has = append(has, address)
 			modules[address] = cdx.Component{

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// pack writes files to a tar.gz. They are in the order of their names, of one date, and belong to root, and none but
-// programs can be run, so that the same files give the same bytes.
+// pack writes files to a tar.gz: in the order of their names, with one date and owner root, and executable only for
+// programs. The same files give the same bytes.
 func pack(to string, date time.Time, files fstest.MapFS) error {
 	all := fstest.MapFS{}
 	for name, file := range files {

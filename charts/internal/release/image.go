@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// hostImage is the image that the archives are made of.
+// hostImage is the image for the archives.
 const hostImage = "pergola"
 
-// image is an image of the release: its name, its file, and the digest that it has in each registry.
+// image is an image of the release: its name, its file, and its digest in all registries.
 type image struct{ Name, File, Digest string }
 
 // program is a program of an image, and how it was built.
@@ -31,7 +31,7 @@ type program struct {
 	info                  *debug.BuildInfo
 }
 
-// addImage adds an image, the programs that are in it, and the archives that are made of it.
+// addImage adds an image, its programs, and its archives.
 func (r *release) addImage(name string) error {
 	dir := filepath.Join(r.options.images, name)
 	root, err := layout.ImageIndexFromPath(dir)
@@ -67,7 +67,7 @@ func (r *release) addImage(name string) error {
 	return r.write(file, packed)
 }
 
-// addPlatform adds the programs of an image on a platform, and the archive that is made of it.
+// addPlatform adds the programs of an image on a platform, and their archive.
 func (r *release) addPlatform(name string, index v1.ImageIndex, platform v1.Descriptor) error {
 	image, err := index.Image(platform.Digest)
 	if err != nil {

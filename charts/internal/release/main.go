@@ -18,7 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/crds"
 )
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	images, chart, helm string
 	version, revision   string
@@ -32,11 +32,11 @@ func main() {
 	o := options{}
 	flag.StringVar(&o.images, "images", "bin/image", "directory with the images, as make image leaves them there")
 	flag.StringVar(&o.chart, "chart", "", "file of the chart, as make chart has packed it")
-	flag.StringVar(&o.helm, "helm", "bin/tools/helm", "the program that pushes the chart")
-	flag.StringVar(&o.version, "version", "", "version of the release, which is the images' tag")
-	flag.StringVar(&o.revision, "revision", "", "commit that the release is made of")
-	flag.Int64Var(&o.created, "created", 0, "seconds since 1970 until that commit: the date of all that is in the release")
-	flag.StringVar(&o.out, "out", "bin/release", "directory for the release; what is in there is removed first")
+	flag.StringVar(&o.helm, "helm", "bin/tools/helm", "the program for the push of the chart")
+	flag.StringVar(&o.version, "version", "", "version of the release and tag of the images")
+	flag.StringVar(&o.revision, "revision", "", "commit of the release")
+	flag.Int64Var(&o.created, "created", 0, "seconds since 1970 until that commit: the date of all files")
+	flag.StringVar(&o.out, "out", "bin/release", "directory for the release; its content is removed first")
 	flag.StringVar(&o.push, "push", "",
 		"where to push the chart to, below which it is charts/pergola, such as registry.example.org/team; empty for nowhere")
 	flag.Parse()
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// release is what has been made of it so far.
+// release is a release so far.
 type release struct {
 	options options
 
@@ -86,8 +86,8 @@ func (r *release) write(file string, content []byte) error {
 
 func (r *release) chartFile() string { return filepath.Base(r.options.chart) }
 
-// addChart packs the chart anew, since Helm writes into it when that was. The file is as old as the commit, because
-// Helm notes that in the registry.
+// addChart packs the chart anew, since Helm writes the date into it. The file has the date of the commit, because Helm
+// notes its date in the registry.
 func (r *release) addChart() error {
 	packed, err := os.ReadFile(r.options.chart)
 	if err != nil {
@@ -114,8 +114,8 @@ func (r *release) addDefinitions() error {
 	return r.write("crds.yaml", bytes.Join(definitions, nil))
 }
 
-// pushChart copies the chart to a registry. It takes the credentials that helm registry login or docker login has left,
-// and does without TLS where make image does.
+// pushChart copies the chart to a registry, with the credentials of helm registry login or docker login, and without
+// TLS where make image does.
 func (r *release) pushChart(ctx context.Context) error {
 	to := strings.TrimSuffix(r.options.push, "/") + "/charts"
 	repository, err := name.NewRepository(to)

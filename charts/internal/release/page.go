@@ -14,8 +14,7 @@ var pageText string
 
 var page = template.Must(template.New("RELEASE.md").Parse(pageText))
 
-// addPage adds the page that says what the files are and how they are checked. It names no registry, since a release is
-// the same wherever it is pushed to.
+// addPage adds the page about the files and their checks. It names no registry: a release is the same in each.
 func (r *release) addPage() error {
 	var text bytes.Buffer
 	err := page.Execute(&text, map[string]any{

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -13,8 +12,7 @@ import (
 
 var pergola commandtest.Program = func() *cobra.Command { return newCommand(cli.Name) }
 
-// TestNonsenseIsRefused: what the command does not know is an error, with a code of its own, and never the help and
-// success.
+// TestNonsenseIsRefused: unknown words are an error with a code of its own, and not the help and success.
 func TestNonsenseIsRefused(t *testing.T) {
 	t.Parallel()
 	pergola.ExpectErrors(t, cli.ExitFailure, []commandtest.ErrorCase{
@@ -57,20 +55,14 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: expected %q, but found %q", name, want, got)
 		}
 	}
-	for _, args := range [][]string{{}, {"items"}, {"plugins"}, {"items", "diff", "--help"}} {
-		var out bytes.Buffer
-		cmd := newCommand("kubectl pergola")
-		cmd.SetArgs(args)
-		cmd.SetOut(&out)
-		if err := cmd.ExecuteContext(t.Context()); err != nil {
-			t.Errorf("%v: expected help, but found: %v", args, err)
-		}
-		usage := strings.Join(append([]string{"kubectl pergola"}, args[:max(0, len(args)-1)]...), " ")
-		if !strings.Contains(out.String(), usage) {
-			t.Errorf("%v: expected %q in %s", args, usage, out.String())
-		}
-		if strings.Contains(out.String(), "\n  pergola ") {
-			t.Errorf("%v: expected no other name of the command in %s", args, out.String())
+	var kubectl commandtest.Program = func() *cobra.Command { return newCommand("kubectl pergola") }
+	for command, usage := range map[string]string{
+		"": "kubectl pergola [command]", "items": "kubectl pergola items", "plugins": "kubectl pergola plugins",
+		"items diff --help": "kubectl pergola items diff",
+	} {
+		out, err := kubectl.Run(t, strings.Fields(command)...)
+		if err != nil || !strings.Contains(out, usage) || strings.Contains(out, "\n  pergola ") {
+			t.Errorf("%s: expected help with %q and no other name, but found %v, %s", command, usage, err, out)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// TestCommandsOfThePages: each command that a page shows is there, with its flags. What it does is tested elsewhere.
+// TestCommandsOfThePages: each command on a page exists, with its flags.
 func TestCommandsOfThePages(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(testenv.Root(), "docs", "*.md"))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestCommandsOfThePages(t *testing.T) {
 	}
 }
 
-// misspelt says what is wrong with the words of a command line before it does anything; "" if nothing is.
+// misspelt returns the problem with the words of a command line; "" for none.
 func misspelt(words []string) string {
 	cmd, rest, err := newCommand(cli.Name).Find(words)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 				b.setJob()
 				b.reconcile(t.Context())
 				item := b.expectPhase(v1alpha1.DeployItemPhaseFailed)
-				if e := item.Status.LastError; e.Reason != "StatusRefused" ||
+				if e := item.Status.LastError; e.Reason != "StatusTooLarge" ||
 					!strings.Contains(e.Message, fmt.Sprint(size/10_000)) {
 					t.Errorf("found %s", describe(item))
 				}
@@ -52,6 +52,22 @@ func TestStatusThatIsTooLarge(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestStatusThatIsInvalid: another reason, because only the author of the plugin can help.
+func TestStatusThatIsInvalid(t *testing.T) {
+	b := newBench(t, succeeds)
+	b.write = func(n int, do func() error) error {
+		if n == writesOfAJob {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "DeployItem"}, "item", nil)
+		}
+		return do()
+	}
+	b.setJob()
+	b.reconcile(t.Context())
+	if e := b.read().Status.LastError; e == nil || e.Reason != "StatusRefused" || !strings.Contains(e.Message, "author") {
+		t.Errorf("found %s", describe(b.read()))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
@@ -52,17 +53,34 @@ func (w *Writer) Write(
 	}
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
-		return nil, contract.Error{
-			Codes:     []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem},
-			Operation: "WriteExports",
-			Reason:    "ExportsRefused",
-			Message: fmt.Sprintf("the API server refuses Secret %q with %d bytes of exports: %v; export less, "+
-				"or, if it is the name that is refused, give the deploy item a shorter one", ref.Name, len(values), err),
-		}
+		return nil, refusal(ref.Name, values, err)
 	case err != nil:
 		return nil, fmt.Errorf("write export secret %q: %w", ref.Name, err)
 	default:
 		return ref, nil
+	}
+}
+
+// The reasons of errors about exports that the API server refuses.
+const (
+	reasonTooLarge    = "ExportsTooLarge"
+	reasonNameTooLong = "ExportNameTooLong"
+	reasonRefused     = "ExportsRefused"
+)
+
+// refusal describes the refusal of a Secret by the API server.
+func refusal(name string, values []byte, err error) contract.Error {
+	reason, remedy := reasonRefused, ""
+	switch {
+	case len(name) > validation.DNS1123SubdomainMaxLength:
+		reason, remedy = reasonNameTooLong, "; give the deploy item a shorter name"
+	case len(values) > corev1.MaxSecretSize:
+		reason, remedy = reasonTooLarge, "; export less"
+	}
+	return contract.Error{
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}, Operation: "WriteExports", Reason: reason,
+		Message: fmt.Sprintf("the API server refuses Secret %q with %d bytes of exports: %v%s",
+			name, len(values), err, remedy),
 	}
 }
 

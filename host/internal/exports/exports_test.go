@@ -151,35 +151,39 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 	create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	secret := strings.Repeat("secret", 1<<18)
 	for name, c := range map[string]struct {
-		reason, item, values, want string
-		there                      bool
+		item, values       string
+		before             func(*corev1.Secret) // changes the Secret of a job before; nil for no such job
+		reason, wantedText string
 	}{
-		"large": {reason: "no Secret has more than 1 MiB", item: "item", values: secret, want: "data: Too long"},
-		"large update": {
-			reason: "nor does one that is there", item: "item", values: secret, want: "data: Too long", there: true,
+		"more than 1 MiB": {"item", secret, nil, "ExportsTooLarge", "data: Too long"},
+		"later more than 1 MiB": {
+			"item", secret, func(*corev1.Secret) {}, "ExportsTooLarge", "data: Too long",
 		},
-		"huge": {
-			reason: "no request has more than 3 MiB", item: "item", values: secret + secret + secret, want: "too large",
-		},
-		"name": {
-			reason: "the item has the longest one that there is", item: strings.Repeat("n", 253), values: "{}",
-			want: "metadata.name",
+		"a request of more than 3 MiB": {"item", secret + secret + secret, nil, "ExportsTooLarge", "too large"},
+		"the longest name of an item":  {strings.Repeat("n", 253), "{}", nil, "ExportNameTooLong", "metadata.name"},
+		"an immutable Secret": {
+			"item", `{"a":1}`, func(s *corev1.Secret) { s.Immutable = new(true) }, "ExportsRefused", "immutable",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			item := itemIn(namespace)
 			item.Name = c.item
-			if c.there {
-				if _, err := New(api).Write(t.Context(), item, []byte("{}"), stillHeld); err != nil {
+			if c.before != nil {
+				ref, err := New(api).Write(t.Context(), item, []byte("{}"), stillHeld)
+				if err != nil {
+					t.Fatal(err)
+				}
+				there := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+				if err := testenv.Change(t.Context(), api, there, func() { c.before(there) }); err != nil {
 					t.Fatal(err)
 				}
 			}
 			_, err := New(api).Write(t.Context(), item, []byte(c.values), stillHeld)
 			var got contract.Error
 			if !errors.As(err, &got) || !slices.Equal(got.Codes, []v1alpha1.ErrorCode{v1alpha1.ErrorConfigurationProblem}) ||
-				got.Reason != "ExportsRefused" ||
-				!strings.Contains(got.Message, c.want) || strings.Contains(got.Message, "secretsecret") {
-				t.Errorf("%s: found %.500s: %v", c.reason, got.Reason, err)
+				got.Reason != c.reason ||
+				!strings.Contains(got.Message, c.wantedText) || strings.Contains(got.Message, "secretsecret") {
+				t.Errorf("expected the reason %s, but found %.500s: %v", c.reason, got.Reason, err)
 			}
 		})
 	}

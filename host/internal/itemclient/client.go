@@ -37,6 +37,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the API server refuses the deploy item, which would have %d bytes: %v", e.bytes, e.err)
 }
 
+// TooLarge reports whether the item is too large, and not invalid.
+func (e *RefusedError) TooLarge() bool { return isTooLarge(e.err) }
+
 // Unwrap returns the answer of the API server.
 func (e *RefusedError) Unwrap() error { return e.err }
 
@@ -136,12 +139,12 @@ func Bounded(ctx context.Context, request func(context.Context) error) error {
 }
 
 // isRefusal reports whether the API server would refuse the same write again.
-func isRefusal(err error) bool {
-	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-		return true
-	}
+func isRefusal(err error) bool { return apierrors.IsInvalid(err) || isTooLarge(err) }
+
+// isTooLarge reports whether a request was too large for the API server or for etcd.
+func isTooLarge(err error) bool {
 	// An object too large for etcd is an internal error like others, except for its text.
-	return apierrors.IsInternalError(err) && slices.ContainsFunc([]string{
+	return apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInternalError(err) && slices.ContainsFunc([]string{
 		"request is too large", "trying to send message larger than max",
 	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }

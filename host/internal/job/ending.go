@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
 	"github.com/pergola-deploy/pergola/host/internal/telemetry"
@@ -34,7 +35,7 @@ type called struct {
 	// step and message are the plugin's last progress if it is not written yet.
 	step, message string
 	// refused is an error of the API server about a provider status to be saved; nil if there was none.
-	refused error
+	refused *itemclient.RefusedError
 	// conditions are those of the item's HTTP hook.
 	conditions []v1alpha1.ConditionType
 	// note is to be written together with the end; nil for none.

@@ -55,14 +55,23 @@ func (e ending) noteAnswer(outcome *plugin.Outcome) {
 	}
 }
 
+// The reasons of errors about a status of the plugin that the API server refuses.
+const (
+	reasonStatusTooLarge = "StatusTooLarge"
+	reasonStatusRefused  = "StatusRefused"
+)
+
 // failRefused ends the job because the API server refuses the status of the plugin, as it would after another call:
 // otherwise the write would be tried for ever. The last saved provider status stays.
-func (e ending) failRefused(ctx context.Context, refused error) error {
+func (e ending) failRefused(ctx context.Context, refused *itemclient.RefusedError) error {
 	e.log.Warn("the API server refuses the status of the plugin", "error", refused.Error())
+	reason, remedy := reasonStatusRefused, "report it to the author of the plugin"
+	if refused.TooLarge() {
+		reason, remedy = reasonStatusTooLarge, "split the deploy item"
+	}
 	return e.with(nil).handleError(ctx, contract.Error{
-		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "WriteStatus", Reason: "StatusRefused",
-		Message: fmt.Sprintf("with what the plugin %q has to keep in it, %v; if it is too large, split the deploy item",
-			e.Plugin.Name(), refused),
+		Codes: []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry}, Operation: "WriteStatus", Reason: reason,
+		Message: fmt.Sprintf("with what the plugin %q has to keep in it, %v; %s", e.Plugin.Name(), refused, remedy),
 	})
 }
 

@@ -70,7 +70,7 @@ type observer struct {
 	reported   telemetry.Progress
 	reportedAt time.Time
 	// refused is an error of the API server about a provider status to be saved.
-	refused error
+	refused *itemclient.RefusedError
 }
 
 var _ plugin.Observer = (*observer)(nil)
@@ -139,7 +139,7 @@ func (o *observer) takeProgress() telemetry.Progress {
 }
 
 // left returns the progress that is not written yet, and the error about a provider status.
-func (o *observer) left() (step, message string, refused error) {
+func (o *observer) left() (step, message string, refused *itemclient.RefusedError) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.progress.Step, o.progress.Text, o.refused

@@ -1,10 +1,11 @@
 package host
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
@@ -17,22 +18,17 @@ func TestCRDs(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][]string{
 		"crds":                              {"contexts", "deployerregistrations", "deployitems", "syncobjects", "targets"},
-		"crds --only deployerregistrations": {"deployerregistrations"}, // which a Landscaper lacks
+		"crds --only deployerregistrations": {"deployerregistrations"}, // a Landscaper lacks it
 	} {
 		out, err := pergola.Run(t, strings.Fields(args)...)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for _, text := range strings.Split(out, "\n---\n") {
+		for text := range strings.SplitSeq(out, "\n---\n") {
 			definition := &apiextensionsv1.CustomResourceDefinition{}
-			if err := yaml.UnmarshalStrict([]byte(text), definition); err != nil {
-				t.Fatal(err)
-			}
+			err = errors.Join(err, yaml.UnmarshalStrict([]byte(text), definition))
 			got = append(got, definition.Spec.Names.Plural)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", args, diff)
+		if !slices.Equal(want, got) || err != nil {
+			t.Errorf("%s: expected %v, but found %v, %v", args, want, got, err)
 		}
 	}
 }

@@ -47,7 +47,10 @@ func TestSettings(t *testing.T) {
 		},
 		{
 			"all errors of flags", "", "--identity= --listen-address x --log-level loud --log-format xml", nil,
-			[]string{"--listen-address: ", "--identity: ", loud("--log-level"), "--log-format: "},
+			[]string{
+				"--listen-address: ", "--identity: expected 1 to 253 printable characters", loud("--log-level"),
+				"--log-format: expected json or text",
+			},
 		},
 		{
 			"both", bad, "--log-level loud", nil,

@@ -22,15 +22,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	garbage, bare := commandtest.WriteFile(t, "garbage", "{"), commandtest.WithoutDefinitions(t)
 	nowhere := filepath.Join(dir, "nowhere")
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
-		{"no level", "host --log-level loud", []string{"--log-level", "debug, info, warn or error", `"loud"`}},
-		{"no format", "host --log-format xml", []string{"--log-format", "json or text", `"xml"`}},
-		{"no name", "host --identity ", []string{"--identity", "expected 1 to 253 printable characters"}},
-		{"no address", "host --listen-address x", []string{"--listen-address", ":8080", `"x"`}},
 		{"no file", "host --config " + nowhere, []string{"read the host configuration", nowhere, "no such file"}},
 		{"which flag is missing", "host", []string{"--kubeconfig", "$KUBECONFIG"}},
 		{"no kubeconfig", "host" + kubeconfig + nowhere, []string{"find the cluster", nowhere, "no such file"}},
 		{"no kubeconfig in it", "host" + kubeconfig + garbage, []string{"find the cluster", garbage}},
-		{"who does not answer", "host" + kubeconfig + nobody, []string{unreachable}},
+		{"no answer", "host" + kubeconfig + nobody, []string{unreachable}},
 		{"how to install definitions", "host" + kubeconfig + bare, []string{install}},
 		{"how to install definitions, too", "host --standalone" + kubeconfig + bare, []string{install}},
 		{"another version", "config check " + other, []string{"c.yaml: apiVersion: expected"}},

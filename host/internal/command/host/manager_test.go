@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/config"
 )
 
-// How a manager starts and stops is not what the log is read for at level info; its errors are.
+// At level info the log has the errors of a manager, and not its starts and stops.
 func TestManagerIsQuiet(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -27,11 +27,8 @@ func TestClusterConfig(t *testing.T) {
 	t.Parallel()
 	kubeconfig := commandtest.Kubeconfig(t, "http://127.0.0.1:1")
 	unlimited, err := clusterConfig(kubeconfig, "v1", config.Client{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if unlimited.QPS != -1 || unlimited.RateLimiter != nil {
-		t.Errorf("expected no limit, but found %v, %v", unlimited.QPS, unlimited.RateLimiter)
+	if err != nil || unlimited.QPS != -1 || unlimited.RateLimiter != nil {
+		t.Errorf("expected no limit, but found %+v, %v", unlimited, err)
 	}
 	// So slow that nothing is added to the burst while the test runs.
 	limited, err := clusterConfig(kubeconfig, "v1", config.Client{QPS: 0.001, Burst: 3})

@@ -3,6 +3,7 @@ package items
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,11 +46,13 @@ func TestDiffText(t *testing.T) {
 			Before: document(`{"a":1}`), After: document(`{"a":1}`),
 		},
 	})
-	for name, colour := range map[string]string{
-		"diff.golden.txt": cli.ColourNever, "diff-colour.golden.txt": cli.ColourAlways,
-	} {
-		commandtest.ExpectGolden(t, name, report.text(cli.PaletteFor(colour, nil)))
+	commandtest.ExpectGolden(t, "diff.golden.txt", report.text(cli.PaletteFor(cli.ColourNever, nil)))
+	commandtest.ExpectGolden(t, "diff-colour.golden.txt", report.text(cli.PaletteFor(cli.ColourAlways, nil)))
+	var asYAML strings.Builder
+	if err := cli.PrintYAML(&asYAML, report); err != nil {
+		t.Fatal(err)
 	}
+	commandtest.ExpectGolden(t, "diff.golden.yaml", asYAML.String())
 	if code := cli.Code(report.verdict()); code != cli.ExitFailure {
 		t.Errorf("expected the exit code %d, but found %d", cli.ExitFailure, code)
 	}

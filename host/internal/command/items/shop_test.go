@@ -53,8 +53,8 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// as writes a kubeconfig of one who acts as a user, or the administrator, in the namespace of the shop, or that of its
-// other context.
+// as writes a kubeconfig of a user, or of the administrator, for the namespace of the shop. Its context "other" is for
+// another namespace.
 func (s *shop) as(user string) string {
 	s.t.Helper()
 	text, err := testenv.InlineKubeconfig(s.config)
@@ -76,25 +76,24 @@ func (s *shop) check(err error) {
 	}
 }
 
-// allow lets a user get things in the namespace, such as "deployitems.landscaper.gardener.cloud".
-func (s *shop) allow(user string, resources ...string) {
+// allow grants a user a verb for resources of the namespace, such as "deployitems.landscaper.gardener.cloud", and
+// returns the user's kubeconfig.
+func (s *shop) allow(user, verb string, resources ...string) string {
 	s.t.Helper()
-	s.allowTo("get", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}, resources...)
-}
-
-func (s *shop) allowTo(verb string, who rbacv1.Subject, resources ...string) {
-	s.t.Helper()
-	role := &rbacv1.Role{ObjectMeta: s.named(who.Name)}
+	name := strings.ReplaceAll(user, ":", "-")
+	role := &rbacv1.Role{ObjectMeta: s.named(name)}
 	for _, resource := range resources {
-		name, group, _ := strings.Cut(resource, ".")
-		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{name}}
+		resource, group, _ := strings.Cut(resource, ".")
+		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
 		role.Rules = append(role.Rules, rule)
 	}
 	s.create(role)
 	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: s.named(who.Name), Subjects: []rbacv1.Subject{who},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: who.Name},
+		ObjectMeta: s.named(name),
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 	})
+	return s.as(user)
 }
 
 func (s *shop) named(name string) metav1.ObjectMeta {
@@ -106,7 +105,7 @@ func (s *shop) create(object client.Object) {
 	s.check(s.admin.Create(s.t.Context(), object))
 }
 
-// target creates a Target that is the shared cluster itself.
+// target creates a Target for the shared cluster, with a Secret.
 func (s *shop) target(name string) {
 	s.t.Helper()
 	kubeconfig, err := testenv.InlineKubeconfig(s.config)
@@ -117,7 +116,7 @@ func (s *shop) target(name string) {
 	}})
 }
 
-// selfTarget creates a Target that is the shared cluster for the account that this configuration names.
+// selfTarget creates a Target for the shared cluster and the ServiceAccount of a configuration.
 func (s *shop) selfTarget(name, configuration string) {
 	s.t.Helper()
 	s.create(&v1alpha1.Target{ObjectMeta: s.named(name), Spec: v1alpha1.TargetSpec{
@@ -128,27 +127,24 @@ func (s *shop) selfTarget(name, configuration string) {
 
 type itemStep func(*v1alpha1.DeployItem)
 
-// item creates an item whose life has had some steps, the first of which make it what it is.
+// item creates an item after some steps.
 func (s *shop) item(name string, steps ...itemStep) *v1alpha1.DeployItem {
 	s.t.Helper()
 	item := &v1alpha1.DeployItem{ObjectMeta: s.named(name), Spec: v1alpha1.DeployItemSpec{
 		Type:   "landscaper.gardener.cloud/helm",
 		Config: &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Any","password":"t0ps3cret"}`)},
 	}}
-	item.Labels, item.Generation = map[string]string{"app": name}, 1
+	item.Labels = map[string]string{"app": name}
 	for _, step := range steps {
 		step(item)
 	}
-	status := item.Status
 	s.create(item)
 	s.t.Cleanup(func() { s.remove(name) })
-	item.Status = status
-	s.check(s.admin.Status().Update(s.t.Context(), item))
-	return item
+	return s.take(name, steps...) // the status, too
 }
 
-// take has an item take further steps.
-func (s *shop) take(name string, steps ...itemStep) {
+// take takes steps of an item.
+func (s *shop) take(name string, steps ...itemStep) *v1alpha1.DeployItem {
 	s.t.Helper()
 	item, status := &v1alpha1.DeployItem{ObjectMeta: s.named(name)}, v1alpha1.DeployItemStatus{}
 	s.check(testenv.Change(s.t.Context(), s.admin, item, func() {
@@ -159,6 +155,7 @@ func (s *shop) take(name string, steps ...itemStep) {
 	}))
 	item.Status = status
 	s.check(s.admin.Status().Update(s.t.Context(), item))
+	return item
 }
 
 func (s *shop) remove(name string) {
@@ -168,12 +165,12 @@ func (s *shop) remove(name string) {
 	}
 }
 
-// on has an item of a Target.
+// on sets the Target.
 func on(target string) itemStep {
 	return func(i *v1alpha1.DeployItem) { i.Spec.Target = &v1alpha1.ObjectReference{Name: target} }
 }
 
-// keeps has a deployer keep something about an item.
+// keeps sets the provider status.
 func keeps(providerStatus string) itemStep {
 	return func(i *v1alpha1.DeployItem) {
 		i.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(providerStatus)}
@@ -202,19 +199,19 @@ func failWith(message string) itemStep {
 	return func(i *v1alpha1.DeployItem) { contract.Fail(i, i.DeletionTimestamp != nil, failure, time.Now()) }
 }
 
-// itemsCase is a command for items, in words, its exit code and parts of what it prints and of its error. NS stands for
-// the namespace.
+// itemsCase is a command for items, in words, its exit code and parts of its output and error. NS is the namespace. A
+// part with a "!" must not be there.
 type itemsCase struct {
 	reason, command string
 	code            int
 	want            []string
 }
 
-// expect runs commands, none of which shows a secret.
+// expect runs commands. None of them shows a secret.
 func (s *shop) expect(cases ...itemsCase) {
 	s.t.Helper()
 	for _, tc := range cases {
-		out, code, err := s.start(strings.Split(strings.ReplaceAll(tc.command, "NS", s.namespace), " ")...).wait()
+		out, code, err := s.run(strings.Split(strings.ReplaceAll(tc.command, "NS", s.namespace), " ")...)
 		if code != tc.code {
 			s.t.Errorf("%s: expected the exit code %d, but found %d: %v", tc.reason, tc.code, code, err)
 		}
@@ -222,8 +219,9 @@ func (s *shop) expect(cases ...itemsCase) {
 			out += err.Error()
 		}
 		for _, text := range tc.want {
-			if text := strings.ReplaceAll(text, "NS", s.namespace); !strings.Contains(out, text) {
-				s.t.Errorf("%s: expected %q in\n%s", tc.reason, text, out)
+			text, unwanted := strings.CutPrefix(strings.ReplaceAll(text, "NS", s.namespace), "!")
+			if strings.Contains(out, text) == unwanted {
+				s.t.Errorf("%s: expected %q in the output: %t\n%s", tc.reason, text, !unwanted, out)
 			}
 		}
 		if strings.Count(out, "your own rights") > 1 {
@@ -235,13 +233,13 @@ func (s *shop) expect(cases ...itemsCase) {
 	}
 }
 
-// run runs a command for items and returns what it prints on both streams, and its exit code with its error.
+// run runs a command for items and returns its output on both streams, and its error with the exit code.
 func (s *shop) run(args ...string) (out string, code int, err error) {
 	s.t.Helper()
 	return s.start(args...).wait()
 }
 
-// running is a command that runs.
+// running is a command under way.
 type running struct {
 	t    *testing.T
 	out  *commandtest.Buffer
@@ -249,7 +247,7 @@ type running struct {
 	end  context.CancelFunc
 }
 
-// start runs a command for items in the background. It ends with the test.
+// start runs a command for items in the background until the end of the test.
 func (s *shop) start(args ...string) *running {
 	s.t.Helper()
 	ctx, end := context.WithCancel(s.t.Context())

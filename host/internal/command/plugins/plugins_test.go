@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pergola-deploy/pergola/host/internal/command/cli"
 	"github.com/pergola-deploy/pergola/host/internal/command/commandtest"
 	"github.com/pergola-deploy/pergola/host/internal/config"
@@ -32,6 +30,7 @@ func somePlugins() *statuspage.PluginList {
 			},
 			{File: "new", State: "Starting"},
 			{File: "policy", State: "Missing", Problem: "the file is not in the plugin directory"},
+			{File: "refused", State: "Refused", SHA256: strings.Repeat("ab", 32), Problem: "may be written by others"},
 			{
 				File: "rogue", State: "CrashLoop", Name: "rogue", Version: "\x1b[31mred\tand\nlong\xff",
 				Types: []string{"example.org/rogue"}, Problem: "its process ended:\n\x1b]0;title\asignal: killed",
@@ -48,12 +47,18 @@ func TestListText(t *testing.T) {
 	t.Parallel()
 	commandtest.ExpectGolden(t, "list.golden.txt", listText(somePlugins(), false))
 	commandtest.ExpectGolden(t, "list-wide.golden.txt", listText(somePlugins(), true))
+	var out strings.Builder
+	if err := cli.PrintYAML(&out, verificationOf(somePlugins())); err != nil {
+		t.Fatal(err)
+	}
+	commandtest.ExpectGolden(t, "list.golden.yaml", out.String())
+	if _, err := config.Parse("host.yaml", []byte(commandtest.ConfigHead+out.String()), "host"); err != nil {
+		t.Errorf("expected a part of a HostConfiguration, but found %v", err)
+	}
 }
 
 func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	item := commandtest.WriteFile(t, "item.yaml",
-		commandtest.ItemHead+"metadata: {name: a}\nspec: {type: t, target: {name: cluster}}\n")
 	config := commandtest.WriteFile(t, "host.yaml", commandtest.ConfigHead+"typo: 1")
 	pergola.ExpectErrors(t, cli.ExitNo, []commandtest.ErrorCase{
 		{"no such directory", "plugins list --plugin-dir /no/where", []string{"read plugin directory", "/no/where"}},
@@ -61,34 +66,8 @@ func TestPluginsErrorsSayWhatToDo(t *testing.T) {
 		{"nothing to verify", "plugins verify " + t.TempDir(), []string{"there are no plugins in"}},
 		{"which item?", "plugins run mock", []string{"--item is missing"}},
 		{"the operations", "plugins run mock --operation dance", []string{"--operation", "force-reconcile", `"dance"`}},
-		{"the item has a target", "plugins run mock --item " + item, []string{"spec.target", `"cluster"`, "--target"}},
+		{"no such item", "plugins run mock --item /no/where", []string{"/no/where"}},
 	}...)
-}
-
-// What is pasted into a HostConfiguration is read as what is meant.
-func TestVerificationOf(t *testing.T) {
-	t.Parallel()
-	sum := strings.Repeat("ab", 32)
-	list := &statuspage.PluginList{Plugins: []statuspage.Plugin{
-		{File: "helm", Name: "helm", SHA256: sum}, {File: "deployer-v2", Name: "deployer", SHA256: sum},
-		{File: "refused", SHA256: sum}, {File: "unix:///attached", Name: "attached"},
-	}}
-	var out strings.Builder
-	if err := cli.PrintYAML(&out, verificationOf(list)); err != nil {
-		t.Fatal(err)
-	}
-	got, err := config.Parse("host.yaml", []byte(commandtest.ConfigHead+out.String()), "host")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config.Default("host")
-	want.Verification = config.VerificationRequired
-	want.Plugins = map[string]config.Plugin{
-		"helm": {SHA256: sum}, "deployer": {File: "deployer-v2", SHA256: sum}, "refused": {SHA256: sum},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("configuration (-want +got):\n%s", diff)
-	}
 }
 
 func TestVerdictsText(t *testing.T) {
