@@ -91,9 +91,9 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 }
 
 // AcceptOperation changes the metadata of an item for which Decide returns Accept: it replaces the requesting
-// annotation by the note. newJob is the job to set if none is running. An abort may take abortTimeout; without a running
-// job it withdraws an accepted operation. It returns the operation, and whether it has an effect: an abort without a job
-// has none.
+// annotation by the note. newJob is the job to set if none is running. An abort may take abortTimeout; without a
+// running job it withdraws an accepted operation. It returns the operation, and whether it has an effect: an abort
+// without a job has none.
 func AcceptOperation(
 	item *v1alpha1.DeployItem, newJob string, abortTimeout time.Duration, now time.Time,
 ) (operation string, effective bool) {

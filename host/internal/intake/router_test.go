@@ -160,8 +160,8 @@ func TestUnservedTypes(t *testing.T) {
 	}
 }
 
-// TestChangeReachesItsUsers: after a change of a Target, a Context or the ConfigMap of a Context the items are looked at
-// that refer to it, whatever their annotations repeat.
+// TestChangeReachesItsUsers: after a change of a Target, a Context or the ConfigMap of a Context its users are looked
+// at, whatever their annotations repeat.
 func TestChangeReachesItsUsers(t *testing.T) {
 	item := func(name, target, context string) *v1alpha1.DeployItem {
 		i := typedItem(name, "one")
