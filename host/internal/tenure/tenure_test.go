@@ -23,6 +23,7 @@ import (
 var (
 	noon       = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	errRefused = errors.New("refused")
+	deployer   = v1alpha1.DeployerInformation{Identity: "here", Name: "one"}
 )
 
 // replica is the membership, and the listener, of a replica without any others.
@@ -57,7 +58,7 @@ func newBench(t *testing.T) *bench {
 	item.Spec.Type = "test.pergola.dev/one"
 	b.must(admin.Create(t.Context(), item))
 	item.Status.JobID = "a"
-	contract.Begin(item, false, v1alpha1.DeployerInformation{Identity: "here", Name: "one"}, noon)
+	contract.Begin(item, false, deployer, noon)
 	contract.Progress(item)
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"S"}`)}
 	b.must(admin.Status().Update(t.Context(), item))
@@ -113,18 +114,18 @@ func (b *bench) label() {
 	b.must(b.admin.Patch(b.t.Context(), b.read(), patch))
 }
 
-func (b *bench) writeStatus(change func(*v1alpha1.DeployItemStatus)) {
+func (b *bench) writeStatus(change Change) {
 	b.t.Helper()
 	item := b.read()
-	change(&item.Status)
+	change(item)
 	b.must(b.admin.Status().Update(b.t.Context(), item))
 }
 
 // deploy changes the provider status.
 func (b *bench) deploy() {
 	b.t.Helper()
-	b.writeStatus(func(s *v1alpha1.DeployItemStatus) {
-		s.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Other"}`)}
+	b.writeStatus(func(item *v1alpha1.DeployItem) {
+		item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Other"}`)}
 	})
 }
 
@@ -150,10 +151,11 @@ func TestNothingIsWrittenWithoutTheLock(t *testing.T) {
 		// keeps: Keep writes nevertheless.
 		keeps bool
 	}{
-		"held":                  {happen: func(*bench) {}},
-		"held, other write":     {happen: func(b *bench) { b.label() }},
-		"held, next job":        {happen: otherJob, want: itemclient.ErrOutdated, keeps: true},
-		"held, other resources": {happen: func(b *bench) { b.deploy() }, want: itemclient.ErrOutdated},
+		"held":                     {happen: func(*bench) {}},
+		"held, other write":        {happen: func(b *bench) { b.label() }},
+		"held, next job":           {happen: otherJob, want: itemclient.ErrOutdated, keeps: true},
+		"held, next job picked up": {happen: otherJobPickedUp, want: itemclient.ErrOutdated, keeps: true},
+		"held, other resources":    {happen: func(b *bench) { b.deploy() }, want: itemclient.ErrOutdated},
 		"held, item gone": {want: itemclient.ErrOutdated, happen: func(b *bench) {
 			b.must(b.admin.Delete(b.t.Context(), b.read()))
 		}},
@@ -191,7 +193,16 @@ func TestNothingIsWrittenWithoutTheLock(t *testing.T) {
 }
 
 func otherJob(b *bench) {
-	b.writeStatus(func(s *v1alpha1.DeployItemStatus) { s.JobID = "b" })
+	b.writeStatus(func(item *v1alpha1.DeployItem) { item.Status.JobID = "b" })
+}
+
+// otherJobPickedUp is otherJob with the same deployer, in the same second: only the ID of the job differs.
+func otherJobPickedUp(b *bench) {
+	b.writeStatus(func(item *v1alpha1.DeployItem) {
+		item.Status.JobID = "b"
+		contract.Begin(item, false, deployer, noon)
+		contract.Progress(item)
+	})
 }
 
 // versionOf returns the version of the item; empty without one.
@@ -227,10 +238,11 @@ func TestPickUpIsDoneOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, done := newBench(t), 0
 			b.PickUpWith(&PickUp{
-				Begin: func(item *v1alpha1.DeployItem) { item.Status.Deployer.Name = "picked up" },
+				Begin: func(item *v1alpha1.DeployItem) { item.Status.Phase = v1alpha1.DeployItemPhaseInit },
 				Done:  func(context.Context, *v1alpha1.DeployItem) { done++ },
 			})
-			if b.View().Status.Deployer.Name != "picked up" || b.read().Status.Deployer.Name != "one" {
+			const begun = v1alpha1.DeployItemPhaseInit
+			if b.View().Status.Phase != begun || b.read().Status.Phase == begun {
 				t.Error("expected the pick-up in the view alone")
 			}
 			if conflict {
@@ -242,7 +254,7 @@ func TestPickUpIsDoneOnce(t *testing.T) {
 					t.Errorf("unexpected error: %v", err)
 				}
 			}
-			pickedUp := b.read().Status.Deployer.Name == "picked up"
+			pickedUp := b.read().Status.Phase == begun
 			if b.IsPending() != conflict || pickedUp == conflict || b.Lock.Fenced() == conflict || (done == 1) == conflict {
 				t.Errorf("pending %t, written %t, fenced %t, done %d times", b.IsPending(), pickedUp, b.Lock.Fenced(), done)
 			}
