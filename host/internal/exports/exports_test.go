@@ -20,15 +20,6 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-func newFakeAPI(t *testing.T) client.Client {
-	t.Helper()
-	api, err := testenv.FakeClient()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api
-}
-
 func create(t *testing.T, api client.Client, object client.Object) {
 	t.Helper()
 	if err := api.Create(t.Context(), object); err != nil {
@@ -51,57 +42,55 @@ func TestExports(t *testing.T) {
 		Owners []metav1.OwnerReference
 		Data   map[string][]byte
 	}
-	ours := map[string][]byte{"config": []byte(`{"a":1}`)}
+	data := map[string][]byte{"config": []byte(`{"a":1}`)}
+	secretOf := func(uid types.UID, data map[string][]byte) *secret {
+		return &secret{Name: "item-export", Owners: owner(uid), Data: data}
+	}
+	ours := secretOf("ours", data)
 	cases := map[string]struct {
 		reason   string
 		there    *secret
 		named    string // by the item's status
-		values   string
+		nothing  bool   // to export
 		want     *secret
 		conflict bool
+		lost     bool // the lock is
 		kept     bool // nothing was written
 	}{
-		"nothing to export": {reason: "no secret without exports"},
-		"first": {
-			reason: "the item owns it", values: `{"a":1}`, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
-		},
+		"nothing to export": {reason: "no secret without exports", nothing: true},
+		"first":             {reason: "the item owns it", want: ours},
 		"changed": {
-			reason: "the values change, the rest stays", values: `{"a":1}`,
-			there: &secret{
-				Name: "item-export", Owners: owner("ours"),
-				Data: map[string][]byte{"config": []byte("old"), "other": []byte("kept")},
-			},
-			want: &secret{
-				Name: "item-export", Owners: owner("ours"),
-				Data: map[string][]byte{"config": []byte(`{"a":1}`), "other": []byte("kept")},
-			},
+			reason: "the values change, the rest stays",
+			there:  secretOf("ours", map[string][]byte{"config": []byte("old"), "other": []byte("kept")}),
+			want:   secretOf("ours", map[string][]byte{"config": data["config"], "other": []byte("kept")}),
 		},
-		"unchanged": {
-			reason: "no write without a change", values: `{"a":1}`, kept: true,
-			there: &secret{
-				Name: "item-export", Owners: owner("ours"), Data: ours,
-			}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
-		},
+		"unchanged": {reason: "no write without a change", there: ours, want: ours, kept: true},
 		"named by the status": {
-			reason: "Landscaper may have created it, without an owner", values: `{"a":1}`, named: "elsewhere",
-			there: &secret{Name: "elsewhere"}, want: &secret{Name: "elsewhere", Data: ours},
+			reason: "Landscaper may have created it, without an owner", named: "elsewhere",
+			there: &secret{Name: "elsewhere"}, want: &secret{Name: "elsewhere", Data: data},
 		},
 		"left by an item of that name": {
 			reason: "its item is gone, and the garbage collector may be late; the values are the same, but the owner is not",
-			values: `{"a":1}`,
-			there: &secret{
-				Name: "item-export", Owners: owner("theirs"), Data: ours,
-			}, want: &secret{Name: "item-export", Owners: owner("ours"), Data: ours},
+			there:  secretOf("theirs", data), want: ours,
 		},
 		"another owner's": {
-			reason: "is not touched", values: `{"a":1}`, conflict: true, kept: true,
+			reason: "is not touched", conflict: true, kept: true,
 			there: &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},
 			want:  &secret{Name: "item-export", Data: map[string][]byte{"password": []byte("theirs")}},
+		},
+		"lost lock": {
+			reason: "the values of the next holder are newer", lost: true, kept: true,
+			there: secretOf("ours", map[string][]byte{"config": []byte("of the next holder")}),
+			want:  secretOf("ours", map[string][]byte{"config": []byte("of the next holder")}),
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			api, item := newFakeAPI(t), itemIn("ns")
+			item := itemIn("ns")
+			api, err := testenv.FakeClient()
+			if err != nil {
+				t.Fatal(err)
+			}
 			if tc.named != "" {
 				item.Status.ExportReference = &v1alpha1.ObjectReference{Name: tc.named, Namespace: item.Namespace}
 			}
@@ -112,15 +101,20 @@ func TestExports(t *testing.T) {
 				create(t, api, before)
 			}
 			var values []byte
-			if tc.values != "" {
-				values = []byte(tc.values)
+			if !tc.nothing {
+				values = data["config"]
 			}
-			ref, err := New(api).Write(t.Context(), item, values, stillHeld)
+			verify := stillHeld
+			if tc.lost {
+				verify = func(context.Context) error { return lock.ErrLost }
+			}
+			ref, err := New(api).Write(t.Context(), item, values, verify)
 			var conflict contract.Error
-			if errors.As(err, &conflict) != tc.conflict || !tc.conflict && err != nil || tc.conflict && !conflict.Final() {
+			final := errors.As(err, &conflict) && conflict.Final()
+			if (err != nil) != (tc.conflict || tc.lost) || final != tc.conflict || errors.Is(err, lock.ErrLost) != tc.lost {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
-			if (ref != nil) != (tc.want != nil && !tc.conflict) {
+			if (ref != nil) != (tc.want != nil && err == nil) {
 				t.Errorf("%s: reference %v", tc.reason, ref)
 			}
 			if tc.want == nil {
@@ -189,24 +183,5 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestExportsOfALostJob: a replica that has lost the lock unnoticed does not replace newer values by old ones.
-func TestExportsOfALostJob(t *testing.T) {
-	api, item := newFakeAPI(t), itemIn("ns")
-	ref, err := New(api).Write(t.Context(), item, []byte("of the new holder"), stillHeld)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost := func(context.Context) error { return lock.ErrLost }
-	if _, err := New(api).Write(t.Context(), item, []byte("old"), lost); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("expected the error that the lock was lost, but found %v", err)
-	}
-	secret := &corev1.Secret{}
-	if err := api.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
-		t.Fatal(err)
-	}
-	if got := string(secret.Data[key]); got != "of the new holder" {
-		t.Errorf("the exports are %q now", got)
-	}
-}
-
+// stillHeld is the check of a lock that is held.
 func stillHeld(context.Context) error { return nil }

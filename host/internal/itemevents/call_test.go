@@ -24,7 +24,6 @@ func TestNotes(t *testing.T) {
 		"several":  {[]string{"a", "b", "c"}, "a; b; c"},
 		"repeated": {[]string{"a", "b", "a"}, "a; b"},
 		"long":     {[]string{long, "b", "c"}, long[:maxNote-len("…; and 2 more")] + "…; and 2 more"},
-		"too many": {slices.Repeat([]string{long[:400]}, 1), long[:400]},
 		"no room":  {[]string{long[:600], long[:300], long[:301], "c"}, long[:600] + "; " + long[:300] + "; and 2 more"},
 	} {
 		b := &batch{}

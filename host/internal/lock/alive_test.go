@@ -41,6 +41,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return &world{t: t, server: newServer()} }
 
+// inWorld runs a test in a bubble of synctest, with a replica in the pod "a".
+func inWorld(t *testing.T, test func(t *testing.T, w *world, a *member)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("a")
+		test(t, w, w.replica("a"))
+	})
+}
+
 // must fails the test upon an error.
 func (w *world) must(err error) {
 	w.t.Helper()

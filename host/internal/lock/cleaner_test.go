@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -38,6 +39,21 @@ func deleteItem(t *testing.T, key Key) {
 	}
 }
 
+func newCleaner(log io.Writer) *Cleaner {
+	return &Cleaner{Cache: admin, Live: admin, Client: admin, Log: slog.New(slog.NewTextHandler(log, nil))}
+}
+
+// during runs a Cleaner during a function, and returns its error.
+func during(t *testing.T, c *Cleaner, do func()) error {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	do()
+	stop()
+	return <-ended
+}
+
 // withoutItems is a cache that does not know of the items.
 type withoutItems struct{ client.Reader }
 
@@ -60,8 +76,8 @@ func TestClean(t *testing.T) {
 	deleteItem(t, gone)
 	next := newItem(t, namespace, "gone")
 
-	c := &Cleaner{Cache: withoutItems{admin}, Live: admin, Client: admin,
-		Log: slog.New(slog.DiscardHandler)}
+	c := newCleaner(io.Discard)
+	c.Cache = withoutItems{admin}
 	if err := c.clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +99,7 @@ func TestCleanOnCondition(t *testing.T) {
 	newLock(t, key, "")
 	seen := readLock(t, key)
 	writeLock(t, key, func(o *v1alpha1.SyncObject) { o.Spec.PodName = "there" })
-	c := &Cleaner{Cache: admin, Live: admin, Client: admin,
-		Log: slog.New(slog.DiscardHandler)}
-	if err := c.cleanOne(t.Context(), seen); err == nil {
+	if err := newCleaner(io.Discard).cleanOne(t.Context(), seen); err == nil {
 		t.Error("expected a conflict")
 	}
 	expectHolder(t, "somebody has taken it", key, "there")
@@ -102,13 +116,9 @@ func (noLocks) List(context.Context, client.ObjectList, ...client.ListOption) er
 func TestCleanFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		c := &Cleaner{Cache: noLocks{}, Elected: func() bool { return true }, Log: slog.New(slog.NewTextHandler(&log, nil))}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Start(ctx) }()
-		synctest.Wait()
-		stop()
-		if err := <-ended; err != nil || !strings.Contains(log.String(), "no locks can be read") {
+		c := newCleaner(&log)
+		c.Cache, c.Elected = noLocks{}, func() bool { return true }
+		if err := during(t, c, synctest.Wait); err != nil || !strings.Contains(log.String(), "no locks can be read") {
 			t.Errorf("Start returned %v, and the log says %q", err, log.String())
 		}
 	})
@@ -118,24 +128,20 @@ func TestCleanFails(t *testing.T) {
 func TestElectedCleans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		elected := false
-		c := &Cleaner{
-			Cache: admin, Live: admin, Client: admin, Elected: func() bool { return elected },
-			Log: slog.New(slog.DiscardHandler),
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Start(ctx) }()
-		for range 2 {
-			key := newKey()
-			newLock(t, key, "there")
-			passTime(2 * cleanInterval)
-			if (readLock(t, key) == nil) != elected {
-				t.Errorf("elected: %t, but the lock is %v", elected, readLock(t, key))
+		c := newCleaner(io.Discard)
+		c.Elected = func() bool { return elected }
+		err := during(t, c, func() {
+			for range 2 {
+				key := newKey()
+				newLock(t, key, "there")
+				passTime(2 * cleanInterval)
+				if (readLock(t, key) == nil) != elected {
+					t.Errorf("elected: %t, but the lock is %v", elected, readLock(t, key))
+				}
+				elected = true
 			}
-			elected = true
-		}
-		stop()
-		if err := <-ended; err != nil {
+		})
+		if err != nil {
 			t.Error(err)
 		}
 	})

@@ -52,6 +52,7 @@ func newBench(t *testing.T, pod string, change ...func(*Options)) *bench {
 		t: t, api: &flakyAPI{API: admin}, metrics: NewMetrics(),
 		fakeReplicas: &fakeReplicas{pod: pod, process: pod + "/1", valid: true, dead: map[string]bool{}},
 	}
+	b.metrics.Add("one")
 	o := Options{API: b.api, Replicas: b.fakeReplicas, Listener: b, Metrics: b.metrics,
 		Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
@@ -127,7 +128,7 @@ type figures struct{ Held, Acquired, TakenOver, Conflicts, Lost float64 }
 
 func (b *bench) expectFigures(want figures) {
 	b.t.Helper()
-	registry := prometheus.NewRegistry()
+	registry := prometheus.NewPedanticRegistry()
 	err := b.metrics.Register(registry)
 	families, gatherErr := registry.Gather()
 	if err = errors.Join(err, gatherErr); err != nil {
@@ -137,14 +138,17 @@ func (b *bench) expectFigures(want figures) {
 	for _, family := range families {
 		metric := family.GetMetric()[0]
 		values[family.GetName()] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+		if plugin := metric.GetLabel()[0].GetValue(); plugin != "one" {
+			b.t.Errorf("%s is of plugin %q", family.GetName(), plugin)
+		}
 	}
 	got := figures{
 		Held: values["pergola_locks_held"], Acquired: values["pergola_lock_acquisitions_total"],
 		TakenOver: values["pergola_lock_takeovers_total"], Conflicts: values["pergola_lock_conflicts_total"],
 		Lost: values["pergola_locks_lost_total"],
 	}
-	if got != want {
-		b.t.Errorf("expected the figures %+v, but found %+v", want, got)
+	if got != want || len(values) != 5 { // a counter is there before its first event
+		b.t.Errorf("expected the figures %+v, but found %v", want, values)
 	}
 }
 

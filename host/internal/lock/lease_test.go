@@ -22,10 +22,7 @@ func (w *world) readLease(podName string) *coordinationv1.Lease {
 }
 
 func TestLeaseIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.pod("a")
-		a := w.replica("a")
+	inWorld(t, func(t *testing.T, w *world, a *member) {
 		stop := a.run()
 		first := w.readLease("a")
 		owners := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a"}}
@@ -57,10 +54,7 @@ func TestLeaseIsKept(t *testing.T) {
 
 // TestLeaseLapses: who cannot renew its Lease is invalid before anybody may take it for dead, and says so.
 func TestLeaseLapses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.pod("a")
-		a := w.replica("a")
+	inWorld(t, func(t *testing.T, w *world, a *member) {
 		stop := a.run()
 		for range 2 {
 			var invalid, heard time.Duration
@@ -93,10 +87,7 @@ func TestLeaseLapses(t *testing.T) {
 
 // TestAlone: a replica is alone as long as there is no other one of its group, dead or alive, and until it ends.
 func TestAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.pod("a")
-		a := w.replica("a")
+	inWorld(t, func(t *testing.T, w *world, a *member) {
 		stop := a.run()
 		expect := func(want bool, reason string) {
 			t.Helper()
@@ -132,10 +123,7 @@ func TestAlone(t *testing.T) {
 // TestRenewals: a Lease is renewed each third of its duration, however long that takes, and more often while it fails,
 // which the log tells once.
 func TestRenewals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.pod("a")
-		a := w.replica("a")
+	inWorld(t, func(t *testing.T, w *world, a *member) {
 		a.takes = time.Second // each; a renewal is two requests
 		began := time.Now()
 		expectRenewed := func(after time.Duration) {
@@ -169,12 +157,9 @@ func TestRenewals(t *testing.T) {
 
 // TestNobodyDiesInALapse: who could not renew its Lease could not see the others renew theirs.
 func TestNobodyDiesInALapse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.pod("a")
+	inWorld(t, func(t *testing.T, w *world, a *member) {
 		w.pod("b")
 		w.lease("b", "b/1")
-		a := w.replica("a")
 		a.see()
 		stop := a.run()
 		a.cut.Store(true)
@@ -202,10 +187,7 @@ func TestReplaced(t *testing.T) {
 		"deleted":   func(w *world) { w.deleteLease("a") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.pod("a")
-				a := w.replica("a")
+			inWorld(t, func(t *testing.T, w *world, a *member) {
 				stop := a.run()
 				happen(w)
 				passTime(leaseDuration / 3)

@@ -17,45 +17,38 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// fakePlugin is a plugin whose hooks are a function.
+// fakePlugin is a plugin whose hooks of one type answer so; without an answer they hang.
 type fakePlugin struct {
-	name         string
-	capabilities plugin.Capabilities
-	hooks        func(
-		context.Context, sdkhook.Type, *v1alpha1.DeployItem, *v1alpha1.Target,
-	) ([]plugin.HookOutcome, error)
+	name     string
+	hookType sdkhook.Type
+	calls    *[]string
+	outcomes []plugin.HookOutcome
+	err      error
 }
 
 func (p *fakePlugin) Name() string { return p.name }
 func (p *fakePlugin) Info() plugin.Info {
-	return plugin.Info{Name: p.name, Capabilities: p.capabilities}
+	return plugin.Info{Name: p.name, Capabilities: plugin.Capabilities{HookTypes: []string{string(p.hookType)}}}
 }
 func (p *fakePlugin) Build() string { return "b" }
 
 func (p *fakePlugin) RunHooks(
-	ctx context.Context, t sdkhook.Type, item *v1alpha1.DeployItem, target *v1alpha1.Target,
+	ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
 ) ([]plugin.HookOutcome, error) {
-	return p.hooks(ctx, t, item, target)
+	*p.calls = append(*p.calls, p.name+" "+string(t))
+	if p.err == nil && p.outcomes == nil {
+		<-ctx.Done()
+		return nil, fmt.Errorf("call: %w", ctx.Err())
+	}
+	if _, bounded := ctx.Deadline(); bounded { // a function that leaves off when its time is over
+		<-ctx.Done()
+	}
+	return p.outcomes, p.err
 }
 
-// hooking is a plugin with Start hooks that answer so; without an answer they hang.
+// hooking is a plugin with Start hooks.
 func hooking(name string, calls *[]string, err error, outcomes ...plugin.HookOutcome) Plugin {
-	return &fakePlugin{
-		name: name, capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.Start)}},
-		hooks: func(
-			ctx context.Context, t sdkhook.Type, _ *v1alpha1.DeployItem, _ *v1alpha1.Target,
-		) ([]plugin.HookOutcome, error) {
-			*calls = append(*calls, name+" "+string(t))
-			if err == nil && outcomes == nil {
-				<-ctx.Done()
-				return nil, fmt.Errorf("call: %w", ctx.Err())
-			}
-			if _, bounded := ctx.Deadline(); bounded { // a function that leaves off when its time is over
-				<-ctx.Done()
-			}
-			return outcomes, err
-		},
-	}
+	return &fakePlugin{name: name, hookType: sdkhook.Start, calls: calls, outcomes: outcomes, err: err}
 }
 
 func TestCallsOfHooks(t *testing.T) {
@@ -76,10 +69,8 @@ func TestCallsOfHooks(t *testing.T) {
 		cause    error
 	}{
 		"none": {
-			reason: "a plugin without a hook of the type is not called",
-			plugins: []Plugin{
-				&fakePlugin{name: "a", capabilities: plugin.Capabilities{HookTypes: []string{string(sdkhook.End)}}},
-			},
+			reason:  "a plugin without a hook of the type is not called",
+			plugins: []Plugin{&fakePlugin{name: "a", hookType: sdkhook.End, calls: &calls}},
 		},
 		"no opinion": {
 			reason: "nil of nil", plugins: []Plugin{hooking("a", &calls, nil, none, none)}, calls: []string{"a Start"},

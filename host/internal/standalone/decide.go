@@ -7,11 +7,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// need is what an item needs of the side that sets jobs.
+// need is the next step of the Setter for an item.
 type need string
 
 const (
-	// needNothing: the last job was for the item as it is, or is still under way.
+	// needNothing: the last job was for the current item, or is still under way.
 	needNothing need = "nothing"
 	// needJob: the item needs a job and can have one.
 	needJob need = "job"
@@ -21,26 +21,26 @@ const (
 	needProgressingTimeout need = "progressing timeout"
 	// needNotes: the annotations or the condition Served are outdated.
 	needNotes need = "notes"
-	// needUnserved: the status is to say that no plugin serves the type.
+	// needUnserved: the status is to report a type without a plugin.
 	needUnserved need = "unserved"
 )
 
-// decision is what an item needs now, and when it may need something else.
+// decision is the need of an item now, and the time of its next check.
 type decision struct {
 	need need
-	// again is when the item is to be reconciled again, if nothing happens to it until then; zero for never.
+	// again is the delay until the next reconcile of an item without a change; zero for never.
 	again time.Duration
 }
 
-// known is what the setter knows of an item beside the item itself.
+// known is the memory of an item for a decision.
 type known struct {
-	// served is since when a plugin serves its type; zero for always.
+	// served is the time of the first plugin for its type; zero for always.
 	served time.Time
-	// changed is when its spec was seen to have changed; zero for never.
+	// changed is the time of the first sight of a changed spec; zero for never.
 	changed time.Time
 }
 
-// decide returns what an item needs.
+// decide returns the need of an item.
 func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decision {
 	if contract.Finished(item) {
 		if needsJob(item) {
@@ -58,8 +58,8 @@ func decide(item *v1alpha1.DeployItem, k known, o Options, now time.Time) decisi
 	}
 }
 
-// needsJob reports whether an item needs a job, now or when the one under way has ended. The deployer notes the
-// generation that it has picked a job up for; a deletion raises the generation as a change of the spec does.
+// needsJob reports whether an item needs a job, now or after the current one. The deployer notes the generation at the
+// pick-up; a deletion raises the generation like a change of the spec.
 func needsJob(item *v1alpha1.DeployItem) bool {
 	return item.Generation != item.Status.ObservedGeneration || item.Status.JobID == ""
 }

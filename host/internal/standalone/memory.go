@@ -14,16 +14,16 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	items map[types.NamespacedName]remembered
-	// served is since when the types are served.
+	// served has the time of the first plugin for each type.
 	served map[v1alpha1.DeployItemType]time.Time
 }
 
 // remembered is the memory of an item.
 type remembered struct {
-	// generation was seen last, and changed is when it was first; zero if its job may have been set for it.
+	// generation was seen last, and at first at changed; zero if its job may have been set for it.
 	generation int64
 	changed    time.Time
-	// unservedSince is since when the item needs something although no plugin serves its type, until its status says so.
+	// unservedSince is the begin of a need without a plugin for the type, until the status reports it.
 	unservedSince time.Time
 }
 
@@ -31,7 +31,7 @@ func newMemory() *memory {
 	return &memory{items: map[types.NamespacedName]remembered{}, served: map[v1alpha1.DeployItemType]time.Time{}}
 }
 
-// change changes what is remembered of an item, and returns it.
+// change changes the memory of an item, and returns it.
 func (m *memory) change(key types.NamespacedName, change func(*remembered)) remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,8 +45,8 @@ func (m *memory) change(key types.NamespacedName, change func(*remembered)) reme
 	return r
 }
 
-// see notes an item, and returns what is known of it. A generation that no deployer has seen, when nothing was seen
-// before, may be a change that came after the job, and is taken for it.
+// see notes an item, and returns the knowledge of it. A generation new to memory and deployer may have come after the
+// job, and counts as a change.
 func (m *memory) see(item *v1alpha1.DeployItem, now time.Time) (k known) {
 	m.change(client.ObjectKeyFromObject(item), func(r *remembered) {
 		r.unservedSince = time.Time{}
@@ -70,12 +70,12 @@ func (m *memory) serve(served []v1alpha1.DeployItemType, now time.Time) {
 	}
 }
 
-// forget forgets an item that is gone, needs nothing, or is left alone by this setter.
+// forget forgets an item after its end, without a need, or outside of the setter's types.
 func (m *memory) forget(key types.NamespacedName) {
 	m.change(key, func(r *remembered) { *r = remembered{} })
 }
 
-// seenUnserved notes that an item needs something although no plugin serves its type, and returns since when.
+// seenUnserved notes a need without a plugin for the type, and returns its begin.
 func (m *memory) seenUnserved(key types.NamespacedName, now time.Time) time.Time {
 	return m.change(key, func(r *remembered) {
 		if r.unservedSince.IsZero() {

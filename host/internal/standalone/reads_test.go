@@ -34,7 +34,7 @@ func onGet(c client.WithWatch, do func(client.ObjectKey)) client.WithWatch {
 	})
 }
 
-// TestReads: an item is read only if it needs something by the cache.
+// TestReads: an item is read only if it needs something by the cache; without a read nothing is written.
 func TestReads(t *testing.T) {
 	set := func(b *bench) { b.reconcile() }
 	pickUp := func(b *bench) { b.reconcile(); b.pickUp() }

@@ -19,8 +19,8 @@ import (
 
 var _ reconcile.Reconciler = (*Setter)(nil)
 
-// Reconcile gives an item what it needs. Only an item that needs something by the cache is read: a change that the
-// cache does not have yet comes as an event.
+// Reconcile meets the need of an item. Only an item with a need by the cache is read: a change missing in the cache
+// comes as an event.
 func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	item := &v1alpha1.DeployItem{} // of the cache, and not to be changed
 	err := s.cache.Get(ctx, req.NamespacedName, item, client.UnsafeDisableDeepCopy)
@@ -49,7 +49,7 @@ func (s *Setter) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{RequeueAfter: d.again}, err
 }
 
-// decide returns what an item needs, and when it may need something else.
+// decide returns the need of an item, and the time of its next check.
 func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 	now := s.clock.Now()
 	if !s.serves(item.Spec.Type) {
@@ -62,7 +62,7 @@ func (s *Setter) decide(item *v1alpha1.DeployItem) decision {
 	return d
 }
 
-// decideUnserved is decide for an item whose type no plugin here serves.
+// decideUnserved is decide for an item without a plugin for its type.
 func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decision {
 	key, d := client.ObjectKeyFromObject(item), decide(item, known{}, s.options, now)
 	operation := contract.Finished(item) && // else the user hears of it when the job ends
@@ -81,13 +81,13 @@ func (s *Setter) decideUnserved(item *v1alpha1.DeployItem, now time.Time) decisi
 	return decision{need: needUnserved}
 }
 
-// isIdle reports whether an item needs nothing at any time before it changes, whether its type is served or not.
+// isIdle reports whether an item needs nothing before its next change, with or without a plugin for its type.
 func (s *Setter) isIdle(item *v1alpha1.DeployItem) bool {
 	return annotated(item) && item.Annotations[v1alpha1.OperationAnnotation] == "" && contract.Unserved(item) == "" &&
 		decide(item, known{}, s.options, s.clock.Now()) == decision{need: needNothing}
 }
 
-// annotated reports whether the annotations are up to date in which an item repeats what a deployer must know of it.
+// annotated reports whether the annotations for deployers are up to date.
 func annotated(item *v1alpha1.DeployItem) bool {
 	for key, value := range contract.DeployerAnnotations(item) {
 		if item.Annotations[key] != value {
@@ -97,7 +97,7 @@ func annotated(item *v1alpha1.DeployItem) bool {
 	return true
 }
 
-// act gives an item what it needs.
+// act meets the need of an item.
 func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) error {
 	switch need {
 	case needNothing:
@@ -126,7 +126,7 @@ func (s *Setter) act(ctx context.Context, item *v1alpha1.DeployItem, need need) 
 	}
 }
 
-// annotate updates the annotations in which an item repeats what a deployer must know of it.
+// annotate updates the annotations for deployers.
 func (s *Setter) annotate(ctx context.Context, item *v1alpha1.DeployItem) error {
 	if annotated(item) {
 		return nil
@@ -165,14 +165,14 @@ func (s *Setter) endPickup(ctx context.Context, item *v1alpha1.DeployItem) error
 	}
 	e := pickupTimeoutError(s.options.PickupTimeout, missing)
 	return s.end(ctx, item, e, func(status *v1alpha1.DeployItemStatus) {
-		// Otherwise the item would need the next job at once, for what has just failed.
+		// Otherwise the item would need the next job at once, for the spec of the failed one.
 		status.ObservedGeneration = item.Generation
-		// They are of the job before, which is not picked up anew.
+		// They are of the job before.
 		status.LastError, status.FirstError, status.LastErrors = nil, nil, nil
 	})
 }
 
-// end writes down that the job has failed. A job that was picked up or ended meanwhile is kept by the resourceVersion.
+// end writes the failure of a job. The resourceVersion protects a job picked up or ended meanwhile.
 func (s *Setter) end(
 	ctx context.Context, item *v1alpha1.DeployItem, e contract.Error, change func(*v1alpha1.DeployItemStatus),
 ) error {
@@ -188,7 +188,7 @@ func (s *Setter) end(
 	return nil
 }
 
-// targetMissing reports whether the item names a Target that does not exist.
+// targetMissing reports whether the Target of the item is missing.
 func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (bool, error) {
 	if item.Spec.Target == nil || item.Spec.Target.Name == "" {
 		return false, nil
@@ -201,7 +201,7 @@ func (s *Setter) targetMissing(ctx context.Context, item *v1alpha1.DeployItem) (
 	return err != nil, nil
 }
 
-// reportUnserved writes to an item with work, and in an event, that no plugin serves its type.
+// reportUnserved reports the lack of a plugin in the status of an item with work, and in an event.
 func (s *Setter) reportUnserved(ctx context.Context, item *v1alpha1.DeployItem) error {
 	message := s.options.Unserved(item.Spec.Type)
 	err := s.writeStatus(ctx, item, func(item *v1alpha1.DeployItem) {

@@ -22,31 +22,31 @@ import (
 )
 
 const (
-	// workers is how many items get jobs at the same time.
+	// workers is the number of concurrent reconciles.
 	workers = 8
-	// pause comes before an item is reconciled again: it lets the write end that ours met.
+	// pause comes before the reconcile after a conflict: it lets the other write end.
 	pause = 20 * time.Millisecond
 )
 
 // Options are the settings of a Setter.
 type Options struct {
-	// PickupTimeout is how long a job may wait for a deployer that picks it up. Zero switches the timeout off.
+	// PickupTimeout is the time for the pick-up of a job. Zero switches the timeout off.
 	PickupTimeout time.Duration
-	// ProgressingTimeout is how long after its deadline a job that was picked up is left to its deployer, which counts
-	// as dead then. Zero switches the timeout off.
+	// ProgressingTimeout is the time of a deployer to end its job after the deadline. Then it counts as dead. Zero
+	// switches the timeout off.
 	ProgressingTimeout time.Duration
 	// Elected reports whether this replica sets and ends the jobs of a type. Two such replicas for a moment do no harm:
-	// every write is conditional. Setter.ReplicasChanged says that the answer may have changed. Required.
+	// every write is conditional. Setter.ReplicasChanged announces another answer. Required.
 	Elected func(itemType v1alpha1.DeployItemType) bool
-	// Unserved returns a sentence for a type without a plugin, with the types that are served; empty for a served type,
-	// and before the plugins have started. Setter.Served says that the answer may have changed. Required.
+	// Unserved returns a sentence for a type without a plugin, with the served types; empty for a served type, and
+	// before the plugins have started. Setter.Served announces another answer. Required.
 	Unserved func(itemType v1alpha1.DeployItemType) string
-	// UnservedGrace is the time before the status of an item says that its type is not served: another installation, or a
-	// replica that starts, may serve it. Zero for no time.
+	// UnservedGrace is the time before the status of an item reports a type without a plugin: another installation, or a
+	// starting replica, may serve it. Zero for no time.
 	UnservedGrace time.Duration
 }
 
-// Setter sets jobs in place of a Landscaper, and ends jobs that no deployer ends. It decides by the cache, and reads an
+// Setter sets jobs in place of a Landscaper, and ends jobs after their timeouts. It decides by the cache, and reads an
 // item in full before it writes.
 type Setter struct {
 	live     client.Reader
@@ -109,7 +109,7 @@ func (s *Setter) reconcileAll() {
 	}
 }
 
-// signals puts all items that may need something into the queue, behind those that have changed.
+// signals puts all items with a possible need into the queue, behind the changed ones.
 func (s *Setter) signals() handler.TypedEventHandler[struct{}, reconcile.Request] {
 	return handler.TypedFuncs[struct{}, reconcile.Request]{
 		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[struct{}], q queue) {
@@ -138,7 +138,7 @@ func addLast(q queue, request reconcile.Request) {
 	q.Add(request)
 }
 
-// changes puts each item into the queue that has come or changed and may need something.
+// changes puts each new or changed item with a possible need into the queue.
 func (s *Setter) changes() handler.TypedEventHandler[*v1alpha1.DeployItem, reconcile.Request] {
 	changed := func(item *v1alpha1.DeployItem, q queue) {
 		if s.isIdle(item) {

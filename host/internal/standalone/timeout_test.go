@@ -111,8 +111,9 @@ func TestProgressingTimeout(t *testing.T) {
 		t.Fatalf("expected no other job, but found %+v", item.Status)
 	}
 	b.wait(21*time.Minute - 1)
-	if item := b.reconcile(); item.Status.JobIDFinished != "" {
-		t.Fatalf("the deployer did not get its time: %+v", item.Status)
+	running := b.reconcile()
+	if running.Status.JobIDFinished != "" {
+		t.Fatalf("the deployer did not get its time: %+v", running.Status)
 	}
 	b.wait(1)
 	writes := b.countWrites()
@@ -121,6 +122,10 @@ func TestProgressingTimeout(t *testing.T) {
 		t.Errorf("expected one write, but found %d", *writes)
 	}
 	const message = "the deployer one (first) has not ended the job in time and counts as dead"
+	contract.Wait(running, "pod a/b", now)
+	if got := deadDeployerError(running).Message; got != message+"; it was waiting for: pod a/b" {
+		t.Errorf("expected the message to name the pod, but found %q", got)
+	}
 	if e := item.Status.LastError; e == nil || e.Reason != "ProgressingTimeout" || e.Message != message {
 		t.Errorf("expected %q, but found %+v", message, e)
 	}
@@ -145,15 +150,5 @@ func TestServedSince(t *testing.T) {
 	b.wait(allTimeouts.pickup())
 	if item := b.reconcile(); item.Status.Phase != v1alpha1.DeployItemPhaseFailed {
 		t.Errorf("expected the job to be ended, but found %+v", item.Status)
-	}
-}
-
-func TestDeadDeployerError(t *testing.T) {
-	item := &v1alpha1.DeployItem{Status: v1alpha1.DeployItemStatus{JobID: "job"}}
-	contract.Begin(item, false, v1alpha1.DeployerInformation{Name: "one", Identity: "first"}, time.Now())
-	contract.Wait(item, "pod a/b", time.Now())
-	const want = "the deployer one (first) has not ended the job in time and counts as dead; it was waiting for: pod a/b"
-	if got := deadDeployerError(item).Message; got != want {
-		t.Errorf("expected %q, but found %q", want, got)
 	}
 }

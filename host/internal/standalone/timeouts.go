@@ -25,7 +25,7 @@ func pickupTimeoutError(timeout time.Duration, targetMissing bool) contract.Erro
 	return e
 }
 
-// deadDeployerError is the error of a job whose deployer counts as dead.
+// deadDeployerError is the error of a job with a dead deployer.
 func deadDeployerError(item *v1alpha1.DeployItem) contract.Error {
 	message := "the deployer"
 	if deployer := item.Status.Deployer; deployer.Name != "" {
@@ -43,7 +43,7 @@ func deadDeployerError(item *v1alpha1.DeployItem) contract.Error {
 	}
 }
 
-// due is when the job of an item is to be ended, and why; zero for never.
+// due is the time to end the job of an item, with the reason; zero for never.
 func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
 	set, pickedUp := item.Status.JobIDGenerationTime, contract.PickedUp(item)
 	switch {
@@ -52,7 +52,7 @@ func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
 		return latest(set.Time, k.served, k.changed).Add(o.pickup()), needPickupTimeout
 	case pickedUp && o.ProgressingTimeout > 0:
 		deadline, err := contract.Deadline(item)
-		if err == nil && !deadline.IsZero() { // the deployer says what is wrong with a malformed timeout
+		if err == nil && !deadline.IsZero() { // the deployer reports a malformed timeout
 			return latest(deadline, k.served).Add(o.ProgressingTimeout), needProgressingTimeout
 		}
 	}
@@ -61,7 +61,7 @@ func due(item *v1alpha1.DeployItem, k known, o Options) (time.Time, need) {
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// pickup is how long after it was set a job has to be picked up; zero for no such limit.
+// pickup is the time from the job to its pick-up; zero for no limit.
 func (o Options) pickup() time.Duration {
 	if o.PickupTimeout <= 0 {
 		return 0
@@ -69,5 +69,5 @@ func (o Options) pickup() time.Duration {
 	return o.PickupTimeout + resolution
 }
 
-// resolution is that of the times in a status, which are cut off to it.
+// resolution is the resolution of the times in a status; the rest is cut off.
 const resolution = time.Second

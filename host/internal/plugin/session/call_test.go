@@ -248,10 +248,10 @@ func TestRender(t *testing.T) {
 	} {
 		now.Store(&test.does)
 		c, callCtx := fullCall(), t.Context()
-		switch test.err { //nolint:errorlint // of the table
-		case context.DeadlineExceeded:
+		switch {
+		case errors.Is(test.err, context.DeadlineExceeded):
 			c.Deadline = time.Now().Add(100 * time.Millisecond)
-		case ErrInterrupted:
+		case errors.Is(test.err, ErrInterrupted):
 			callCtx = ctx
 		}
 		got, err := s.Render(callCtx, c)
