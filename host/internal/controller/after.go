@@ -41,7 +41,7 @@ func (r *reconciler) afterError(
 	case errors.Is(err, lock.ErrHeld):
 		// There is an event when the lock is free.
 		r.forget(req.NamespacedName, false)
-		return pollAfter(heldPoll), nil
+		return pollAfter(lockPoll), nil
 	case errors.Is(err, itemclient.ErrOutdated):
 		r.memory.SetOutdated(req.NamespacedName, item)
 		return reconcile.Result{RequeueAfter: conflictPause}, nil

@@ -290,7 +290,7 @@ func (c *replicaTest) calmDown() {
 // finishes lets the replicas hear of everything and do what they want to.
 func (c *replicaTest) finishes() {
 	began, reconciles := c.clock.Now(), 0
-	// Soon is well before a reconcile of an item that nothing has put into the queue: see heldPoll and slotPoll.
+	// Soon is well before a reconcile of an item that nothing has put into the queue: see lockPoll and slotPoll.
 	soon := 25 * time.Second
 	if c.down { // a replica that leaves an item because of that reconciles it again after a while
 		soon += job.PluginPoll

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// heldPoll is the pause of an item whose lock is held by another replica, if there is no event before.
-	heldPoll = time.Minute
+	// lockPoll is the pause of an item whose lock is held by another replica, if there is no event before.
+	lockPoll = time.Minute
 	// unlockRetry is the pause before another try to release a lock.
 	unlockRetry = time.Second
 )
@@ -65,7 +65,7 @@ func (r *reconciler) skip(
 ) (wait reconcile.Result, skip bool) {
 	needsNothing := r.needsNothing(item, known)
 	if needsNothing {
-		if wait, settled := r.afterHooks(item, known, hooks); settled {
+		if wait, settled := r.hooksSettled(item, known, hooks); settled {
 			return wait, true
 		}
 	}
@@ -78,7 +78,7 @@ func (r *reconciler) skip(
 	switch {
 	case view == lock.Elsewhere:
 		r.forget(key.Item, false)
-		return pollAfter(heldPoll), true
+		return pollAfter(lockPoll), true
 	case view == lock.Settled && !needsNothing:
 		// Another replica has finished the job at a newer version than that of the cache: there will be an event.
 		return reconcile.Result{}, true
@@ -106,8 +106,8 @@ func (r *reconciler) needsNothing(item *v1alpha1.DeployItem, known itemstate.Ent
 	}
 }
 
-// afterHooks reports whether no hook has to run for an item with nothing else to do, and the time of the next hook.
-func (r *reconciler) afterHooks(
+// hooksSettled reports whether no hook has to run for an item with nothing else to do, and the time of the next hook.
+func (r *reconciler) hooksSettled(
 	item *v1alpha1.DeployItem, known itemstate.Entry, hooks pluginhook.Set,
 ) (until reconcile.Result, settled bool) {
 	if !known.Knows(item.ResourceVersion) { // it has changed since hooks were asked

@@ -10,8 +10,8 @@ import (
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// heldPoll is the pause of a job without a deadline if its hooks name no time.
-const heldPoll = 24 * time.Hour
+// hookPoll is the pause of a job without a deadline if its hooks name no time.
+const hookPoll = 24 * time.Hour
 
 // runBefore runs the plugin hooks before the job's operation, and reports whether the job goes on. Otherwise it runs
 // again at the request of its hooks, after a change of the item, or at its deadline.
@@ -24,7 +24,7 @@ func (e ending) runBefore(ctx context.Context) (goesOn bool, err error) {
 		case err != nil:
 			return false, e.handleError(ctx, err)
 		case held != nil:
-			e.runAfter(heldPoll)
+			e.runAfter(hookPoll)
 			e.log.Info("hook holds the job up", "hookType", string(t), "hookPlugins", held.Plugins)
 			return false, e.wait(ctx, held.Message)
 		}

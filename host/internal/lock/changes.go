@@ -94,11 +94,11 @@ func (l *Locker) ReplicasChanged() {
 func (l *Locker) notify(keys ...Key) {
 	var lost, freed []Key
 	for _, key := range keys {
-		if l.isLost(key) {
+		if l.updateHeld(key) {
 			lost = append(lost, key)
 		}
-		// An available lock is reported at each change until Look is called for it: the listener may wait for replicas of a
-		// better rank, and these may leave or die.
+		// Each change reports an available lock again until the next Look: the listener may leave the lock to preferred
+		// replicas, and they may leave or die.
 		if _, waits := l.waiting[key]; waits && l.options.Replicas.Valid() && l.available(l.recorded(key)) {
 			freed = append(freed, key)
 		}
@@ -112,8 +112,9 @@ func (l *Locker) notify(keys ...Key) {
 	}
 }
 
-// isLost reports whether a lock was held here until now. It keeps locks in mine as long as they name this process.
-func (l *Locker) isLost(key Key) (lost bool) {
+// updateHeld brings l.mine into line with the record of a lock, and reports whether that ends a held lock. A lock stays
+// in l.mine as long as its record names this process.
+func (l *Locker) updateHeld(key Key) (lost bool) {
 	lock, known := l.mine[key.owner()], l.recorded(key)
 	switch {
 	case lock == nil && l.isOurs(known):

@@ -46,12 +46,12 @@ func ClassOf(rank int) Class { return min(Preferred+Class(rank), lastOther) }
 // Share is a fair share of the slots: the items of one Target of one namespace, or Poison.
 type Share struct{ Namespace, Target string }
 
-// Poison is the share of all items during whose calls the plugin has crashed. It has one slot at most.
+// Poison is the share of all items with a call during a crash of the plugin. It has one slot at most.
 //
-// When the plugin crashes again, one poison item alone can be to blame. An item that crashes the plugin hits another
-// one at most once: after that both are poison. An innocent job therefore reaches the limit of crashes only if at
-// least as many other items crash the plugin while it runs, or if the plugin crashes for another reason. Its wait is
-// bounded, too: each crash before its call brings another item closer to the limit.
+// So at most one poison item runs at a time, and a guilty item hits any other item at most once: in the first crash both
+// become poison. An innocent job reaches the limit of crashes only after crashes by as many different guilty items, or
+// for a reason outside the items. Its wait is bounded: each crash before its call brings another item closer to its
+// limit.
 var Poison = Share{Namespace: " poison"} // no namespace has this name
 
 // Slots are the slots of one plugin. Create them with New.

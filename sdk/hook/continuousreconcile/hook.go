@@ -7,7 +7,8 @@
 //
 // and says so with sdk.ScheduleInConfig, so that it is asked about no other item. A deployer with schedules elsewhere
 // writes a NextFunc of its own. Nothing is kept in memory: when an item is due follows from the item alone, so a
-// schedule outlives restarts and goes on at another replica, and a missed time comes once, later.
+// schedule outlives restarts and goes on at another replica, and a missed time comes once, later. The host may delay a
+// job by its minimum interval and its jitter; see docs/hooks.md.
 package continuousreconcile
 
 import (
