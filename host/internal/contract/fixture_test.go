@@ -116,10 +116,12 @@ func annotated(key, value string) modifier {
 }
 
 // accepts is an item for which an operation was asked for and accepted at noon, with a minute for an abort.
-func accepts(operation string) modifier {
+func accepts(operation string) modifier { return acceptsAt(operation, noon) }
+
+func acceptsAt(operation string, at time.Time) modifier {
 	return func(item *v1alpha1.DeployItem) {
 		asks(operation)(item)
-		contract.AcceptOperation(item, "job-3", time.Minute, noon)
+		contract.AcceptOperation(item, "job-3", time.Minute, at)
 	}
 }
 

@@ -83,8 +83,6 @@ func acceptable(item *v1alpha1.DeployItem, accepted *accepted) bool {
 		return finished
 	case v1alpha1.OperationForceReconcile:
 		return finished || item.DeletionTimestamp == nil && !accepted.aborts(item)
-	case v1alpha1.OperationAbort:
-		return !accepted.aborts(item) // another one would extend the time of the abort
 	default:
 		return slices.Contains(operations, operation)
 	}
@@ -108,8 +106,13 @@ func AcceptOperation(
 	if operation == v1alpha1.OperationAbort {
 		if !underWay {
 			withdrawn := acceptedOf(item).starts(status)
-			delete(item.Annotations, AcceptedAnnotation)
+			if withdrawn {
+				delete(item.Annotations, AcceptedAnnotation)
+			}
 			return operation, withdrawn
+		}
+		if acceptedOf(item).aborts(item) {
+			return operation, true // the time of the abort goes on
 		}
 		until := wholeSeconds(now.Add(abortTimeout + time.Second - 1))
 		note.Deletion, note.Until = item.DeletionTimestamp != nil, &until

@@ -58,8 +58,6 @@ func TestDecideOperation(t *testing.T) {
 		{"force accepted, not begun", newItem(accepts(force)), forced(do(contract.PickUp))},
 		{"force means although nothing has changed",
 			newItem(inPhase(succeeded), onChangeOnly(3), accepts(force)), forced(do(contract.PickUp))},
-		{"a second abort does not extend the time of the first", newItem(underWay, accepts(abort), asks(abort)),
-			do(contract.Abort)},
 		{"an abort is not taken back by force", newItem(underWay, accepts(abort), asks(force)), do(contract.Abort)},
 		{"the force was for the finished job",
 			newItem(underWay, accepts(force), finished(succeeded)), do(contract.EndedElsewhere)},
@@ -123,6 +121,9 @@ func TestAcceptOperation(t *testing.T) {
 		"abort of a deletion": {"what it is the abort of", newItem(underWay, deleted, asks("abort")), true,
 			`{"operation":"abort","jobID":"job-2","after":"job-2","deletion":true,"until":"2024-03-14T12:01:01Z"}`},
 		"abort, idle": {reason: "nothing to note", item: newItem(done, asks("abort"))},
+		"abort again": {"the time of the first goes on",
+			newItem(underWay, acceptsAt("abort", noon.Add(-time.Minute)), asks("abort")), true,
+			`{"operation":"abort","jobID":"job-2","after":"job-2","until":"2024-03-14T12:00:01Z"}`},
 		"abort, not set": {"the accepted job is not set any more",
 			newItem(done, accepts("reconcile"), asks("abort")), true, ""},
 	} {

@@ -19,6 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/host/internal/joberror"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
 	"github.com/pergola-deploy/pergola/host/internal/plugin"
+	"github.com/pergola-deploy/pergola/host/internal/pluginhook"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	sdkhook "github.com/pergola-deploy/pergola/sdk/hook"
 )
@@ -100,11 +101,12 @@ func (r *reconciler) endedByHooks(item *v1alpha1.DeployItem, run *hookRun) recon
 	return r.until(r.orDeadline(item, run.again(time.Time{})))
 }
 
-// afterNothing remembers an item with nothing to do, and returns the time of its next hooks.
+// afterNothing remembers an item with nothing to do, and returns the time of its next hooks. hooks are the hooks of this
+// reconcile, and not later ones.
 func (r *reconciler) afterNothing(
-	item *v1alpha1.DeployItem, known itemstate.Hooks, run *hookRun,
+	item *v1alpha1.DeployItem, hooks pluginhook.Set, known itemstate.Hooks, run *hookRun,
 ) reconcile.Result {
-	known.Asked, known.Again = r.hooksFor(item.Spec.Type).Asking(), run.again(known.Again)
+	known.Asked, known.Again = hooks.Asking(), run.again(known.Again)
 	r.memory.SetIdle(item, known)
 	return r.until(known.Again)
 }
@@ -142,8 +144,9 @@ func (r *reconciler) afterRun(
 
 // afterJob remembers an item after the end of its job, and returns the time of the next reconcile.
 func (r *reconciler) afterJob(item *v1alpha1.DeployItem, known itemstate.Hooks, run *hookRun) reconcile.Result {
-	if !r.hooksFor(item.Spec.Type).About(item).Has(sdkhook.ShouldReconcile) {
-		return r.afterNothing(item, known, run)
+	hooks := r.hooksFor(item.Spec.Type)
+	if !hooks.About(item).Has(sdkhook.ShouldReconcile) {
+		return r.afterNothing(item, hooks, known, run)
 	}
 	// They run at once, in another reconcile.
 	known.Again = run.again(known.Again)

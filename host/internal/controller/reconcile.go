@@ -146,7 +146,7 @@ func (r *reconciler) reconcile(
 	if decision, err = run.shouldReconcile(ctx, &known.Hooks, decision); err != nil {
 		return r.afterHookError(ctx, req, item, err)
 	} else if decision.Action == contract.Nothing {
-		return r.afterNothing(item, known.Hooks, run), nil
+		return r.afterNothing(item, hooks, known.Hooks, run), nil
 	}
 
 	// 8 to 14. The job goes one step on.

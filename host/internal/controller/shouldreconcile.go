@@ -60,8 +60,8 @@ func (p *hookRun) shouldReconcile(
 func (p *hookRun) enforce(known *itemstate.Hooks) (contract.Action, time.Time) {
 	now, offset := p.clock.Now(), offset(p.item, p.options.Jitter)
 	if earliest := p.earliest(); now.Before(earliest) {
-		p.reportRaised(known, earliest)
 		known.Begins = earliest.Add(offset)
+		p.reportRaised(known)
 		return contract.Nothing, known.Begins
 	}
 	if offset > 0 && (known.Begins.IsZero() || now.Before(known.Begins)) {
@@ -78,13 +78,16 @@ func (p *hookRun) plan(known *itemstate.Hooks, result *sdkhook.Result) {
 		p.add(sdkhook.ShouldReconcile, result)
 		return
 	}
-	due := p.clock.Now().Add(result.RequeueAfter)
-	if earliest := p.earliest(); due.Before(earliest) {
-		p.reportRaised(known, earliest)
+	due, earliest := p.clock.Now().Add(result.RequeueAfter), p.earliest()
+	raised := due.Before(earliest)
+	if raised {
 		due = earliest
 	}
 	known.Begins = due.Add(offset(p.item, p.options.Jitter))
 	known.Again = known.Begins
+	if raised {
+		p.reportRaised(known)
+	}
 }
 
 // earliest is the earliest time for the next job by hooks.
@@ -96,7 +99,7 @@ func (p *hookRun) earliest() time.Time {
 }
 
 // reportRaised reports to the user, once for each generation of an item, that hooks request jobs too often.
-func (p *hookRun) reportRaised(known *itemstate.Hooks, earliest time.Time) {
+func (p *hookRun) reportRaised(known *itemstate.Hooks) {
 	if known.Raised == p.item.Generation {
 		return
 	}
@@ -107,7 +110,7 @@ func (p *hookRun) reportRaised(known *itemstate.Hooks, earliest time.Time) {
 	p.recorder.Record(p.item, corev1.EventTypeWarning, "ReconcileIntervalRaised", fmt.Sprintf(
 		"the schedule asks for the next job earlier than %s after the last, which is the least that the host configuration "+
 			"allows (continuousReconcile.minimumInterval); it begins at %s",
-		p.options.MinimumInterval, earliest.UTC().Format(time.RFC3339)))
+		p.options.MinimumInterval, known.Begins.UTC().Format(time.RFC3339)))
 }
 
 // offset is the delay of an item's jobs by hooks, up to jitter. It is constant, and the same in all replicas.

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +154,8 @@ func (o *observer) show(progress telemetry.Progress) tenure.Change {
 	}
 }
 
-// writeProgress shows in the status that the call is running, and its progress. After an error it is tried again.
+// writeProgress shows in the status that the call is running, and its progress. An error is only logged: more progress
+// follows.
 func (o *observer) writeProgress(ctx context.Context) {
 	progress := o.takeProgress()
 	if progress.Text == "" && o.shown {
@@ -163,16 +163,8 @@ func (o *observer) writeProgress(ctx context.Context) {
 	}
 	err := o.tenure.Write(ctx, o.show(progress))
 	if o.shown = o.shown || err == nil; err != nil {
-		o.putBack(progress)
 		o.log.Debug("progress could not be written", "error", err.Error())
 	}
-}
-
-// putBack has a progress written with the next tick, unless there is a newer one.
-func (o *observer) putBack(progress telemetry.Progress) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.progress = cmp.Or(o.progress, progress)
 }
 
 // SaveProviderStatus writes the provider status, the progress, and the pick-up if it is pending, in one write.
