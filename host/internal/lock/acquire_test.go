@@ -31,8 +31,8 @@ func TestOneLock(t *testing.T) {
 	if object.Annotations[AnnotationProcess] != "here/1" || object.Name != "one-"+string(key.UID) {
 		t.Errorf("unexpected lock: %+v", object)
 	}
-	if again := here.acquire(key); again != lock || !here.Holds(key) || here.api.requests != 1 {
-		t.Errorf("expected one request for a lock that is held already, but found %d", here.api.requests)
+	if again := here.acquire(key); again != lock || !here.Holds(key) || here.api.requests.Load() != 1 {
+		t.Errorf("expected one request for a lock that is held already, but found %d", here.api.requests.Load())
 	}
 	here.expectView("it is held", key, "5", Ours)
 
@@ -48,8 +48,8 @@ func TestOneLock(t *testing.T) {
 	there.see(key)
 	there.expectView("it knows by now", key, "5", Elsewhere)
 	there.acquireInVain("it knows by now", key)
-	if there.api.requests != 1 {
-		t.Errorf("expected no request for a lock that is known to be taken, but found %d", there.api.requests)
+	if there.api.requests.Load() != 1 {
+		t.Errorf("expected no request for a lock that is known to be taken, but found %d", there.api.requests.Load())
 	}
 	there.told = nil
 
@@ -85,7 +85,7 @@ func TestAcquireInVain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason   string
 		prepare  func(t *testing.T, b *bench, key Key)
-		requests int
+		requests int64
 		err      error // ErrHeld if it is nil
 		// free is what happens until it is free; nil if it is so already.
 		free func(t *testing.T, b *bench, key Key)
@@ -131,8 +131,8 @@ func TestAcquireInVain(t *testing.T) {
 			if _, err := b.Acquire(t.Context(), key); !errors.Is(err, cmp.Or(tc.err, ErrHeld)) {
 				t.Errorf("%s: found %v", tc.reason, err)
 			}
-			if b.Holds(key) || b.api.requests != tc.requests {
-				t.Errorf("%s: expected %d requests, but found %d", tc.reason, tc.requests, b.api.requests)
+			if b.Holds(key) || b.api.requests.Load() != tc.requests {
+				t.Errorf("%s: expected %d requests, but found %d", tc.reason, tc.requests, b.api.requests.Load())
 			}
 			if tc.free != nil {
 				b.expectTold("nothing has happened yet")

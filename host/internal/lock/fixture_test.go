@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -188,7 +189,7 @@ var errNoAnswer = errors.New("no answer")
 type flakyAPI struct {
 	API
 
-	requests int
+	requests atomic.Int64
 	// unanswered requests are done without anybody hearing of it; refused ones are not done.
 	unanswered, refused bool
 	// terminating: nothing can be created, because the namespace is being deleted.
@@ -198,7 +199,7 @@ type flakyAPI struct {
 }
 
 func (f *flakyAPI) do(request func() error) error {
-	f.requests++
+	f.requests.Add(1)
 	if f.refused {
 		return errNoAnswer
 	}

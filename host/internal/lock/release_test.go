@@ -46,7 +46,7 @@ func TestHeldLock(t *testing.T) {
 		told   []string
 		verify error
 		// requests of Release, and its error; after an error the watch shows what there is, and it is called again.
-		requests int
+		requests int64
 		release  error
 		holder   string // at last
 	}{
@@ -120,7 +120,7 @@ func TestHeldLock(t *testing.T) {
 			}
 
 			b, key, lock = happened(t)
-			b.api.requests = 0
+			b.api.requests.Store(0)
 			err := b.Release(t.Context(), key, "")
 			if apierrors.IsConflict(err) {
 				err = conflict
@@ -128,8 +128,8 @@ func TestHeldLock(t *testing.T) {
 			if !errors.Is(err, tc.release) {
 				t.Errorf("%s: Release says %v", tc.reason, err)
 			}
-			if b.Holds(key) || !isClosed(lock) || b.api.requests != tc.requests {
-				t.Errorf("%s: held %t after %d requests", tc.reason, b.Holds(key), b.api.requests)
+			if b.Holds(key) || !isClosed(lock) || b.api.requests.Load() != tc.requests {
+				t.Errorf("%s: held %t after %d requests", tc.reason, b.Holds(key), b.api.requests.Load())
 			}
 			if err != nil {
 				b.api.refused, b.api.unanswered = false, false
