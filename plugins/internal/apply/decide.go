@@ -21,7 +21,7 @@ const (
 	write
 	// compare: only a dry run of the write shows whether it has to be written.
 	compare
-	// recreate: it cannot be changed to its manifest, and has to be deleted before.
+	// recreate: it cannot be changed to its manifest, and has to be deleted first.
 	recreate
 	// leave: it is as it should be, or must not be changed.
 	leave
@@ -40,7 +40,7 @@ const (
 // outcome is the action for an object and, later on, its result.
 type outcome struct {
 	action action
-	// item has the fields of other clients on the target in Ignored; nil for the item as it was.
+	// item is the object's item with the fields of other clients as found on the target; nil if it has not changed.
 	item *Item
 	// why is the reason for skip and wait; for recreate it names the losses.
 	why string
@@ -114,7 +114,7 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live) && (!i.Force || entry.Shared == ""):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
-		// Without a hash: its difference from the manifest is unknown, should it become ours to change.
+		// Without a hash: if it becomes ours to change, it has to be compared with the manifest.
 		return leaveWith("")
 	case i.Strategy != managedresource.UpdateStrategyApply && same(wanted(i, live), live):
 		return leaveWith(hashOf(i, live))
@@ -138,14 +138,14 @@ func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus
 
 func (p *Plan) isSettled(i *Item) bool { return p.Settled != nil && p.Settled(i.Key) }
 
-// isFirstSeenDone reports whether an object is complete and was not when it was read last: then this is the reason
+// isFirstSeenDone reports whether an object is complete and was not at the last read: its completion is the reason
 // for its deletion.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
 	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) &&
 		readiness.IsComplete(live)
 }
 
-// ownerOf names the owner of another owner's object.
+// ownerOf names the owner of an object that is not ours.
 func (i *Item) ownerOf(live *unstructured.Unstructured) string {
 	return cmp.Or(i.owner.Describe(live), "no deploy item")
 }

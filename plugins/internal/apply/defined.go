@@ -41,9 +41,9 @@ func addDefined(defined map[schema.GroupVersionKind]target.Mapping, o *unstructu
 	}
 }
 
-// established returns the condition missing for the use of a CustomResourceDefinition. It is an error if the API
-// server does not accept its names, a state without an end. Both are empty for a usable definition, and for every
-// other object.
+// established returns the condition missing for the use of a CustomResourceDefinition. The error is about names
+// refused by the API server, a state that does not pass by itself. Both are empty for a usable definition, and for
+// every other object.
 func established(o *unstructured.Unstructured) (missing string, err error) {
 	key := object.KeyOf(o)
 	if !object.IsCRD(key.Group, key.Kind) {

@@ -151,7 +151,7 @@ func difference(i *Item, o outcome) *sdk.Change {
 	return newChange(i, sdk.ActionUpdate, o.before, after, strings.Join(notes, "; "))
 }
 
-// patch returns the change by patchAfterDeployment to an object without another change; nil for none.
+// patch returns the change by patchAfterDeployment to an object that has no other change; nil for none.
 func (r runner) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
 	if !a.lacksPatch() {
 		return nil, nil //nolint:nilnil // see changeOf
@@ -166,8 +166,8 @@ func (r runner) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
 	return newChange(a.Item, sdk.ActionUpdate, a.Live, patched, ""), nil
 }
 
-// failure returns an error about an object as a change, and an error about the target as it is: all other objects
-// would fail over it as well.
+// failure returns the change for an error about an object. An error about the target is returned as it is: all other
+// objects would fail over it as well.
 func (r runner) failure(i *Item, live *unstructured.Unstructured, err error) (*sdk.Change, error) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) {

@@ -72,7 +72,7 @@ func fits(applied string, i *Item, live *unstructured.Unstructured) bool {
 // wasPatched reports whether a hash was made after patchAfterDeployment.
 func wasPatched(applied string) bool { return strings.Count(applied, "/") == 2 }
 
-// digestOfManifest covers all conditions of a write, apart from the object as it is. The values of
+// digestOfManifest covers all that a write depends on, apart from the object as it is. The values of
 // annotateBeforeCreate do not matter to an existing object; a removed key does, because its annotation goes with the
 // next write.
 func (i *Item) digestOfManifest() string {
@@ -87,7 +87,7 @@ func (i *Item) compared() map[string]any { return without(namedIn(i.Desired), i.
 // named returns the compared fields of the live object.
 func (i *Item) named(live *unstructured.Unstructured) any { return project(i.compared(), live.Object) }
 
-// without returns fields without those of other clients. With none ignored it is the same map.
+// without returns fields without the ignored ones; the same map if none are ignored.
 func without(fields map[string]any, ignored []ignore.Pointer) map[string]any {
 	if len(ignored) == 0 {
 		return fields
@@ -153,8 +153,8 @@ func project(template, value any) any {
 	}
 }
 
-// withoutForeign returns the result of project without its empty maps: other clients' fields decide whether such a
-// map exists.
+// withoutForeign returns the result of project without the maps empty in it: whether these exist depends on the
+// fields of other clients.
 func withoutForeign(template, projected any) any {
 	t, isMap := template.(map[string]any)
 	p, wasMap := projected.(map[string]any)
@@ -177,8 +177,8 @@ func isEmpty(value any) bool {
 	return isMap && len(m) == 0
 }
 
-// digest returns a short text, the same for equal JSON and another for different JSON. It reveals nothing in the
-// status of a deploy item: its spec shows the manifest itself.
+// digest returns a short text, the same for equal JSON and another for different JSON. It stands in the status of a
+// deploy item with the manifest itself in the spec, so it reveals nothing.
 func digest(content any) string {
 	document, err := json.Marshal(content)
 	if err != nil {

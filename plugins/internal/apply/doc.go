@@ -50,16 +50,16 @@
 //
 // # Completed objects
 //
-// A Job with a TTL, and any object deleted by a controller after its work, is gone sooner or later, and is not
-// missed: an object completed for a job of the deploy item is not created again by this job, nor by the jobs started
-// after it by a schedule. The inventory has the job, see ManagedResourceStatus.DoneIn and Plan.Done. A new job of the
-// user and a changed manifest create the object again. A gap is left between a write and its record in the inventory:
-// an object gone within it is created again after a crash.
+// A Job with a TTL, and any object that a controller deletes after its work, is gone sooner or later, and is not
+// missed: an object completed for a job of the deploy item is not created again by this job, nor by the jobs that a
+// schedule starts after it. The inventory names the job, see ManagedResourceStatus.DoneIn and Plan.Done. A new job of
+// the user and a changed manifest create the object again. A gap is left between a write and its record in the
+// inventory: an object gone within it is created again after a crash.
 //
 // # After the deployment
 //
-// Patch makes the changes to ready objects. They have a part of the hash of their own: the patch repairs its fields
-// outside the manifest, and a field of both is no reason to write the manifest as long as it is as it was after the
-// patch. With server-side apply there is one write too many when the hash is lost: the fields of the patch are not
-// applied ones, and other leftovers show only when all are made so.
+// Patch makes the changes that are for ready objects. They have a part of the hash of their own: the patch repairs
+// its fields outside the manifest, and a field of both is no reason to write the manifest as long as it is as it was
+// after the patch. With server-side apply there is one write too many when the hash is lost: the fields of the patch
+// are not applied ones, and only a write that makes all fields so shows whether others were left behind.
 package apply

@@ -29,11 +29,11 @@ type Drift struct {
 	// Fields are the paths of the repaired fields, or of those to be repaired, such as spec.replicas or
 	// data["app.conf"], sorted. At most the first 20.
 	Fields []string
-	// Refused is the target's reason to refuse the repair; empty if it does not. The object stays as it is.
+	// Refused is the target's reason against the repair; empty for none. The object stays as it is.
 	Refused string
 }
 
-// String returns the different fields, for the user.
+// String returns the differing fields, for the user.
 func (d *Drift) String() string {
 	fields := strings.Join(d.Fields, ", ")
 	if d.Refused != "" {
@@ -115,7 +115,7 @@ func differences(a, b any, path string) []string {
 	return paths
 }
 
-// join appends a field to a path. Without quotes, a name with a dot would look like two.
+// join appends a field to a path. Quotes keep a name with a dot from being taken for two.
 func join(path, name string) string {
 	switch {
 	case strings.ContainsAny(name, `."[]/ `):

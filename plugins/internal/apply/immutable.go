@@ -19,13 +19,14 @@ import (
 )
 
 // The API server has no error of its own for an immutable field, and each kind explains it in other words. A refused
-// change counts as a change of an immutable field, possible in a new object, under all of these conditions:
+// change counts as one of an immutable field, possible in a new object, under all of these conditions:
 //
 //   - All causes are of the types of a comparison with the object as it is. A duplicate, a missing or an unknown value
 //     is wrong by itself, or became so by merging.
-//   - No cause has to do with the status: a refusal because of the state of an object protects the thing behind it.
+//   - No cause has to do with the status: a refusal because of the state of an object protects what it stands for.
 //   - All causes are about fields changed by the manifest.
-//   - The manifest would be accepted as a new object, and its merge with the object would not be refused as a new one.
+//   - The manifest would be accepted as a new object, and the result of its merge with the object would not be refused
+//     as a new one.
 
 // ofStatus finds a field of the status in the message of a cause.
 var ofStatus = regexp.MustCompile(`\bstatus\.[a-z]`)
@@ -48,8 +49,8 @@ func pathOf(field string) []string {
 	return strings.Split(field, ".")
 }
 
-// changesField reports whether a manifest and an object have different values at a path. A name without a field in
-// either is a part of the field around it.
+// changesField reports whether a manifest has another value than an object at a path. A name that is in neither is no
+// field, but a part of the field around it.
 func changesField(i *Item, live *unstructured.Unstructured, path []string) bool {
 	var wanted, found any = i.compared(), live.Object
 	for _, name := range path {
@@ -71,8 +72,8 @@ func changesField(i *Item, live *unstructured.Unstructured, path []string) bool 
 	return !reflect.DeepEqual(wanted, project(wanted, found))
 }
 
-// isImmutable reports whether the API server would take the object of a refused change as a new one. unknown is the
-// reason if it does not answer this.
+// isImmutable reports whether the API server would accept the object of a refused change as a new one. unknown is the
+// reason if it does not show this.
 func isImmutable(
 	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, refused error,
 ) (immutable bool, unknown error) {
@@ -96,8 +97,8 @@ func isImmutable(
 	}), nil
 }
 
-// wouldCreate tries the creation of an existing object: the API server reports its existence only for a valid new
-// object with the consent of admission.
+// wouldCreate tries the creation of an existing object in a dry run: the API server reports its existence only if the
+// new one is valid and admission allows it.
 func wouldCreate(ctx context.Context, w writer, i *Item, o *unstructured.Unstructured) error {
 	probe := *i
 	probe.Desired = withoutAllocations(o)
@@ -105,7 +106,7 @@ func wouldCreate(ctx context.Context, w writer, i *Item, o *unstructured.Unstruc
 	return err
 }
 
-// mergedWith returns about the result of the merging strategies for an object; nil for the replacing ones.
+// mergedWith returns approximately the result of the merging strategies; nil for the replacing ones.
 func mergedWith(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured {
 	var merged map[string]any
 	switch i.Strategy {
@@ -166,12 +167,11 @@ func nameIn(element any) string {
 	return name
 }
 
-// exceeded finds the requests of a new object beyond a quota. Quotas are checked after everything else is found
-// right.
+// exceeded finds the amounts requested of an exceeded quota. Quotas are checked after everything else is found right.
 var exceeded = regexp.MustCompile(`exceeded quota: .*requested: (\S+), used: `)
 
-// isFreedQuota reports whether a creation is forbidden by a quota for no more than the deletion of the existing
-// object would give back.
+// isFreedQuota reports whether a quota forbids a creation for no more than the end of the existing object would give
+// back.
 func isFreedQuota(err error, live *unstructured.Unstructured) bool {
 	found := exceeded.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -233,8 +233,7 @@ func immutableField(i *Item, lost, held string, err error) error {
 		fmt.Errorf("it cannot be changed as the manifest says, although a new one could be created so: %w; %s", err, remedy))
 }
 
-// undecided is the error about a refused change if the API server does not show whether recreating the object would
-// help.
+// undecided returns the error about a refused change if it is unknown whether a new object could have it.
 func undecided(refused, unknown error) error {
 	return configurationError("ObjectRejected", errors.Join(refused,
 		fmt.Errorf("whether a new one could be created so is not known: %w", unknown)))

@@ -20,7 +20,6 @@ var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}: keepAggregatedRules,
 }
 
-// keepFields keeps the fields at the paths.
 func keepFields(paths ...[]string) func(out, live *unstructured.Unstructured) {
 	return func(out, live *unstructured.Unstructured) {
 		for _, path := range paths {

@@ -63,8 +63,8 @@ func MetadataOnly(client *target.Client) Lister {
 	}
 }
 
-// Listed are objects read in lists. They need not be all existing ones: an object may have lost its label, or the
-// credentials may not permit the list. A read of the single object shows this. It is safe for concurrent use.
+// Listed are objects read in lists, and perhaps not all existing ones: an object may have lost its label, or the
+// credentials may not permit the list. A read of the object itself shows this. It is safe for concurrent use.
 type Listed struct {
 	mu      sync.Mutex
 	objects map[object.Key]*unstructured.Unstructured

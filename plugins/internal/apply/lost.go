@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// losses names the losses by the deletion of an object that no creation brings back; empty for none.
+// losses names everything lost with the deletion of an object that no creation brings back; empty for nothing.
 func losses(live *unstructured.Unstructured) string {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(live.Object, path...)

@@ -17,7 +17,7 @@ var clientSide = sets.New(
 	"manifest-deployer-controller", "helm-deployer-controller",
 )
 
-// formerManagers returns the managers with updated fields of an object to become ours: this deployer, the unknown
+// formerManagers returns the managers whose updated fields of an object become ours: this deployer, the unknown
 // manager and, until the object is applied for the first time, clients with whole manifests.
 func formerManagers(live *unstructured.Unstructured) sets.Set[string] {
 	candidates := sets.New(FieldManager, unknownManager)
@@ -44,5 +44,5 @@ func appliedByUs(live *unstructured.Unstructured) bool {
 	return false
 }
 
-// writtenOtherwise reports whether an object has fields to become ours before it is applied.
+// writtenOtherwise reports whether an object has fields that become ours before it is applied.
 func writtenOtherwise(live *unstructured.Unstructured) bool { return formerManagers(live).Len() > 0 }

@@ -59,8 +59,8 @@ func combine(base, more map[string]any, replace func(current, wanted any) bool) 
 	return out
 }
 
-// mergePatch returns the JSON merge patch (RFC 7386) to turn from into to; it is empty if there is nothing to change.
-// Nulls of to stand for missing fields.
+// mergePatch returns the JSON merge patch (RFC 7386) that turns from into to; it is empty if there is nothing to
+// change. Nulls of to stand for missing fields.
 func mergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range from {

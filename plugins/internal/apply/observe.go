@@ -16,16 +16,16 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Observe reads all objects of a plan and changes none: it is for objects of another client, such as Helm. More than
-// a few of a kind in a namespace are read with a list by the labels of the selector; an object without them is read
-// by itself. Existing objects are Applied, as they are; absent ones, also those of kinds not served by the target,
-// are Missing.
+// Observe reads all objects of a plan and changes none: it is for objects written by another client, such as Helm.
+// Where there are more than a few of a kind in a namespace, they are read with a list by the labels of the selector;
+// an object without them is read by itself. Existing objects are Applied, as they are; absent ones, also those of
+// kinds not served by the target, are Missing.
 //
 // The inventory gets a hash of each object seen for the first time, or for the first time with its manifest, on
 // trust: Observe has to be called right after the write of the objects. Before their next write their hashes are to
 // be removed from the inventory. In between, a missing object, or one with another value in a field of the manifest,
 // has drifted. It keeps its hash, so that the drift is found again until it is repaired. Another spelling is no
-// drift: a dry run of a patch with the manifest, at the cost of a request for each different object, shows the fields
+// drift: a dry run of a patch with the manifest, at the cost of a request for each differing object, shows the fields
 // a write would change. In lists with named elements, as far as the API server knows of them, elements added by
 // others do not count, as Helm leaves them.
 //

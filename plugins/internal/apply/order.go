@@ -22,12 +22,12 @@ const (
 	stageDefinitions = iota
 	stageClusterScoped
 	stageNamespaced
-	// stageConverting has the definitions with a Service of the plan for the conversion of their resources.
+	// stageConverting has the definitions whose resources a Service of the plan converts.
 	stageConverting
 	// stageConverted has the resources of these definitions.
 	stageConverted
-	// stageCalling has the objects that make the API server send requests for other objects to a server, or judge them:
-	// once one exists, its own servers could be refused, and the objects of all other clients.
+	// stageCalling has the objects that make the API server send requests for other objects to a server, or have them
+	// judged: once these exist, the objects they need themselves could be refused, and those of all other clients.
 	stageCalling
 	stages
 )
@@ -75,7 +75,7 @@ func convertsHere(items []*Item, i *Item) bool {
 	return object.IsCRD(i.Key.Group, i.Key.Kind) && slices.ContainsFunc(Called(i.Desired), here)
 }
 
-// Called returns the Services to be called by the API server for an object.
+// Called returns the Services that the API server calls because of an object.
 func Called(o *unstructured.Unstructured) []object.Key {
 	var references []map[string]any
 	switch gvk := o.GroupVersionKind(); {
@@ -101,8 +101,8 @@ func Called(o *unstructured.Unstructured) []object.Key {
 	return services
 }
 
-// servers returns the objects among all for the answers to the API server's calls for an object: the Services, and
-// the workloads of their Pods.
+// servers returns the objects among all that answer the API server's calls for an object: the Services, and the
+// workloads of their Pods.
 func servers(of *unstructured.Unstructured, all []Applied) []Applied {
 	services := Called(of)
 	var found []Applied
@@ -137,9 +137,9 @@ func runsPods(o *unstructured.Unstructured, selector map[string]string) bool {
 // awaitServers returns the outcome wait, or an error, for an object to be written while its servers in the plan are
 // not ready.
 //
-// A definition with a new version does not wait: a server with a watch of this version is not ready before it is
-// served. Resources stored in older versions cannot be converted until the server is ready, but this comes to an end;
-// a server and a definition in wait for each other do not.
+// A definition with a new version does not wait: a server that watches this version is not ready before it is served.
+// Resources stored in older versions cannot be converted until the server is ready, but this comes to an end; the
+// wait of a server and a definition for each other does not.
 func (r runner) awaitServers(i *Item, live *unstructured.Unstructured) outcome {
 	if r.dry || !r.plan.AwaitServers || object.IsCRD(i.Key.Group, i.Key.Kind) && bringsVersion(i.Desired, live) {
 		return outcome{}

@@ -22,11 +22,11 @@ func Unpatched(applied []Applied) []Applied {
 	return unpatched
 }
 
-// Patch makes the changes of patchAfterDeployment, each as a JSON merge patch, to all objects without them. It
-// returns the applied objects with a patch, in their new state. The error joins the errors of all objects; the
-// patches of the returned ones are made.
+// Patch makes the changes of patchAfterDeployment, each as a JSON merge patch, to all objects that do not have them
+// yet. It returns the applied objects with a patch, in their new state. The error joins the errors of all objects;
+// the returned ones are patched.
 //
-// An object with the policy immutable is patched, too: only its manifest is written no more than once.
+// An object with the policy immutable is patched, too: only its manifest is written just once.
 func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]Applied, error) {
 	var all []Applied
 	for _, a := range applied {

@@ -27,7 +27,7 @@ import (
 // another.
 const DefaultNamespace = "default"
 
-// ReasonDuplicate is the reason of the error about a second manifest of an object in a plan.
+// ReasonDuplicate is the reason of the error about an object that is in a plan twice.
 const ReasonDuplicate = "DuplicateObject"
 
 // Manifest is an object to apply, with its settings.
@@ -51,8 +51,8 @@ type Manifest struct {
 	Ignored []ignore.Pointer
 	// Recreate replaces the object for a change of an immutable field. It deletes its dependents, too.
 	Recreate bool
-	// Listed: the settings are those of a list with the object. Then Recreate does not apply to an object with further
-	// losses: data or objects of others.
+	// Listed: the settings are those of a list with the object. Then Recreate does not apply to an object whose deletion
+	// would take data or objects of others along.
 	Listed bool
 	// Force, with the strategy apply, takes fields over from other field managers.
 	Force bool
@@ -62,7 +62,7 @@ type Manifest struct {
 	PatchBeforeDelete    *runtime.RawExtension
 }
 
-// Written returns the object for a write if it exists: without the fields of other clients.
+// Written returns the object for a write over an existing one: without the fields of other clients.
 func (m *Manifest) Written() map[string]any { return without(m.Object.Object, m.Ignored) }
 
 // Item is one object of a plan, with its settings. Policy and Strategy are not empty.
@@ -82,7 +82,7 @@ type Item struct {
 	shared *metav1.FieldsV1
 }
 
-// ignoring returns the item with more fields of other clients, as they are on the target. Its manifest counts as the
+// ignoring returns the item with more fields of other clients, as found on the target. Its manifest counts as the
 // same.
 func (i *Item) ignoring(more ...ignore.Pointer) *Item {
 	if len(more) == 0 {
@@ -143,17 +143,17 @@ type Plan struct {
 	// Settled reports whether the job of the plan has applied an object in an earlier call. Such an object is neither
 	// compared nor written, and its absence is an error. Nil if the job has applied none.
 	Settled func(object.Key) bool
-	// AwaitServers has objects wait until the objects of the plan behind the API server's calls for them are ready.
+	// AwaitServers has an object wait for its servers in the plan: those the API server calls because of it.
 	AwaitServers bool
-	// Recreating is called before the deletion of an object to be created anew, with the losses beside it. It is called
-	// from several goroutines. May be nil.
+	// Recreating is called before an object is deleted to be created anew, if other things are lost with it. It is
+	// called from several goroutines. May be nil.
 	Recreating func(key object.Key, lost string)
 	// Held returns the reason against the deletion of an object to be created anew; empty for none. It is called from
 	// several goroutines. Nil if nothing is kept.
 	Held func(key object.Key, uid types.UID) (why string, err error)
 
-	// Foreign returns the reason for an existing object not to be the plan's by now; empty for one of the plan. Observe
-	// passes over foreign objects. Nil if there are none.
+	// Foreign returns the reason why an existing object is not the plan's any more; empty for an object of the plan.
+	// Observe passes over foreign objects. Nil if there are none.
 	Foreign func(e managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 
 	stages [][]*Item
@@ -167,10 +167,10 @@ type Plan struct {
 	keys map[object.Key]*field.Path
 }
 
-// NewPlan looks up the resource of each object on the target and sorts them. They are labelled for the owner; without
-// one, its zero value, they stay as they are, for Observe, and for Diff with objects of another client. The error
-// names all objects with a second manifest; objects of a kind defined neither by the target nor by a
-// CustomResourceDefinition among them are errors of Run. asOf is for Client.Mapping.
+// NewPlan looks up where the target serves the objects, and sorts them. They are labelled for the owner; without one,
+// its zero value, they stay as they are, for Observe, and for Diff with objects of another client. The error names
+// all objects that occur twice; objects of a kind defined neither by the target nor by a CustomResourceDefinition
+// among them are errors of Run. asOf is for Client.Mapping.
 func NewPlan(
 	ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time,
 ) (*Plan, error) {
@@ -300,7 +300,7 @@ func setLabels(o *unstructured.Unstructured, more map[string]string) {
 // kinds are not among them.
 func (p *Plan) Items() []*Item { return slices.Concat(p.stages...) }
 
-// Kept returns the entries for the inventory of the objects not to be deleted once they are not wanted any more.
+// Kept returns the inventory's entries of the objects that are not deleted when they are not wanted any more.
 func (p *Plan) Kept() []managedresource.ManagedResourceStatus {
 	var kept []managedresource.ManagedResourceStatus
 	for _, i := range slices.Concat(p.Items(), p.unknown, p.ignored) {

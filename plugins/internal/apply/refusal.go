@@ -31,8 +31,8 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// ownedElsewhere is the error about an object of another installation, perhaps still with it: both control planes
-// would overwrite and delete it in turn. Only its user knows.
+// ownedElsewhere is the error about an object of another installation, which may still have it: both control planes
+// would overwrite and delete it in turn. Only the user can know.
 func ownedElsewhere(i *Item, live *unstructured.Unstructured) error {
 	return sdk.ConfigurationError(ReasonOwnedElsewhere, "it belongs to %s, which is another control plane than that of "+
 		"this deploy item; give the object another name, or, if that control plane is gone or gives the object up, "+
@@ -43,7 +43,7 @@ func ownedElsewhere(i *Item, live *unstructured.Unstructured) error {
 // maxConflicts bounds the fields in a message about conflicts.
 const maxConflicts = 10
 
-// refusedCreation adds the remedy to an error of a creation over the namespace. These errors have no code: another
+// refusedCreation adds the remedy to an error about the namespace of an object. These errors have no code: another
 // client may create the namespace while the job has time, and the objects applied before wait for it.
 func refusedCreation(host string, i *Item, err error) error {
 	switch {
@@ -124,7 +124,8 @@ func configurationError(reason string, err error) error {
 	return sdk.ConfigurationError(reason, "%w", err)
 }
 
-// isNamespaceMissing reports whether a namespace is missing, not a resource.
+// isNamespaceMissing reports whether an error is about a missing namespace, and not about a resource that is not
+// served.
 func isNamespaceMissing(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&

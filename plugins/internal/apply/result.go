@@ -45,7 +45,7 @@ type Owned struct {
 	Owners []metav1.OwnerReference
 }
 
-// Skipped is an object outside the management. The inventory drops it.
+// Skipped is an unmanaged object. The inventory drops it.
 type Skipped struct {
 	Key object.Key
 	// Why is for the user.

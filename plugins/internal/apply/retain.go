@@ -14,9 +14,9 @@ import (
 )
 
 // changeRetaining changes an object. A manifest lacks fields set once by others, such as the address of a Service,
-// and fields that can be set but not removed; the API server refuses their removal. So a field of the object with a
-// refusal but without a value in the manifest keeps its value, and the change is tried again. retained are the paths
-// of the fields among them set by this field manager itself.
+// and fields that can be set but not removed; the API server refuses their removal. So a refused field that the
+// object has and the manifest lacks keeps its value, and the change is tried again. retained are the paths of those
+// of these fields that this field manager had set itself.
 func (w writer) changeRetaining(
 	ctx context.Context, i *Item, live *unstructured.Unstructured,
 ) (written, out *unstructured.Unstructured, retained []string, err error) {

@@ -146,8 +146,8 @@ func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 	return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", lastErr)}
 }
 
-// attempt decides about an object and acts. retry is the reason for another attempt if the object is not in the
-// expected state; then the outcome has only the former owner of an object deleted to be created anew.
+// attempt decides about an object and acts. retry is the reason if the object is not in the expected state; then the
+// outcome has only the former owner of an object deleted to be created anew.
 func (r runner) attempt(
 	ctx context.Context, w writer,
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,

@@ -115,7 +115,7 @@ func (w writer) takeShared(ctx context.Context, i *Item, live, out *unstructured
 		switch {
 		case shared[n] != nil:
 			fields = fields.Difference(shared[n])
-		case isOwn(live, entry): // a field without a manager is not removed
+		case isOwn(live, entry): // a field is removed only if a manager of it gives it up
 			fields = fields.Union(allOf(shared))
 		}
 		if entry.FieldsV1, err = fieldsOf(fields); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// FieldManager is the field manager of the writes.
+// FieldManager is the name of this field manager in all writes.
 const FieldManager = owner.FieldManager
 
 // writer sends the requests for one object. Its errors are those of the API server.
@@ -165,7 +165,7 @@ func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
 // Its dependents go in the background. They must go: left to itself, the API server keeps the pods of a Job. They
 // need not go before the object: a StatefulSet cannot have a pod under a name still in use, and others can live with
 // pods of two generations, as they do during an update. A wait for dependents would let the job hang on any of them,
-// even on those made so by other clients.
+// also on those added by other clients.
 func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Object, unchanged bool) error {
 	uid, version := o.GetUID(), o.GetResourceVersion()
 	preconditions := &metav1.Preconditions{UID: &uid}

@@ -81,7 +81,7 @@ func (d Deletion) get(
 // of the error do not have it.
 var failedWebhook = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
-// IsBlocked reports whether an error is about a webhook without an answer.
+// IsBlocked reports whether an error is about a webhook that does not answer.
 func IsBlocked(err error) bool { return err != nil && failedWebhook.MatchString(err.Error()) }
 
 // unblock looks among the entries for the configurations of the webhooks that do not answer and thus prevent a
@@ -130,8 +130,8 @@ func hasWebhook(configuration *unstructured.Unstructured, name string) bool {
 	})
 }
 
-// unblockFrom deletes a configuration in the way if a later group has it, and returns the failure with its name and
-// its fate.
+// unblockFrom deletes the configuration of a webhook in the way if a later group has it, and returns the failure with
+// the configuration and its fate.
 func (d Deletion) unblockFrom(
 	ctx context.Context, client *target.Client, configuration object.Key, later []step, failure error,
 ) error {

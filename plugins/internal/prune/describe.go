@@ -25,7 +25,7 @@ func note(details []string) string {
 	return fmt.Sprintf(" (%s)", strings.Join(details, "; "))
 }
 
-// circumstances returns the state of an object's deletion in its metadata.
+// circumstances returns the details of an object's deletion in its metadata.
 func circumstances(o metav1.Object) []string {
 	var details []string
 	if since := o.GetDeletionTimestamp(); since != nil {
@@ -37,8 +37,8 @@ func circumstances(o metav1.Object) []string {
 	return details
 }
 
-// tellingConditions are the types of the conditions with the obstacles for a Namespace and a
-// CustomResourceDefinition: the conditions of the controllers for emptying them.
+// tellingConditions are the types of the conditions that show the obstacles for a Namespace and a
+// CustomResourceDefinition: those of the controllers that empty them.
 var tellingConditions = map[schema.GroupKind][]string{
 	{Kind: "Namespace"}: {
 		"NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",

@@ -13,8 +13,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Diff returns the changes by calls of Run until their completion, in the order of these. It changes nothing and
-// looks no other Targets up. An unreadable object is a change that fails; the error is about the target as a whole.
+// Diff returns the changes the calls of Run would make until completion, in their order. It changes nothing and looks
+// no other Targets up. An unreadable object is a change with the action fail; the error is about the target as a
+// whole.
 //
 // Of the unmanaged objects to be deleted, the first few hundred of each group are shown, without their content.
 func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// pageSize bounds the objects listed at once, and so those in memory.
+// pageSize bounds the objects listed at once, and so the objects in memory.
 const pageSize = 500
 
 // finder lists all objects of the kinds of a group, of any owner. It reads only their metadata.
@@ -59,7 +59,7 @@ func (f *finder) all(ctx context.Context) iter.Seq[found] {
 	}
 }
 
-// ofKind returns the objects of a resource; an error comes last.
+// ofKind returns the objects of a resource; an error is its last value.
 func (f *finder) ofKind(ctx context.Context, r resource) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		kind, mapping, err := f.client.MappingByName(ctx, r.gvk, f.asOf)
@@ -134,7 +134,7 @@ func (f *finder) pages(ctx context.Context, of found, namespace, name string) it
 		for {
 			list, err := f.client.Metadata(of.mapping, namespace).List(ctx, options)
 			if apierrors.IsResourceExpired(err) && options.Continue != "" {
-				// The pages before were in use for so long that the rest cannot be listed any more. Their user lists again.
+				// The pages before took so long that the rest cannot be listed any more. Their user lists again.
 				return
 			}
 			if err != nil {

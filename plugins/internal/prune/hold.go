@@ -95,14 +95,14 @@ func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays,
 	return s, nil
 }
 
-// hasContainers reports whether a deletion has an object of such a kind, see Contains.
+// hasContainers reports whether a deletion has objects that may take others along, see Contains.
 func (d Deletion) hasContainers() bool {
 	return slices.ContainsFunc(d.Entries, func(e managedresource.ManagedResourceStatus) bool {
 		return Contains(object.KeyOfReference(e.Resource))
 	})
 }
 
-// Contains reports whether the deletion of an object of this kind also deletes objects without a reference to it.
+// Contains reports whether the deletion of such an object takes others along that have no reference to it.
 func Contains(key object.Key) bool { return isNamespace(key) || object.IsCRD(key.Group, key.Kind) }
 
 // addKept adds the object of an entry if it is kept. An unreadable object is taken to exist; an object under deletion
@@ -169,8 +169,9 @@ func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays
 	return nil
 }
 
-// Holds returns a function for the reason of an object to stay: an object of the entries, or one with owners, would
-// be deleted with it. The reason is empty if there is no such object. The error is about the target as a whole.
+// Holds returns a function for the reason of an object to stay: an object of the entries, or one with owners, stays
+// and would be deleted with it. The reason is empty if there is no such object. The error is about the target as a
+// whole.
 func Holds(
 	ctx context.Context, client *target.Client, d Deletion,
 ) (func(key object.Key, uid types.UID) (why string), error) {

@@ -100,8 +100,8 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 }
 
 // remove works on an object until it is gone, stays, or can only be waited for. It begins with the metadata of the
-// object as just listed, if they were. After a request without a conclusive answer, the object is read again; so the
-// next call continues one cut off anywhere.
+// object if they were just listed. Where the answer to a request does not decide, the object is read again; so a call
+// cut off anywhere is continued by the next one.
 func (it item) remove(
 	ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured,
 ) outcome {

@@ -5,15 +5,15 @@
 // A deletion is done in groups, one after the other: the next one begins when nothing is left of the one before. The
 // first fitting group takes an object; an object that fits in none is not deleted. Without groups, objects in need of
 // a server's answer come first, such as configurations of webhooks, then namespaced objects, then cluster-scoped
-// ones, then CustomResourceDefinitions. So a controller has the objects needed to finish its own until these are
-// finished, as long as they are in a later group.
+// ones, then CustomResourceDefinitions. So the objects a controller needs to finish its own are there until these are
+// finished, if they are in a later group.
 //
 // # Objects to be deleted
 //
 // An object is deleted if it is the very one of the entry: the one with its uid, or, while the uid is unknown, one
 // with the label of the deploy item; or one made anew by the deploy item before its uid was noted. An object taken
-// over by another deploy item is the business of that item. The deletion is sent with the uid and the resourceVersion
-// of the object as it was read as preconditions; so nothing is deleted that was exchanged, taken over or changed in
+// over by another deploy item is the business of that item. The preconditions of the deletion are the uid and the
+// resourceVersion of the object as it was read; so nothing is deleted that was exchanged, taken over or changed in
 // between, such as by the withdrawal of an annotation needed for the deletion. Dependents of an object are deleted in
 // the background.
 //
@@ -94,7 +94,7 @@ type Result struct {
 // Left is an object not managed any more, but still on the target.
 type Left struct {
 	Key object.Key
-	// Why is the reason for it to stay, for the user.
+	// Why is the reason to stay, for the user.
 	Why string
 }
 

@@ -17,7 +17,7 @@ import (
 type step struct {
 	group group
 	items []item
-	// failures are those of sorting: objects perhaps of the group, but without a successful lookup.
+	// failures are the errors of sorting, about objects the group may take.
 	failures []failure
 	// doubts are about objects of kinds not served by the target: they are waited for.
 	doubts []failure

@@ -136,7 +136,7 @@ func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool,
 	return true, nil
 }
 
-// remaining names the found objects: the first few and the number of the others.
+// remaining names the objects found: the first few, and the number of the others.
 func (r *round) remaining() []string {
 	more := r.found - len(r.finder.failures) - len(r.waiting)
 	switch {

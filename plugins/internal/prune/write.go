@@ -29,7 +29,6 @@ func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]an
 	return w.objects.Patch(ctx, o.GetName(), types.MergePatchType, document, options)
 }
 
-// removeFinalizers removes the finalizers of an object.
 func (w writer) removeFinalizers(ctx context.Context, o metav1.Object) error {
 	_, err := w.patch(ctx, o, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 	return err
