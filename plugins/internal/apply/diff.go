@@ -110,7 +110,6 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 	}
 }
 
-// withWarnings adds the warnings of the API server to a note.
 func withWarnings(note string, warnings []Warning) string {
 	var parts []string
 	if note != "" {

@@ -57,7 +57,6 @@ func sameBeside(patch map[string]any, before, after any) bool {
 	return true
 }
 
-// madeFrom reports whether a hash was made with a manifest of the given digest.
 func madeFrom(hash, manifestDigest string) bool {
 	made, _, ok := strings.Cut(hash, "/")
 	return ok && made == manifestDigest

@@ -32,7 +32,6 @@ const (
 	stages
 )
 
-// order sorts objects into stages.
 func order(items []*Item) [][]*Item {
 	converted := map[schema.GroupKind]bool{}
 	for _, i := range items {

@@ -241,7 +241,6 @@ func (p *Plan) unknownKind(i *Item) error {
 		p.host, gvk.Kind, gvk.GroupVersion())}
 }
 
-// problems returns the errors about all objects of unknown kinds.
 func (p *Plan) problems() []error {
 	errs := make([]error, 0, len(p.unknown))
 	for _, i := range p.unknown {

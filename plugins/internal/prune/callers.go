@@ -108,7 +108,6 @@ func (d Deletion) unblock(
 	return failures
 }
 
-// webhooks returns the configurations of webhooks among the entries, as they are on the target.
 func (d Deletion) webhooks(ctx context.Context, client *target.Client) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, entry := range d.Entries {

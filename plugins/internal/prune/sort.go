@@ -19,7 +19,6 @@ import (
 
 // sorted are the entries of a deletion, by their fate.
 type sorted struct {
-	// steps are the groups with their objects.
 	steps []step
 	// gone are objects of kinds not served any more.
 	gone []object.Key
