@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// action is what is to be done with an object, or was.
+// action is the work to do on an object, or the work done.
 type action int
 
 const (
@@ -19,17 +19,17 @@ const (
 	create action = iota
 	// write: it has to be written.
 	write
-	// compare: only a dry run of the write can tell whether it has to be written.
+	// compare: only a dry run of the write shows whether it has to be written.
 	compare
-	// recreate: it cannot be written as it is, and has to be deleted before.
+	// recreate: it cannot be changed to its manifest, and has to be deleted first.
 	recreate
 	// leave: it is as it should be, or must not be changed.
 	leave
-	// skip: it is not ours to manage.
+	// skip: the deploy item does not manage it.
 	skip
 	// wait: it cannot be created yet.
 	wait
-	// done: it has done its work and is gone.
+	// done: it has completed its work and is gone.
 	done
 	// refuse: it belongs to a deploy item of another installation.
 	refuse
@@ -37,55 +37,55 @@ const (
 	vanished
 )
 
-// outcome is what is to be done with an object and, later on, what came of it.
+// outcome is the action for an object and, later on, its result.
 type outcome struct {
 	action action
-	// item is the object with the fields that belong to other clients as the target is now; nil for the item as it was.
+	// item is the object's item with the fields of other clients as found on the target; nil if it has not changed.
 	item *Item
-	// why is for skip and wait; for recreate it is what goes with the object.
+	// why is the reason for skip and wait; for recreate it names the losses.
 	why string
-	// before is the object that was found; nil if there was none.
+	// before is the object as found; nil if there was none.
 	before *unstructured.Unstructured
 	// live is the object as it is now, with its hash; for create, write and leave.
 	live *unstructured.Unstructured
 	hash string
-	// drift is what others had changed.
+	// drift has the changes by others.
 	drift *Drift
 	// settled: an earlier call of the job has applied it.
 	settled bool
-	// takenFrom is the deploy item that the object belonged to.
+	// takenFrom is the former deploy item of the object.
 	takenFrom string
 	// adopted: it existed, and belonged to no deploy item.
 	adopted bool
-	// retained are the fields that the manifest has dropped and that cannot be removed.
+	// retained are the fields dropped from the manifest and impossible to remove.
 	retained []string
-	// shared are the fields that the manifest has dropped and that other managers have set too, for the inventory, and
-	// sharers the same with the managers, for people.
+	// shared are the fields dropped from the manifest and set by other managers, too, for the inventory; sharers has
+	// them with the managers, for messages.
 	shared  string
 	sharers []string
 	// warnings are those of the API server.
 	warnings []Warning
-	// unwritten: the target has refused the write, so that the object is as it was.
+	// unwritten: the target has refused the write, and the object is unchanged.
 	unwritten bool
 	err       error
 }
 
-// existed reports whether an object was there before the deploy item has applied it. Of what others write, such as Helm,
-// nobody knows.
+// existed reports whether an object was there before the deploy item applied it. It is false without an owner: of
+// objects written by others, such as Helm, it is unknown.
 func (o outcome) existed(i *Item) bool {
 	found := cmp.Or(o.before, o.live)
 	return o.action != create && !i.owner.IsZero() && i.relation(found) != owner.Ours
 }
 
-// recognized reports whether an object was there that bore the label of the deploy item. Landscaper's does not count: it
-// has no namespace.
+// recognized reports whether an object was there with the label of the deploy item. Landscaper's label does not
+// count: it has no namespace.
 func (o outcome) recognized(i *Item) bool {
 	found := cmp.Or(o.before, o.live)
 	return o.action != create && i.relation(found) == owner.Ours && found.GetLabels()[owner.Label] != ""
 }
 
-// decide says what is to be done with an object; live is nil if it does not exist. entry is what the inventory held
-// about it.
+// decide returns the action for an object; live is nil if it does not exist. entry is its entry in the inventory
+// before the call.
 func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) outcome {
 	rule := RuleOf(i.Policy)
 	deleting := live != nil && live.GetDeletionTimestamp() != nil
@@ -114,7 +114,7 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	case fits(entry.Applied, i, live) && !i.owner.IsMarkedElsewhere(live) && (!i.Force || entry.Shared == ""):
 		return leaveWith(entry.Applied)
 	case !rule.Updated:
-		// Without a hash: nobody knows how it compares with the manifest, should it become ours to change.
+		// Without a hash: if it becomes ours to change, it has to be compared with the manifest.
 		return leaveWith("")
 	case i.Strategy != managedresource.UpdateStrategyApply && same(wanted(i, live), live):
 		return leaveWith(hashOf(i, live))
@@ -125,27 +125,27 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 	}
 }
 
-// isDone tells whether an object need not be there: it is done, and is gone or about to go.
+// isDone reports whether an object is completed, and gone or about to go.
 func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
 	return p.countsAsDone(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
 }
 
-// countsAsDone tells whether an object counts as done, unless there is more to know about it. The manifest of a settled
-// object does not matter: another rendering of the same job may have changed it.
+// countsAsDone reports whether an object counts as completed by its entry alone. The manifest of a settled object
+// does not matter: another rendering of the same job may have changed it.
 func (p *Plan) countsAsDone(i *Item, entry managedresource.ManagedResourceStatus) bool {
 	return p.Done != nil && p.Done(entry) && (!i.Stale(entry.Applied) || p.isSettled(i))
 }
 
 func (p *Plan) isSettled(i *Item) bool { return p.Settled != nil && p.Settled(i.Key) }
 
-// isFirstSeenDone tells whether an object is complete and was not when it was read last: somebody deletes it because it
-// is.
+// isFirstSeenDone reports whether an object is complete and was not at the last read: its completion is the reason
+// for its deletion.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
 	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) &&
 		readiness.IsComplete(live)
 }
 
-// ownerOf says to whom an object belongs that is not ours.
+// ownerOf names the owner of an object that is not ours.
 func (i *Item) ownerOf(live *unstructured.Unstructured) string {
 	return cmp.Or(i.owner.Describe(live), "no deploy item")
 }

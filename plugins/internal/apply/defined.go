@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// addDefined adds the kinds that a CustomResourceDefinition defines; other objects define none. One that lacks a field
-// is left to the API server, which says what is wrong with it.
+// addDefined adds the kinds of a CustomResourceDefinition; other objects define none. The API server reports the
+// missing fields of an incomplete definition.
 func addDefined(defined map[schema.GroupVersionKind]target.Mapping, o *unstructured.Unstructured) {
 	if gvk := o.GroupVersionKind(); !object.IsCRD(gvk.Group, gvk.Kind) {
 		return
@@ -41,9 +41,9 @@ func addDefined(defined map[schema.GroupVersionKind]target.Mapping, o *unstructu
 	}
 }
 
-// established tells whether a CustomResourceDefinition is usable: it says what is missing, or is an error if the API
-// server does not accept its names, which does not pass by itself. Both are empty for one that is usable, and for every
-// other object.
+// established returns the condition missing for the use of a CustomResourceDefinition. The error is about names
+// refused by the API server, a state that does not pass by itself. Both are empty for a usable definition, and for
+// every other object.
 func established(o *unstructured.Unstructured) (missing string, err error) {
 	key := object.KeyOf(o)
 	if !object.IsCRD(key.Group, key.Kind) {

@@ -32,10 +32,10 @@ const (
 		"are removed, too, and fields of others may conflict"
 )
 
-// Diff tells what Run and Patch would change, by dry runs of the same requests; nothing is changed on the target. What
-// would stay as it is, is not in it, and neither is what another deployer would do. An object over which the job would
-// fail is a change with the action fail. owned are the objects that would have owners then. The error says that the
-// target cannot be asked.
+// Diff returns the changes Run and Patch would make, by dry runs of the same requests; nothing is changed on the
+// target. Unchanged objects are not in it, and neither are the changes of other deployers. An object that would fail
+// the job is a change with the action fail. owned are the objects with owners after the changes. The error is about
+// the target as a whole.
 func Diff(
 	ctx context.Context, client *target.Client, plan *Plan, recorded Recorded,
 ) (changes []sdk.Change, owned []Owned, err error) {
@@ -72,8 +72,8 @@ func Diff(
 	return changes, owned, target.Collect(errs)
 }
 
-// changeOf returns the change that the dry run of an object shows; nil for none. The error says that the target cannot
-// be asked.
+// changeOf returns the change shown by the dry run of an object; nil for none. The error is about the target as a
+// whole.
 func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, error) {
 	written := func() *unstructured.Unstructured { return i.finally(initial(i)) }
 	switch {
@@ -110,7 +110,6 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 	}
 }
 
-// withWarnings adds the warnings of the API server to a note.
 func withWarnings(note string, warnings []Warning) string {
 	var parts []string
 	if note != "" {
@@ -122,7 +121,7 @@ func withWarnings(note string, warnings []Warning) string {
 	return object.Enumerate(parts, "; ", maxWarnings)
 }
 
-// difference returns the change that a write makes.
+// difference returns the change made by a write; nil for none.
 func difference(i *Item, o outcome) *sdk.Change {
 	var notes []string
 	if o.takenFrom != "" {
@@ -132,7 +131,7 @@ func difference(i *Item, o outcome) *sdk.Change {
 		notes = append(notes, "it exists already, belongs to no deploy item, and is taken over")
 	}
 	after := i.finally(o.live)
-	// A dry run cannot show which fields go, see noteFields.
+	// A dry run cannot show the removed fields, see noteFields.
 	otherwise := i.Strategy == managedresource.UpdateStrategyApply && writtenOtherwise(o.before)
 	if otherwise {
 		notes = append(notes, noteFields)
@@ -151,7 +150,7 @@ func difference(i *Item, o outcome) *sdk.Change {
 	return newChange(i, sdk.ActionUpdate, o.before, after, strings.Join(notes, "; "))
 }
 
-// patch returns what patchAfterDeployment changes in an object that has nothing else to change.
+// patch returns the change by patchAfterDeployment to an object that has no other change; nil for none.
 func (r runner) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
 	if !a.lacksPatch() {
 		return nil, nil //nolint:nilnil // see changeOf
@@ -166,13 +165,14 @@ func (r runner) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
 	return newChange(a.Item, sdk.ActionUpdate, a.Live, patched, ""), nil
 }
 
-// failure tells an error about an object from one about the target, over which all others would fail as well. A webhook
-// may refuse a dry run for being one, so the note says what was tried.
+// failure returns the change for an error about an object. An error about the target is returned as it is: all other
+// objects would fail over it as well.
 func (r runner) failure(i *Item, live *unstructured.Unstructured, err error) (*sdk.Change, error) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) {
 		return nil, err
 	}
+	// A webhook may refuse a dry run for being one.
 	note := fmt.Sprintf("a dry run fails: %v", target.Explain(r.client.Host, err))
 	return newChange(i, sdk.ActionFail, live, nil, note), nil
 }
@@ -183,7 +183,7 @@ func newChange(i *Item, action sdk.Action, before, after *unstructured.Unstructu
 	}
 }
 
-// Document returns an object as JSON for people, without what the API server sets in its metadata; nil for nil.
+// Document returns an object as JSON for the user, without the metadata set by the API server; nil for nil.
 func Document(o *unstructured.Unstructured) json.RawMessage {
 	if o == nil {
 		return nil
@@ -195,7 +195,7 @@ func Document(o *unstructured.Unstructured) json.RawMessage {
 	return document
 }
 
-// DocumentNamed returns the fields of an object that are compared with its manifest, as JSON for people.
+// DocumentNamed returns the compared fields of an object as JSON for the user.
 func (i *Item) DocumentNamed(o *unstructured.Unstructured) json.RawMessage {
 	document, err := json.Marshal(i.named(o))
 	if err != nil {
@@ -204,7 +204,7 @@ func (i *Item) DocumentNamed(o *unstructured.Unstructured) json.RawMessage {
 	return document
 }
 
-// creates tells whether the plan has a namespace.
+// creates reports whether the plan has a namespace.
 func (p *Plan) creates(namespace string) bool {
 	return slices.ContainsFunc(p.Items(), func(i *Item) bool {
 		return i.Key == object.Key{Kind: "Namespace", Name: namespace}

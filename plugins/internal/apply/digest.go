@@ -15,33 +15,33 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 )
 
-// A hash is what the inventory keeps about an object after it was written, see the package comment: the digest of the
-// manifest, that of the fields that it names, and, once patchAfterDeployment was made, that of the fields that the
-// patch names; with slashes in between.
+// A hash is the record of a written object in the inventory, see the package comment: the digest of the manifest, the
+// digest of the manifest's fields in the object and, after patchAfterDeployment, the digest of the patch's fields in
+// it; with slashes in between.
 
-// hashOf returns the hash of an object that was just written.
+// hashOf returns the hash of an object right after its write.
 func hashOf(i *Item, live *unstructured.Unstructured) string {
 	template := i.compared()
 	return i.manifestDigest + "/" + digest(withoutForeign(template, project(template, live.Object)))
 }
 
-// HashOfManifest is for an object of somebody else's that was written and is gone before anybody has seen it.
+// HashOfManifest is the hash of an object written by another client and gone before it was read.
 func (i *Item) HashOfManifest() string { return hashOf(i, i.Desired) }
 
-// hashOfPatched returns the hash of an object whose patch was made.
+// hashOfPatched returns the hash of an object right after its patch.
 func hashOfPatched(i *Item, live *unstructured.Unstructured) string {
 	return hashOf(i, live) + "/" + digest(project(i.PatchAfterDeployment, live.Object))
 }
 
-// isMeant tells whether a patch has met the object that it was made for: the named fields that it leaves alone are as
-// they were. If not, somebody has changed them right before, and the object gets no hash, so that the next job compares
-// it. Those that it sets may be spelt differently in the answer. Requests that hold all named fields, or the
-// resourceVersion, need not ask.
+// isMeant reports whether a patch has met the intended object: the compared fields outside the patch are as they
+// were. If not, another client has changed them right before, and the object gets no hash, so that the next job
+// compares it. The fields of the patch may be spelt differently in the answer. Requests with all named fields, or
+// with the resourceVersion, need no such check.
 func isMeant(i *Item, patch map[string]any, before, written *unstructured.Unstructured) bool {
 	return sameBeside(patch, i.named(before), i.named(written))
 }
 
-// sameBeside tells whether two values differ at most in what a JSON merge patch sets or removes.
+// sameBeside reports whether two values differ at most in the fields of a JSON merge patch.
 func sameBeside(patch map[string]any, before, after any) bool {
 	a, _ := before.(map[string]any)
 	b, _ := after.(map[string]any)
@@ -57,36 +57,36 @@ func sameBeside(patch map[string]any, before, after any) bool {
 	return true
 }
 
-// madeFrom tells whether a hash was made with a manifest of the given digest.
 func madeFrom(hash, manifestDigest string) bool {
 	made, _, ok := strings.Cut(hash, "/")
 	return ok && made == manifestDigest
 }
 
-// fits tells whether a hash was made with the item's manifest, and the object still looks as it did then.
+// fits reports whether a hash was made with the item's manifest, and the object still looks as it did then.
 func fits(applied string, i *Item, live *unstructured.Unstructured) bool {
 	now := hashOf(i, live)
 	return applied == now || strings.HasPrefix(applied, now+"/")
 }
 
-// wasPatched tells whether a hash was made after patchAfterDeployment.
+// wasPatched reports whether a hash was made after patchAfterDeployment.
 func wasPatched(applied string) bool { return strings.Count(applied, "/") == 2 }
 
-// digestOfManifest covers what a write depends on, apart from the object as it is. The values of annotateBeforeCreate
-// do not matter to an object that exists; a key that goes away does, because its annotation goes with the next write.
+// digestOfManifest covers all that a write depends on, apart from the object as it is. The values of
+// annotateBeforeCreate do not matter to an existing object; a removed key does, because its annotation goes with the
+// next write.
 func (i *Item) digestOfManifest() string {
 	return digest([]any{
 		without(i.Desired.Object, i.Ignored), i.Strategy, slices.Sorted(maps.Keys(i.AnnotateBeforeCreate)), i.PatchAfterDeployment,
 	})
 }
 
-// compared returns the fields of the manifest that an object is compared with.
+// compared returns the fields of the manifest to be compared with an object.
 func (i *Item) compared() map[string]any { return without(namedIn(i.Desired), i.Ignored) }
 
-// named returns those fields of the live object that are compared.
+// named returns the compared fields of the live object.
 func (i *Item) named(live *unstructured.Unstructured) any { return project(i.compared(), live.Object) }
 
-// without returns fields without those that belong to other clients. Without any of these it is the same map.
+// without returns fields without the ignored ones; the same map if none are ignored.
 func without(fields map[string]any, ignored []ignore.Pointer) map[string]any {
 	if len(ignored) == 0 {
 		return fields
@@ -98,8 +98,8 @@ func without(fields map[string]any, ignored []ignore.Pointer) map[string]any {
 	return out
 }
 
-// namedIn returns the fields that a manifest names. The status belongs to others, and of the metadata apart from
-// labels, annotations, finalizers and owners there is nothing to compare.
+// namedIn returns the comparable fields of a manifest. The status belongs to others, and so does the metadata apart
+// from labels, annotations, finalizers and owners.
 func namedIn(manifest *unstructured.Unstructured) map[string]any {
 	fields := map[string]any{}
 	for key, value := range manifest.Object {
@@ -119,8 +119,8 @@ func namedIn(manifest *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// project returns the parts of value that template has too. Of a list every element is kept in its place, so that one
-// more or one less makes a difference, but an element beyond the template's is not looked into.
+// project returns the parts of value with a counterpart in template. A list keeps every element in its place, so that
+// one more or one less makes a difference, but an element beyond the template's is not looked into.
 func project(template, value any) any {
 	switch t := template.(type) {
 	case map[string]any:
@@ -152,8 +152,8 @@ func project(template, value any) any {
 	}
 }
 
-// withoutForeign returns what project has returned without the maps in which it has found nothing: whether such a map
-// is there at all is up to those who have put something else into it.
+// withoutForeign returns the result of project without the maps empty in it: whether these exist depends on the
+// fields of other clients.
 func withoutForeign(template, projected any) any {
 	t, isMap := template.(map[string]any)
 	p, wasMap := projected.(map[string]any)
@@ -176,12 +176,12 @@ func isEmpty(value any) bool {
 	return isMap && len(m) == 0
 }
 
-// digest returns a short text that is the same for equal JSON and differs for different JSON. It stands in the status
-// of a deploy item, whose spec shows the manifest itself, so it reveals nothing.
+// digest returns a short text, the same for equal JSON and another for different JSON. It stands in the status of a
+// deploy item with the manifest itself in the spec, so it reveals nothing.
 func digest(content any) string {
 	document, err := json.Marshal(content)
 	if err != nil {
-		// Decoded JSON can always be marshalled. If it could not, an empty digest would only cause a write too many.
+		// Decoded JSON can always be marshalled. If it could not, an empty digest would only cause an unneeded write.
 		return ""
 	}
 	sum := sha256.Sum256(document)

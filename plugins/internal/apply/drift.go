@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// maxFields bounds the fields that a Drift names.
+	// maxFields bounds the fields of a Drift.
 	maxFields = 20
-	// maxRefusal bounds the text of why a repair is refused, in bytes: it is kept in the provider status.
+	// maxRefusal bounds the reason for a refused repair, in bytes: it is kept in the provider status.
 	maxRefusal = 300
 )
 
-// Drift is an object that somebody had changed or deleted since it was applied. After Run it is as it should be again;
-// what Observe has found is not.
+// Drift is an object changed or deleted by others since it was applied. After Run it is repaired, after Observe it is
+// not.
 type Drift struct {
 	Key object.Key
-	// Missing says that the object did not exist any more.
+	// Missing: the object did not exist any more.
 	Missing bool
-	// Fields are the paths of the fields that were repaired, or are to be, such as spec.replicas or data["app.conf"],
-	// sorted. At most the first 20.
+	// Fields are the paths of the repaired fields, or of those to be repaired, such as spec.replicas or
+	// data["app.conf"], sorted. At most the first 20.
 	Fields []string
-	// Refused says why the target refuses the repair; empty if it does not. The object stays as it is.
+	// Refused is the target's reason against the repair; empty for none. The object stays as it is.
 	Refused string
 }
 
-// String says which fields differ, for people.
+// String returns the differing fields, for the user.
 func (d *Drift) String() string {
 	fields := strings.Join(d.Fields, ", ")
 	if d.Refused != "" {
@@ -42,15 +42,15 @@ func (d *Drift) String() string {
 	return fields
 }
 
-// notRepaired returns the drift of an object whose repair the target refuses.
+// notRepaired returns the drift of an object after a refused repair.
 func notRepaired(i *Item, live *unstructured.Unstructured, why error) *Drift {
 	return &Drift{
 		Key: i.Key, Fields: deviating(i, live, i.Desired), Refused: object.Cut(why.Error(), maxRefusal),
 	}
 }
 
-// missing returns the drift of an object that has just been created; nil if nobody can tell that it existed as the
-// manifest says, and if it was done, since such objects go by themselves.
+// missing returns the drift of a missing object; nil if it is not known to have existed as in the manifest, and for a
+// completed one, since such objects go by themselves.
 func missing(i *Item, entry managedresource.ManagedResourceStatus) *Drift {
 	if entry.Resource.UID == "" || entry.DoneIn != "" || i.Stale(entry.Applied) {
 		return nil
@@ -58,8 +58,8 @@ func missing(i *Item, entry managedresource.ManagedResourceStatus) *Drift {
 	return &Drift{Key: i.Key, Missing: true}
 }
 
-// repaired returns the drift of an object that has just been written; nil if the manifest itself has changed, and if
-// the write has repaired nothing. What patchAfterDeployment changes again afterwards is none.
+// repaired returns the drift of an object right after its write; nil if the manifest itself has changed, and if the
+// write has repaired nothing. Fields changed again by patchAfterDeployment do not count.
 func repaired(i *Item, entry managedresource.ManagedResourceStatus, before, after *unstructured.Unstructured) *Drift {
 	if i.Stale(entry.Applied) {
 		return nil
@@ -75,14 +75,14 @@ func repaired(i *Item, entry managedresource.ManagedResourceStatus, before, afte
 	return &Drift{Key: i.Key, Fields: fields}
 }
 
-// deviating returns the paths of the first fields that are compared in which two states of an object differ.
+// deviating returns the paths of the first compared fields with different values in two states of an object.
 func deviating(i *Item, before, after *unstructured.Unstructured) []string {
 	fields := differences(i.named(before), i.named(after), "")
 	slices.Sort(fields)
 	return fields[:min(len(fields), maxFields)]
 }
 
-// differences returns the paths of the fields in which two JSON values differ. Of lists of different lengths it is the
+// differences returns the paths of the different fields of two JSON values. For lists of different lengths it is the
 // path of the list.
 func differences(a, b any, path string) []string {
 	aMap, aIsMap := a.(map[string]any)
@@ -115,7 +115,7 @@ func differences(a, b any, path string) []string {
 	return paths
 }
 
-// join appends a field to a path, so that one with a dot in its name cannot be mistaken for two.
+// join appends a field to a path. Quotes keep a name with a dot from being taken for two.
 func join(path, name string) string {
 	switch {
 	case strings.ContainsAny(name, `."[]/ `):

@@ -18,20 +18,20 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// The API server has no word of its own for a field that cannot be changed, and each kind explains it in other words.
-// A refused change counts as that of an immutable field if all of this holds, so that the object would be as the
-// manifest says if it were new:
+// The API server has no error of its own for an immutable field, and each kind explains it in other words. A refused
+// change counts as one of an immutable field, possible in a new object, under all of these conditions:
 //
 //   - All causes are of the types of a comparison with the object as it is. A duplicate, a missing or an unknown value
 //     is wrong by itself, or became so by merging.
 //   - No cause has to do with the status: a refusal because of the state of an object protects what it stands for.
-//   - All causes are about fields that the manifest changes.
-//   - The manifest would be accepted as a new object, and what merging makes of it would not be refused as a new one.
+//   - All causes are about fields changed by the manifest.
+//   - The manifest would be accepted as a new object, and the result of its merge with the object would not be refused
+//     as a new one.
 
-// ofStatus finds a field of the status in the explanation of a cause.
+// ofStatus finds a field of the status in the message of a cause.
 var ofStatus = regexp.MustCompile(`\bstatus\.[a-z]`)
 
-// mayBeImmutable reports whether all causes of a refused change may be fields that cannot be changed.
+// mayBeImmutable reports whether all causes of a refused change may be immutable fields.
 func mayBeImmutable(i *Item, live *unstructured.Unstructured, found []metav1.StatusCause) bool {
 	return len(found) > 0 && !slices.ContainsFunc(found, func(c metav1.StatusCause) bool {
 		compares := c.Type == metav1.CauseTypeFieldValueInvalid || c.Type == metav1.CauseTypeForbidden
@@ -40,7 +40,7 @@ func mayBeImmutable(i *Item, live *unstructured.Unstructured, found []metav1.Sta
 	})
 }
 
-// pathOf returns the path of a field of a cause, as far as it leads through maps. It is empty for the whole object.
+// pathOf returns the path of a field of a cause, as far as it leads through maps; empty for the whole object.
 func pathOf(field string) []string {
 	field, _, _ = strings.Cut(field, "[")
 	if field == "" || field == "<nil>" {
@@ -49,8 +49,8 @@ func pathOf(field string) []string {
 	return strings.Split(field, ".")
 }
 
-// changesField reports whether a manifest has another value than an object at a path. What neither has is no name of a
-// field, but of a part of the one that it is in.
+// changesField reports whether a manifest has another value than an object at a path. A name that is in neither is no
+// field, but a part of the field around it.
 func changesField(i *Item, live *unstructured.Unstructured, path []string) bool {
 	var wanted, found any = i.compared(), live.Object
 	for _, name := range path {
@@ -72,8 +72,8 @@ func changesField(i *Item, live *unstructured.Unstructured, path []string) bool 
 	return !reflect.DeepEqual(wanted, project(wanted, found))
 }
 
-// isImmutable reports whether the API server, which has refused a change, would take the object as a new one. unknown
-// says why it does not tell.
+// isImmutable reports whether the API server would accept the object of a refused change as a new one. unknown is the
+// reason if it does not show this.
 func isImmutable(
 	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, refused error,
 ) (immutable bool, unknown error) {
@@ -97,8 +97,8 @@ func isImmutable(
 	}), nil
 }
 
-// wouldCreate tries the creation of an object that exists: the API server looks at whether it does only when nothing is
-// wrong with the new one, and when admission allows it.
+// wouldCreate tries the creation of an existing object in a dry run: the API server reports its existence only if the
+// new one is valid and admission allows it.
 func wouldCreate(ctx context.Context, w writer, i *Item, o *unstructured.Unstructured) error {
 	probe := *i
 	probe.Desired = withoutAllocations(o)
@@ -106,7 +106,7 @@ func wouldCreate(ctx context.Context, w writer, i *Item, o *unstructured.Unstruc
 	return err
 }
 
-// mergedWith returns about what the strategies that merge make of an object; nil for those that replace it.
+// mergedWith returns approximately the result of the merging strategies; nil for the replacing ones.
 func mergedWith(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured {
 	var merged map[string]any
 	switch i.Strategy {
@@ -121,8 +121,8 @@ func mergedWith(i *Item, live *unstructured.Unstructured) *unstructured.Unstruct
 	return &unstructured.Unstructured{Object: merged}
 }
 
-// mergedByNames merges values as server-side apply does with most: maps by their fields, and lists of maps by the names
-// in them.
+// mergedByNames merges values as server-side apply does with most: maps by their fields, and lists of maps by the
+// names of the elements.
 func mergedByNames(live, wanted any) any {
 	switch w := wanted.(type) {
 	case map[string]any:
@@ -167,11 +167,11 @@ func nameIn(element any) string {
 	return name
 }
 
-// exceeded finds what a quota lacks for a new object. Quotas are checked after everything else is found right.
+// exceeded finds the amounts requested of an exceeded quota. Quotas are checked after everything else is found right.
 var exceeded = regexp.MustCompile(`exceeded quota: .*requested: (\S+), used: `)
 
-// isFreedQuota reports whether a creation is forbidden by a quota for no more than the end of the object that exists
-// would give back.
+// isFreedQuota reports whether a quota forbids a creation for no more than the end of the existing object would give
+// back.
 func isFreedQuota(err error, live *unstructured.Unstructured) bool {
 	found := exceeded.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -187,7 +187,7 @@ func isFreedQuota(err error, live *unstructured.Unstructured) bool {
 	return true
 }
 
-// freed returns how much of a resource of quotas an object gives back.
+// freed returns the amount of a quota's resource an object gives back.
 func freed(name string, live *unstructured.Unstructured) resource.Quantity {
 	storage, _, _ := unstructured.NestedString(live.Object, "spec", "resources", "requests", "storage")
 	switch {
@@ -202,14 +202,14 @@ func freed(name string, live *unstructured.Unstructured) resource.Quantity {
 	return resource.Quantity{}
 }
 
-// mayRecreate reports whether the object may be deleted to be created anew. Where that takes more along than the
-// object, it must be meant for it, and not for a whole list.
+// mayRecreate reports whether the object may be deleted to be created anew. With further losses, the setting must be
+// for this object, and not for a whole list.
 func (i *Item) mayRecreate(lost string) bool {
 	return i.Recreate && RuleOf(i.Policy).Deleted && (lost == "" || !i.Listed)
 }
 
-// immutableField quotes the API server, which names the fields, and says what to do. lost is what goes with the object,
-// and held why it must not go.
+// immutableField quotes the API server's error with the fields, and adds a remedy. lost names the losses with the
+// object, and held is the reason against its deletion.
 func immutableField(i *Item, lost, held string, err error) error {
 	remedy := "change the manifest back, or give the object another name"
 	at := ""
@@ -233,7 +233,7 @@ func immutableField(i *Item, lost, held string, err error) error {
 		fmt.Errorf("it cannot be changed as the manifest says, although a new one could be created so: %w; %s", err, remedy))
 }
 
-// undecided says that the API server refuses a change, and does not tell whether recreating the object would help.
+// undecided returns the error about a refused change if it is unknown whether a new object could have it.
 func undecided(refused, unknown error) error {
 	return configurationError("ObjectRejected", errors.Join(refused,
 		fmt.Errorf("whether a new one could be created so is not known: %w", unknown)))

@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// keepers take over what the API server or a controller fills in once and what must not be missing or different in an
-// update. It comes from the live object where the manifest does not have it. What the API server refuses to remove need
-// not be here, see changeRetaining; those that are save the request that is refused.
+// keepers carry over the fields that the API server or a controller fills in once and an update must neither lack nor
+// change. They come from the live object where the manifest does not have them. Fields protected by a refusal of the
+// API server need not be here, see changeRetaining; an entry saves the refused request.
 //
-// Fields that the API server itself keeps are not here, such as the node ports of a Service and the finalizers of a
-// Namespace, nor are those that a controller fills in again with the same value.
+// Fields kept by the API server itself are not here, such as the node ports of a Service and the finalizers of a
+// Namespace, nor are fields filled in again by a controller with the same value.
 var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Group: "batch", Kind: "Job"}: keepPodSelector,
 	{Kind: "Service"}:             keepClusterIP,
@@ -20,7 +20,6 @@ var keepers = map[schema.GroupKind]func(out, live *unstructured.Unstructured){
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}: keepAggregatedRules,
 }
 
-// keepFields keeps the fields at the paths.
 func keepFields(paths ...[]string) func(out, live *unstructured.Unstructured) {
 	return func(out, live *unstructured.Unstructured) {
 		for _, path := range paths {
@@ -29,7 +28,7 @@ func keepFields(paths ...[]string) func(out, live *unstructured.Unstructured) {
 	}
 }
 
-// keepPodSelector keeps the selector and the labels by which a Job finds its pods.
+// keepPodSelector keeps the selector of a Job and the labels of its pods.
 func keepPodSelector(out, live *unstructured.Unstructured) {
 	carryOver(out, live, "spec", "selector")
 	path := []string{"spec", "template", "metadata", "labels"}
@@ -50,8 +49,8 @@ func keepClusterIP(out, live *unstructured.Unstructured) {
 	carryOver(out, live, "spec", "clusterIPs")
 }
 
-// keepToken keeps the token of a service account in the Secret that asks for it: without it a controller would issue a
-// new one, and whoever has copied the old one would be locked out.
+// keepToken keeps the token of a service account in its Secret: without it a controller would issue a new one, and
+// lock out the holders of the old one.
 func keepToken(out, live *unstructured.Unstructured) {
 	if out.Object["type"] != "kubernetes.io/service-account-token" {
 		return
@@ -60,14 +59,14 @@ func keepToken(out, live *unstructured.Unstructured) {
 	carryOver(out, live, "metadata", "annotations", "kubernetes.io/service-account.uid")
 }
 
-// keepAggregatedRules keeps the rules that a controller fills in. In any other role no rules are no permissions.
+// keepAggregatedRules keeps the rules filled in by a controller. In any other role no rules are no permissions.
 func keepAggregatedRules(out, live *unstructured.Unstructured) {
 	if out.Object["aggregationRule"] != nil {
 		carryOver(out, live, "rules")
 	}
 }
 
-// child returns the map in a path of fields, itself and not a copy; nil if there is none.
+// child returns the map at a path of fields, itself and not a copy; nil if there is none.
 func child(fields map[string]any, path ...string) map[string]any {
 	for _, name := range path {
 		fields, _ = fields[name].(map[string]any)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// fewObjects is how many objects of a kind in a namespace are read one by one rather than in a list.
+	// fewObjects bounds the objects of a kind in a namespace to be read one by one rather than in a list.
 	fewObjects = 3
-	// pageSize is how many objects a list has at most.
+	// pageSize bounds the objects of a page of a list.
 	pageSize = 500
 )
 
@@ -25,7 +25,7 @@ type Wanted struct {
 	Mapping target.Mapping
 }
 
-// Lister returns a page of a list in a namespace, and how to continue.
+// Lister returns a page of a list in a namespace, and the token for the next one.
 type Lister func(
 	ctx context.Context, mapping target.Mapping, namespace string, options metav1.ListOptions,
 ) (objects []unstructured.Unstructured, next string, err error)
@@ -43,7 +43,7 @@ func Whole(client *target.Client) Lister {
 	}
 }
 
-// MetadataOnly lists nothing but the metadata of objects.
+// MetadataOnly lists only the metadata of objects.
 func MetadataOnly(client *target.Client) Lister {
 	return func(ctx context.Context, mapping target.Mapping, namespace string, options metav1.ListOptions) (
 		[]unstructured.Unstructured, string, error,
@@ -63,15 +63,14 @@ func MetadataOnly(client *target.Client) Lister {
 	}
 }
 
-// Listed are objects that were read in lists. They need not be all that exist: an object may have lost its label, or
-// these credentials may not list. That shows when the object is read by itself. It is safe for concurrent use.
+// Listed are objects read in lists, and perhaps not all existing ones: an object may have lost its label, or the
+// credentials may not permit the list. A read of the object itself shows this. It is safe for concurrent use.
 type Listed struct {
 	mu      sync.Mutex
 	objects map[object.Key]*unstructured.Unstructured
 }
 
-// List reads those of the wanted objects that have the labels of the selector, where that takes fewer requests than to
-// read each.
+// List reads the wanted objects with the labels of the selector, where this takes fewer requests than to read each.
 func List(ctx context.Context, list Lister, wanted []Wanted, selector string) *Listed {
 	type place struct {
 		mapping   target.Mapping
@@ -95,7 +94,7 @@ func List(ctx context.Context, list Lister, wanted []Wanted, selector string) *L
 	Each(places, func(at place) struct{} {
 		options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
 		missing := len(byPlace[at])
-		// No more requests than it would take to read each.
+		// No more requests than for a read of each.
 		for range len(byPlace[at]) {
 			page, next, err := list(ctx, at.mapping, at.namespace, options)
 			if err != nil {
@@ -123,8 +122,7 @@ func (l *Listed) add(page []unstructured.Unstructured, wanted map[string]object.
 	return found
 }
 
-// Take returns an object that was listed, once: who reads it again wants to see what has become of it. It is nil if
-// there is none.
+// Take returns a listed object, once: a second read is for its new state. It is nil if there is none.
 func (l *Listed) Take(key object.Key) *unstructured.Unstructured {
 	if l == nil {
 		return nil

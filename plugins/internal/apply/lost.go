@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// losses says what the deletion of an object takes along that no creation brings back; empty for nothing.
+// losses names everything lost with the deletion of an object that no creation brings back; empty for nothing.
 func losses(live *unstructured.Unstructured) string {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(live.Object, path...)
@@ -37,7 +37,7 @@ func losses(live *unstructured.Unstructured) string {
 	return ""
 }
 
-// countLost adds to losses how many resources there are of the kind of a definition, where the API server tells.
+// countLost adds the number of a definition's resources to losses, if the API server returns it.
 func (r runner) countLost(ctx context.Context, live *unstructured.Unstructured, lost string) string {
 	mapping, ok := servedBy(live)
 	if !ok {
@@ -45,7 +45,7 @@ func (r runner) countLost(ctx context.Context, live *unstructured.Unstructured, 
 	}
 	list, err := r.client.Metadata(mapping, "").List(ctx, metav1.ListOptions{Limit: pageSize})
 	if err != nil {
-		return lost // the count is only for people
+		return lost // the count is only for the message
 	}
 	count := int64(len(list.Items))
 	if more := list.GetRemainingItemCount(); more != nil {
@@ -54,7 +54,7 @@ func (r runner) countLost(ctx context.Context, live *unstructured.Unstructured, 
 	return fmt.Sprintf("%s (%d now)", lost, count)
 }
 
-// servedBy returns where the resources of a definition are served.
+// servedBy returns a mapping for the resources of a definition.
 func servedBy(definition *unstructured.Unstructured) (target.Mapping, bool) {
 	defined := map[schema.GroupVersionKind]target.Mapping{}
 	addDefined(defined, definition)

@@ -6,20 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// unknownManager is how API servers call all managers of an object that was not tracked before it was applied first.
+// unknownManager is the API servers' name for all managers of an object not tracked before it was applied first.
 const unknownManager = "before-first-apply"
 
-// clientSide are the field managers of clients that bring whole manifests to a cluster without server-side apply, as
-// this deployer does with the other strategies: kubectl, Helm, and Landscaper's deployers. Clients that change single
-// fields, such as kubectl edit and kubectl scale, are not among them, and neither are controllers.
+// clientSide are the field managers of clients with whole manifests, but without server-side apply, as this deployer
+// is with the other strategies: kubectl, Helm, and Landscaper's deployers. Commands for single fields, such as
+// kubectl edit and kubectl scale, are not among them, and neither are controllers.
 var clientSide = sets.New(
 	"kubectl", "kubectl-client-side-apply", "kubectl-create", "kubectl-replace", "helm",
 	"manifest-deployer-controller", "helm-deployer-controller",
 )
 
-// formerManagers returns the managers that have written fields of an object by updates, and whose fields become ours:
-// ourselves, those that are not known, and, until the object is applied for the first time, clients that bring
-// manifests.
+// formerManagers returns the managers whose updated fields of an object become ours: this deployer, the unknown
+// manager and, until the object is applied for the first time, clients with whole manifests.
 func formerManagers(live *unstructured.Unstructured) sets.Set[string] {
 	candidates := sets.New(FieldManager, unknownManager)
 	if !appliedByUs(live) {

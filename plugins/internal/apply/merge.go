@@ -9,7 +9,7 @@ import (
 // The functions of this file work on decoded JSON. Their results share nothing with their arguments. Lists are values:
 // they are taken or left as a whole.
 
-// fill returns base with what it lacks taken from more. An empty value in base counts as lacking.
+// fill returns base with its missing fields taken from more. An empty value in base counts as missing.
 func fill(base, more map[string]any) map[string]any {
 	return combine(base, more, func(current, _ any) bool { return empty(current) })
 }
@@ -19,7 +19,7 @@ func overlay(base, more map[string]any) map[string]any {
 	return combine(base, more, func(_, wanted any) bool { return !empty(wanted) })
 }
 
-// empty tells whether a value says nothing. Zero and false do say something: replicas may be none, and a feature
+// empty reports whether a value says nothing. Zero and false do say something: replicas may be none, and a feature
 // switched off.
 func empty(value any) bool {
 	switch v := value.(type) {
@@ -36,8 +36,8 @@ func empty(value any) bool {
 	}
 }
 
-// combine returns base with the fields of more that it does not have, and with those that replace tells of. Nulls of
-// more stand for fields that it does not have.
+// combine returns base with the fields of more it lacks, and with those accepted by replace. Nulls of more stand for
+// missing fields.
 func combine(base, more map[string]any, replace func(current, wanted any) bool) map[string]any {
 	out := runtime.DeepCopyJSON(base)
 	for key, wanted := range more {
@@ -60,7 +60,7 @@ func combine(base, more map[string]any, replace func(current, wanted any) bool) 
 }
 
 // mergePatch returns the JSON merge patch (RFC 7386) that turns from into to; it is empty if there is nothing to
-// change. Nulls of to stand for fields that it does not have.
+// change. Nulls of to stand for missing fields.
 func mergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range from {
@@ -107,8 +107,7 @@ func patched(base, patch map[string]any) map[string]any {
 	return out
 }
 
-// Changes tells whether a JSON merge patch would change base. A map that would be there for nothing but what the patch
-// removes is no change.
+// Changes reports whether a JSON merge patch would change base. A new map for removals alone is no change.
 func Changes(base, patch map[string]any) bool {
 	for key, wanted := range patch {
 		current, exists := base[key]
@@ -130,7 +129,7 @@ func Changes(base, patch map[string]any) bool {
 	return false
 }
 
-// withoutEmptied removes the empty maps that a JSON merge patch has been made to from fields, and returns them.
+// withoutEmptied removes the maps left empty by a JSON merge patch from fields, and returns fields.
 func withoutEmptied(fields, patch map[string]any) map[string]any {
 	for key, wanted := range patch {
 		inner, isMap := fields[key].(map[string]any)

@@ -16,20 +16,20 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Observe reads all objects of a plan and changes none: it is for objects that somebody else writes, such as Helm.
-// Where there are more than a few of a kind in a namespace, they are read with a list of what has the labels of the
-// selector; an object without them is read by itself. Those that exist are Applied, as they are; those of kinds that
-// the target does not serve are Missing.
+// Observe reads all objects of a plan and changes none: it is for objects written by another client, such as Helm.
+// Where there are more than a few of a kind in a namespace, they are read with a list by the labels of the selector;
+// an object without them is read by itself. Existing objects are Applied, as they are; absent ones, also those of
+// kinds not served by the target, are Missing.
 //
-// The inventory gets a hash of each object that is seen for the first time, or for the first time with its manifest, on
-// trust: it has to be called when the objects were just written. Before they are written again their hashes are to be
-// removed from the inventory. In between, an object that is missing or in which a field differs that the manifest names
-// has drifted, and keeps its hash, so that the drift is found again until it is repaired. One that only somebody spells
-// differently has not: a dry run of a patch with the manifest, which costs a request for each object that differs,
-// tells which fields a write would change. In lists whose elements have names, as far as the API server knows of them,
-// elements that others have added do not count, as Helm leaves them.
+// The inventory gets a hash of each object seen for the first time, or for the first time with its manifest, on
+// trust: Observe has to be called right after the write of the objects. Before their next write their hashes are to
+// be removed from the inventory. In between, a missing object, or one with another value in a field of the manifest,
+// has drifted. It keeps its hash, so that the drift is found again until it is repaired. Another spelling is no
+// drift: a dry run of a patch with the manifest, at the cost of a request for each differing object, shows the fields
+// a write would change. In lists with named elements, as far as the API server knows of them, elements added by
+// others do not count, as Helm leaves them.
 //
-// The error holds those of all objects that cannot be read; what is returned beside it are the others.
+// The error joins the errors of all unreadable objects; the result has the others.
 func Observe(
 	ctx context.Context, client *target.Client, plan *Plan, recorded Recorded, selector labels.Set,
 ) (Result, error) {
@@ -62,7 +62,7 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 		live, err = newWriter(r.client, i, false).objects.Get(ctx, i.Key.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && apierrors.IsNotFound(err):
-			r.client.Forget() // it is the kind that was not found
+			r.client.Forget() // not the object but its kind was not found
 			live = nil
 		case apierrors.IsNotFound(err):
 			live = nil
@@ -113,8 +113,8 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	}
 }
 
-// unserved is an object of a kind that the target does not serve, and so does not exist. Nobody can tell whether the
-// kind has namespaces, but the inventory may know under which name there was an object.
+// unserved returns the outcome for an object of a kind not served by the target: it does not exist. Whether the kind
+// has namespaces is unknown, but the inventory may have the object under one of the two keys.
 func (r runner) unserved(unknown *Item) (*Item, outcome) {
 	for _, namespaced := range []bool{true, false} {
 		i := newItem(unknown.Manifest, target.Mapping{Namespaced: namespaced}, false, unknown.owner)
@@ -130,13 +130,13 @@ func (r runner) unserved(unknown *Item) (*Item, outcome) {
 	return unknown, outcome{}
 }
 
-// deviations returns what would change if the manifest were written over the object; nil for nothing.
+// deviations returns the changes by a write of the manifest over the object; nil for none.
 func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unstructured) (*Drift, error) {
 	meant, err := newWriter(r.client, i, true).overwrite(ctx, i, live)
 	switch {
 	case err == nil:
 	case target.RefusesDryRuns(err):
-		meant = i.Desired // a field that is spelt differently counts, too
+		meant = i.Desired // a field with another spelling counts, too
 	case target.RefusesWrite(err):
 		return notRepaired(i, live, err), nil
 	default:
@@ -148,8 +148,7 @@ func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unst
 	return nil, nil //nolint:nilnil // see above
 }
 
-// overwrite sets the fields of an object that the manifest names, and leaves all others as they are. A kind that the
-// API server has no types for has no lists whose elements it can tell apart.
+// overwrite sets the manifest's fields of an object, and leaves all others as they are.
 func (w writer) overwrite(
 	ctx context.Context, i *Item, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -163,6 +162,7 @@ func (w writer) overwrite(
 	}
 	options := metav1.PatchOptions{FieldManager: FieldManager, DryRun: w.dryRun}
 	written, err := w.objects.Patch(ctx, i.Key.Name, types.StrategicMergePatchType, document, options)
+	// Without the types of a kind, the API server cannot tell the elements of its lists apart.
 	if apierrors.ReasonForError(err) == metav1.StatusReasonUnsupportedMediaType {
 		written, err = w.objects.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ReasonFailed is given to the error about an object that has given up.
+// ReasonFailed is the reason of the error about an object that has given up.
 const ReasonFailed = "ObjectFailed"
 
 // The stages of a plan.
@@ -26,13 +26,12 @@ const (
 	stageConverting
 	// stageConverted has the resources of these definitions.
 	stageConverted
-	// stageCalling has what sends requests for other objects to a server, or has them judged: once it is there, the
-	// objects that it needs itself could be refused, and those of everybody else.
+	// stageCalling has the objects that make the API server send requests for other objects to a server, or have them
+	// judged: once these exist, the objects they need themselves could be refused, and those of all other clients.
 	stageCalling
 	stages
 )
 
-// order sorts objects into stages.
 func order(items []*Item) [][]*Item {
 	converted := map[schema.GroupKind]bool{}
 	for _, i := range items {
@@ -66,8 +65,8 @@ func isCalling(key object.Key) bool {
 	return object.Intercepts(key.Group, key.Kind) || object.IsAPIService(key.Group, key.Kind)
 }
 
-// convertsHere reports whether a definition has its resources converted by a Service among the items. Other conversion
-// webhooks are there already, or are never going to be by waiting: such a definition comes first, like any other.
+// convertsHere reports whether a Service among the items converts the resources of a definition. Other conversion
+// webhooks exist already, or waiting would not bring them: such a definition comes first, like any other.
 func convertsHere(items []*Item, i *Item) bool {
 	here := func(service object.Key) bool {
 		return slices.ContainsFunc(items, func(other *Item) bool { return other.Key == service })
@@ -75,7 +74,7 @@ func convertsHere(items []*Item, i *Item) bool {
 	return object.IsCRD(i.Key.Group, i.Key.Kind) && slices.ContainsFunc(Called(i.Desired), here)
 }
 
-// Called returns the Services that an object has the API server call.
+// Called returns the Services that the API server calls because of an object.
 func Called(o *unstructured.Unstructured) []object.Key {
 	var references []map[string]any
 	switch gvk := o.GroupVersionKind(); {
@@ -101,8 +100,8 @@ func Called(o *unstructured.Unstructured) []object.Key {
 	return services
 }
 
-// servers returns the objects among all that answer what an object has the API server call: the Services, and what runs
-// the Pods that they select.
+// servers returns the objects among all that answer the API server's calls for an object: the Services, and the
+// workloads of their Pods.
 func servers(of *unstructured.Unstructured, all []Applied) []Applied {
 	services := Called(of)
 	var found []Applied
@@ -134,12 +133,12 @@ func runsPods(o *unstructured.Unstructured, selector map[string]string) bool {
 	return labels.SelectorFromSet(selector).Matches(labels.Set(podLabels))
 }
 
-// awaitServers returns the outcome wait, or an error, for an object that is to be written and whose servers in the plan
-// are not ready.
+// awaitServers returns the outcome wait, or an error, for an object to be written while its servers in the plan are
+// not ready.
 //
-// A definition that brings a version does not wait: a server that watches this version is not ready before it is
-// served. What is stored in older versions cannot be converted until the server is ready, but that comes to an end; a
-// server and a definition that wait for each other do not.
+// A definition with a new version does not wait: a server that watches this version is not ready before it is served.
+// Resources stored in older versions cannot be converted until the server is ready, but this comes to an end; the
+// wait of a server and a definition for each other does not.
 func (r runner) awaitServers(i *Item, live *unstructured.Unstructured) outcome {
 	if r.dry || !r.plan.AwaitServers || object.IsCRD(i.Key.Group, i.Key.Kind) && bringsVersion(i.Desired, live) {
 		return outcome{}
@@ -159,7 +158,7 @@ func (r runner) awaitServers(i *Item, live *unstructured.Unstructured) outcome {
 	return outcome{}
 }
 
-// bringsVersion reports whether a definition serves a version that it does not serve as it is; nil if there is none.
+// bringsVersion reports whether a definition serves a version not served so far; live is nil if there is none.
 func bringsVersion(definition, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return true

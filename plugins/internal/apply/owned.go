@@ -12,10 +12,10 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// The functions of this file read managedFields: the sets of fields that managers have, as trees. A set without fields in
-// it has the whole value.
+// The functions of this file read managedFields: the managers' sets of fields, as trees. A set without fields in it
+// has the whole value.
 
-// owns reports whether this field manager has set a field, or something in it.
+// owns reports whether this field manager has set a field, or a part of it.
 func owns(live *unstructured.Unstructured, path []string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		_, found := within(setIn(entry), live.Object, path)
@@ -23,8 +23,8 @@ func owns(live *unstructured.Unstructured, path []string) bool {
 	})
 }
 
-// isWhole reports whether a field is one value to the API server, such as a selector, or in one: what the manifest lacks
-// in it is a change of that value.
+// isWhole reports whether a field is one value to the API server, such as a selector, or in one: a part missing in
+// the manifest is a change of this value.
 func isWhole(live *unstructured.Unstructured, path []string) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		set, found := within(setIn(entry), live.Object, path)
@@ -40,7 +40,7 @@ func setIn(entry metav1.ManagedFieldsEntry) (fields map[string]any) {
 	return fields
 }
 
-// within returns what a set has at a path of a value: the fields in it, none if it has the whole value.
+// within returns the part of a set at a path of a value: the fields in it, none if it has the whole value.
 func within(fields map[string]any, value any, path []string) (set map[string]any, found bool) {
 	if fields == nil {
 		return nil, false
@@ -62,7 +62,7 @@ func within(fields map[string]any, value any, path []string) (set map[string]any
 	return within(elementIn(fields, list[index]), list[index], rest)
 }
 
-// elementIn returns what a set of a list has of an element; nil for nothing.
+// elementIn returns the part of a list's set for an element; nil for none.
 func elementIn(fields map[string]any, element any) map[string]any {
 	for key, inner := range fields {
 		named, isKey := strings.CutPrefix(key, "k:")
@@ -86,7 +86,7 @@ func isValueOf(document string, element any) bool {
 	return utiljson.Unmarshal([]byte(document), &value) == nil && reflect.DeepEqual(value, element)
 }
 
-// only returns the part of a value that a set has.
+// only returns the part of a value in a set.
 func only(set map[string]any, value any) any {
 	if len(set) == 0 {
 		return value
@@ -113,7 +113,7 @@ func only(set map[string]any, value any) any {
 	}
 }
 
-// ownPart returns the part of an object that this field manager has set.
+// ownPart returns the part of an object set by this field manager.
 func ownPart(live *unstructured.Unstructured) map[string]any {
 	for _, entry := range live.GetManagedFields() {
 		set := setIn(entry)

@@ -8,9 +8,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Unpatched returns those of applied that Patch would change. Their hashes are to be removed from the inventory before,
-// like those of objects whose manifests have changed: after a crash in between nobody could tell the patch from a
-// change that somebody else has made.
+// Unpatched returns the applied objects Patch would change. Their hashes are to be removed from the inventory before,
+// like those of objects with changed manifests: after a crash in between, the patch would look like a change by
+// another client.
 func Unpatched(applied []Applied) []Applied {
 	var unpatched []Applied
 	for _, a := range applied {
@@ -23,10 +23,10 @@ func Unpatched(applied []Applied) []Applied {
 }
 
 // Patch makes the changes of patchAfterDeployment, each as a JSON merge patch, to all objects that do not have them
-// yet. It returns those of applied that have a patch, as they are then. The error holds those of all objects; what is
-// returned beside it has been done.
+// yet. It returns the applied objects with a patch, in their new state. The error joins the errors of all objects;
+// the returned ones are patched.
 //
-// An object with the policy immutable is patched, too: it is its manifest that is written only once.
+// An object with the policy immutable is patched, too: only its manifest is written just once.
 func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]Applied, error) {
 	var all []Applied
 	for _, a := range applied {
@@ -70,8 +70,8 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 	return a, nil
 }
 
-// lacksPatch tells whether there is a patch that would change the object. What the API server spells in another way
-// than the patch is no change, as long as it looks as it looked after the patch. A job patches an object once.
+// lacksPatch reports whether an object has a patch that would change it. Another spelling by the API server is no
+// change, as long as the object is as it was after the patch. A job patches an object once.
 func (a Applied) lacksPatch() bool {
 	if a.PatchAfterDeployment == nil || a.Settled && wasPatched(a.LastAppliedHash) {
 		return false
@@ -79,8 +79,8 @@ func (a Applied) lacksPatch() bool {
 	return a.LastAppliedHash != hashOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
 }
 
-// finally returns an object as it is after patchAfterDeployment. A map that is empty then is left out, as the API
-// server leaves out most such, but not all: what this is compared with has to come from here, too.
+// finally returns an object in its state after patchAfterDeployment. A map then empty is left out, as the API server
+// leaves out most such maps, but not all: compare the result only with another one of finally.
 func (i *Item) finally(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if i.PatchAfterDeployment == nil {
 		return o

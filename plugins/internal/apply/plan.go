@@ -23,38 +23,36 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// DefaultNamespace is where a namespaced object without a namespace goes, as with kubectl, unless its Manifest says
-// otherwise.
+// DefaultNamespace is the namespace for a namespaced object without one, as with kubectl, unless its Manifest has
+// another.
 const DefaultNamespace = "default"
 
-// ReasonDuplicate is given to the error about an object that is in a plan twice.
+// ReasonDuplicate is the reason of the error about an object that is in a plan twice.
 const ReasonDuplicate = "DuplicateObject"
 
-// Manifest is one object to apply, and how.
+// Manifest is an object to apply, with its settings.
 type Manifest struct {
 	object.Manifest
 
-	// DefaultNamespace is where the object goes if it names no namespace and is of a kind that has them, such as the
-	// namespace of a Helm release; empty for the DefaultNamespace of kubectl.
+	// DefaultNamespace is the namespace for a namespaced object without one, such as the namespace of a Helm release;
+	// empty for the DefaultNamespace of kubectl.
 	DefaultNamespace string
-	// Settings is the path of the entry of the configuration that has Recreate and Force, for messages; nil if it has
-	// none.
+	// Settings is the path of the configuration's entry with Recreate and Force, for messages; nil if there is none.
 	Settings *field.Path
-	// Policy says what may be done with the object; empty for manage.
+	// Policy has the permitted actions on the object; empty for manage.
 	Policy managedresource.Policy
-	// Strategy says how an existing object is changed; empty for update.
+	// Strategy is the way to change an existing object; empty for update.
 	Strategy managedresource.UpdateStrategy
-	// AnnotateBeforeCreate are annotations that the object gets when it is created. Later writes leave them as they
-	// are.
+	// AnnotateBeforeCreate are annotations for the creation of the object. Later writes leave them as they are.
 	AnnotateBeforeCreate map[string]string
 	// PatchAfterDeployment is a JSON merge patch for Patch; nil for none. Integers are int64.
 	PatchAfterDeployment map[string]any
-	// Ignored are fields that belong to other clients once the object exists: they are neither compared nor written.
+	// Ignored are the fields of other clients in an existing object: they are neither compared nor written.
 	Ignored []ignore.Pointer
-	// Recreate replaces the object when an immutable field has to change. It deletes what depends on it, too.
+	// Recreate replaces the object for a change of an immutable field. It deletes its dependents, too.
 	Recreate bool
-	// Listed says that the settings are those of a list that has the object: Recreate then does not apply to an object
-	// that would take data or objects of others along.
+	// Listed: the settings are those of a list with the object. Then Recreate does not apply to an object whose deletion
+	// would take data or objects of others along.
 	Listed bool
 	// Force, with the strategy apply, takes fields over from other field managers.
 	Force bool
@@ -64,7 +62,7 @@ type Manifest struct {
 	PatchBeforeDelete    *runtime.RawExtension
 }
 
-// Written returns the object as it is written when it exists: without the fields that belong to other clients.
+// Written returns the object for a write over an existing one: without the fields of other clients.
 func (m *Manifest) Written() map[string]any { return without(m.Object.Object, m.Ignored) }
 
 // Item is one object of a plan, with its settings. Policy and Strategy are not empty.
@@ -77,14 +75,14 @@ type Item struct {
 	Mapping target.Mapping
 
 	owner owner.Owner
-	// definedHere says that a CustomResourceDefinition of the same plan defines the kind.
+	// definedHere: a CustomResourceDefinition of the same plan defines the kind.
 	definedHere    bool
 	manifestDigest string
-	// shared are fields that the manifest has dropped before and that other managers have; nil for none.
+	// shared are the fields dropped from the manifest before and set by other managers; nil for none.
 	shared *metav1.FieldsV1
 }
 
-// ignoring returns the item with more fields that belong to other clients as the target is now. Its manifest counts as the
+// ignoring returns the item with more fields of other clients, as found on the target. Its manifest counts as the
 // same.
 func (i *Item) ignoring(more ...ignore.Pointer) *Item {
 	if len(more) == 0 {
@@ -103,7 +101,7 @@ func (i *Item) labels() map[string]string {
 	return i.owner.Labels()
 }
 
-// relation tells to whom an object belongs, as the item's owner sees it. Without an owner every object is nobody's.
+// relation returns the relation of an object to the item's owner. Without an owner every object is Nobodys.
 func (i *Item) relation(live *unstructured.Unstructured) owner.Relation {
 	if i.owner.IsZero() {
 		return owner.Nobodys
@@ -121,7 +119,7 @@ func (i *Item) Reference() managedresource.ObjectReference {
 	}
 }
 
-// Entry returns what the inventory notes before the object is applied.
+// Entry returns the entry of the inventory before the object is applied.
 func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	entry := managedresource.ManagedResourceStatus{
 		Policy: i.Policy, Resource: i.Reference(), PatchBeforeDelete: i.PatchBeforeDelete,
@@ -132,46 +130,47 @@ func (i *Item) Entry() managedresource.ManagedResourceStatus {
 	return entry
 }
 
-// Stale tells whether a hash in the inventory was made from another manifest than the item's, or with other settings.
+// Stale reports whether a hash in the inventory was made from another manifest than the item's, or with other
+// settings.
 func (i *Item) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 
-// Plan is a set of objects in the order in which they are applied.
+// Plan is a set of objects in the order of their application.
 type Plan struct {
-	// Done tells of an entry of the inventory whether its object is done for the job that the plan is for, see
-	// ManagedResourceStatus.DoneIn. One that is done and gone is not created again, as long as its manifest is the
-	// same. Nil if none is.
+	// Done reports whether the object of an entry is completed for the job of the plan, see
+	// ManagedResourceStatus.DoneIn. A completed object, once gone, is not created again as long as its manifest is the
+	// same. Nil if none is completed.
 	Done func(managedresource.ManagedResourceStatus) bool
-	// Settled reports whether the job that the plan is for has applied an object in an earlier call. Such an object is
-	// neither compared nor written, and one that is gone is an error. Nil if the job has applied none.
+	// Settled reports whether the job of the plan has applied an object in an earlier call. Such an object is neither
+	// compared nor written, and its absence is an error. Nil if the job has applied none.
 	Settled func(object.Key) bool
-	// AwaitServers says that objects that make the API server call what the plan has wait until that is ready.
+	// AwaitServers has an object wait for its servers in the plan: those the API server calls because of it.
 	AwaitServers bool
-	// Recreating is told before an object is deleted to be created anew, and what goes with it that is not. It is called
-	// from several goroutines. May be nil.
+	// Recreating is called before an object is deleted to be created anew, if other things are lost with it. It is
+	// called from several goroutines. May be nil.
 	Recreating func(key object.Key, lost string)
-	// Held says why an object must not be deleted to be created anew; empty if it may be. It is called from several
-	// goroutines. Nil if nothing is kept.
+	// Held returns the reason against the deletion of an object to be created anew; empty for none. It is called from
+	// several goroutines. Nil if nothing is kept.
 	Held func(key object.Key, uid types.UID) (why string, err error)
 
-	// Foreign says of an object that exists why it is not one of the plan's by now; empty for one that is. Observe passes
-	// over such objects. Nil if there are none.
+	// Foreign returns the reason why an existing object is not the plan's any more; empty for an object of the plan.
+	// Observe passes over foreign objects. Nil if there are none.
 	Foreign func(e managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 
 	stages [][]*Item
-	// unknown are the objects of kinds that the target does not serve yet.
+	// unknown are the objects of kinds not served by the target yet.
 	unknown []*Item
-	// host is that of the target, for messages.
+	// host is the host of the target, for messages.
 	host string
 	// ignored are the objects with the policy ignore.
 	ignored []*Item
-	// keys are those of all objects, also of those that are not in the stages.
+	// keys are those of all objects, also of those outside the stages.
 	keys map[object.Key]*field.Path
 }
 
-// NewPlan finds out where the target serves each of the objects and sorts them. They are labelled for the owner;
-// without one, which is its zero value, they stay as they are, for Observe, and for Diff with objects that somebody
-// else writes. The error names all objects that occur twice; those of a kind that neither the target nor a
-// CustomResourceDefinition among the objects defines are errors of Run. asOf is for Client.Mapping.
+// NewPlan looks up where the target serves the objects, and sorts them. They are labelled for the owner; without one,
+// its zero value, they stay as they are, for Observe, and for Diff with objects of another client. The error names
+// all objects that occur twice; objects of a kind defined neither by the target nor by a CustomResourceDefinition
+// among them are errors of Run. asOf is for Client.Mapping.
 func NewPlan(
 	ctx context.Context, client *target.Client, manifests []Manifest, by owner.Owner, asOf time.Time,
 ) (*Plan, error) {
@@ -218,8 +217,8 @@ func NewPlan(
 	return plan, target.Collect(duplicates)
 }
 
-// keyOfUnknown returns the key of an object that is not served in its version. Another version tells whether the kind
-// has namespaces; without one, the key is as the manifest is written.
+// keyOfUnknown returns the key of an object not served in its version. Another version shows whether the kind has
+// namespaces; without one, the key is as in the manifest.
 func keyOfUnknown(ctx context.Context, client *target.Client, m Manifest, asOf time.Time) object.Key {
 	key := object.KeyOf(m.Object)
 	mapping, err := client.MappingInAnyVersion(ctx, m.Object.GroupVersionKind(), asOf)
@@ -242,7 +241,6 @@ func (p *Plan) unknownKind(i *Item) error {
 		p.host, gvk.Kind, gvk.GroupVersion())}
 }
 
-// problems returns the errors about all objects of unknown kinds.
 func (p *Plan) problems() []error {
 	errs := make([]error, 0, len(p.unknown))
 	for _, i := range p.unknown {
@@ -261,7 +259,7 @@ func newItem(m Manifest, mapping target.Mapping, definedHere bool, by owner.Owne
 	desired := m.Object.DeepCopy()
 	switch {
 	case !mapping.Namespaced:
-		// As the API server does with a namespace where none belongs.
+		// As the API server does for a cluster-scoped kind.
 		desired.SetNamespace("")
 	case desired.GetNamespace() == "":
 		desired.SetNamespace(m.defaultNamespace())
@@ -274,7 +272,7 @@ func newItem(m Manifest, mapping target.Mapping, definedHere bool, by owner.Owne
 		owner:       by,
 		definedHere: definedHere,
 	}
-	// The mark of a manifest that was read from a cluster is no wish of the user's.
+	// The mark in a manifest read from a cluster is no wish of the user's.
 	unstructured.RemoveNestedField(desired.Object, "metadata", "annotations", owner.InstallationAnnotation)
 	setLabels(desired, item.labels())
 	item.manifestDigest = item.digestOfManifest()
@@ -297,11 +295,11 @@ func setLabels(o *unstructured.Unstructured, more map[string]string) {
 	o.SetLabels(labels)
 }
 
-// Items returns all objects that Run may apply, in the order of the stages. Those with the policy ignore and those of
-// unknown kinds are not among them.
+// Items returns all objects for Run, in the order of the stages. Those with the policy ignore and those of unknown
+// kinds are not among them.
 func (p *Plan) Items() []*Item { return slices.Concat(p.stages...) }
 
-// Kept returns what the inventory would note of the objects that are not deleted when they are not wanted any more.
+// Kept returns the inventory's entries of the objects that are not deleted when they are not wanted any more.
 func (p *Plan) Kept() []managedresource.ManagedResourceStatus {
 	var kept []managedresource.ManagedResourceStatus
 	for _, i := range slices.Concat(p.Items(), p.unknown, p.ignored) {
@@ -312,8 +310,8 @@ func (p *Plan) Kept() []managedresource.ManagedResourceStatus {
 	return kept
 }
 
-// Keys returns the keys of all objects. The keys of objects of kinds that are not served in any version are as their
-// manifests are written.
+// Keys returns the keys of all objects. The keys of objects of kinds not served in any version are as in their
+// manifests.
 func (p *Plan) Keys() map[object.Key]bool {
 	keys := make(map[object.Key]bool, len(p.keys))
 	for key := range p.keys {

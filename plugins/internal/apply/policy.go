@@ -2,19 +2,19 @@ package apply
 
 import "github.com/pergola-deploy/pergola/sdk/api/managedresource"
 
-// Rule is what a policy says about an object. The zero value leaves the object alone.
+// Rule is the meaning of a policy for an object. The zero value leaves the object alone.
 type Rule struct {
 	// Managed: the object is created if it is missing, and the inventory has it.
 	Managed bool
-	// OursOnly: an object that exists is managed only as long as it has the deploy item's label.
+	// OursOnly: an existing object is managed only as long as it has the deploy item's label.
 	OursOnly bool
-	// Updated: an object that exists is changed to its manifest, and repaired.
+	// Updated: an existing object is changed to its manifest, and repaired.
 	Updated bool
 	// Deleted: the object goes when it is not wanted any more, and may be replaced.
 	Deleted bool
 }
 
-// rules is the one place that says what policies mean, to Run, Diff and package prune.
+// rules are the meanings of the policies, in one place for Run, Diff and package prune.
 var rules = map[managedresource.Policy]Rule{
 	managedresource.PolicyManage:    {Managed: true, OursOnly: false, Updated: true, Deleted: true},
 	managedresource.PolicyFallback:  {Managed: true, OursOnly: true, Updated: true, Deleted: true},
@@ -23,7 +23,7 @@ var rules = map[managedresource.Policy]Rule{
 	managedresource.PolicyIgnore:    {},
 }
 
-// RuleOf returns the rule of a policy; that of manage, the default, for one that is not known.
+// RuleOf returns the rule of a policy; for an unknown one the rule of manage, the default.
 func RuleOf(p managedresource.Policy) Rule {
 	if rule, ok := rules[p]; ok {
 		return rule

@@ -15,9 +15,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Reasons that are given to errors of writes, beside those of package target.
+// Reasons of the errors of writes, beside those of package target.
 const (
-	// ReasonImmutableField: the object cannot be changed as the manifest says, but could be created so.
+	// ReasonImmutableField: the object cannot be changed to its manifest, but could be created from it.
 	ReasonImmutableField = "ImmutableField"
 	// ReasonFieldConflict: other field managers have applied fields with other values.
 	ReasonFieldConflict = "FieldConflict"
@@ -32,7 +32,7 @@ const (
 )
 
 // ownedElsewhere is the error about an object of another installation, which may still have it: both control planes
-// would overwrite and delete it in turn. Only its user can tell.
+// would overwrite and delete it in turn. Only the user can know.
 func ownedElsewhere(i *Item, live *unstructured.Unstructured) error {
 	return sdk.ConfigurationError(ReasonOwnedElsewhere, "it belongs to %s, which is another control plane than that of "+
 		"this deploy item; give the object another name, or, if that control plane is gone or gives the object up, "+
@@ -40,11 +40,11 @@ func ownedElsewhere(i *Item, live *unstructured.Unstructured) error {
 		i.owner.Describe(live), owner.TakeOverAnnotation, owner.Mark(live))
 }
 
-// maxConflicts bounds how many fields a message about conflicts names.
+// maxConflicts bounds the fields in a message about conflicts.
 const maxConflicts = 10
 
-// refusedCreation says what to do about the namespace, if that is why an object cannot be created. These errors have no
-// code: somebody may create the namespace while the job has time, and what was applied before waits for it.
+// refusedCreation adds the remedy to an error about the namespace of an object. These errors have no code: another
+// client may create the namespace while the job has time, and the objects applied before wait for it.
 func refusedCreation(host string, i *Item, err error) error {
 	switch {
 	case isNamespaceMissing(err):
@@ -61,7 +61,7 @@ func refusedCreation(host string, i *Item, err error) error {
 	}
 }
 
-// refusedChange says what to do about conflicts with other field managers.
+// refusedChange adds the remedy to an error about conflicts with other field managers.
 func refusedChange(i *Item, err error) error {
 	if !isFieldConflict(err) {
 		return err
@@ -77,8 +77,8 @@ func refusedChange(i *Item, err error) error {
 	}
 }
 
-// conflictError names the fields and their managers as the API server does in the details of its error. Its message has
-// the same again, and is left out.
+// conflictError names the fields and their managers from the details of the API server's error. The message of this
+// error repeats them, and is left out.
 type conflictError struct {
 	remedy string
 	cause  error
@@ -101,8 +101,8 @@ func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// withoutAllocations returns an object without the addresses and ports that it asks for. As long as the object exists
-// they are its own, and a new one would be refused over them.
+// withoutAllocations returns an object without its requested addresses and ports. As long as the object exists they
+// are its own, and a new one would be refused over them.
 func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if o.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Service"}) {
 		return o
@@ -124,7 +124,8 @@ func configurationError(reason string, err error) error {
 	return sdk.ConfigurationError(reason, "%w", err)
 }
 
-// isNamespaceMissing tells a missing namespace from a resource that is not served.
+// isNamespaceMissing reports whether an error is about a missing namespace, and not about a resource that is not
+// served.
 func isNamespaceMissing(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// replacement returns the object to write over live so that it becomes what the manifest says. It holds the live
-// object's resourceVersion, so that a change in between is noticed. Kept from the live object are its status,
-// finalizers and owners that others have added, and the fields that the API server insists on.
+// replacement returns the object to write over live to bring it to the manifest. It has live's resourceVersion, so
+// that a change in between is noticed, and keeps live's status, the finalizers and owners added by others, and the
+// fields required by the API server.
 func replacement(manifest, live *unstructured.Unstructured) *unstructured.Unstructured {
 	out := manifest.DeepCopy()
 	out.SetResourceVersion(live.GetResourceVersion())
@@ -31,8 +31,7 @@ func carryOver(out, live *unstructured.Unstructured, path ...string) {
 	if !found {
 		return
 	}
-	// A manifest with something else than a map on the way cannot take the value; the API server will say what is
-	// wrong.
+	// A manifest with something else than a map on the way cannot take the value; the API server reports it.
 	_ = unstructured.SetNestedField(out.Object, value, path...)
 }
 

@@ -14,92 +14,92 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 )
 
-// concurrency bounds how many objects are worked on at once, per call.
+// concurrency bounds the objects worked on at once, per call.
 const concurrency = 8
 
-// Applied is an object that is as its manifest says, or that its policy keeps from being changed.
+// Applied is an object in the state of its manifest, or kept from a change by its policy.
 type Applied struct {
 	*Item
 	// Live is the object as the API server returned it last.
 	Live *unstructured.Unstructured
 	// LastAppliedHash is for the inventory.
 	LastAppliedHash string
-	// Shared are fields that the manifest has dropped and that other field managers have set too, for the inventory.
+	// Shared are the fields dropped from the manifest and set by other field managers, too, for the inventory.
 	Shared string
-	// Existed says that Run has found the object, and that it was not the deploy item's.
+	// Existed: Run has found the object, and it was not the deploy item's.
 	Existed bool
-	// Recognized says that Run has found the object with the label of the deploy item.
+	// Recognized: Run has found the object with the label of the deploy item.
 	Recognized bool
-	// Settled says that the job has applied it in an earlier call; see Plan.Settled.
+	// Settled: the job has applied it in an earlier call; see Plan.Settled.
 	Settled bool
 }
 
-// ToJudge returns what readiness is judged by.
+// ToJudge returns the input of package readiness.
 func (a Applied) ToJudge() readiness.Object {
 	return readiness.Object{Live: a.Live, Wanted: []map[string]any{a.Desired.Object, a.PatchAfterDeployment}}
 }
 
-// Owned is an object that is deleted together with its owners.
+// Owned is an object with owners, to be deleted together with them.
 type Owned struct {
 	Key    object.Key
 	Owners []metav1.OwnerReference
 }
 
-// Skipped is an object that is not managed. The inventory drops it.
+// Skipped is an unmanaged object. The inventory drops it.
 type Skipped struct {
 	Key object.Key
-	// Why is for people.
+	// Why is for the user.
 	Why string
 }
 
-// TakenOver is an object that belonged to another deploy item.
+// TakenOver is a former object of another deploy item.
 type TakenOver struct {
 	Key object.Key
-	// From names the other item, for people.
+	// From names the other deploy item, for the user.
 	From string
 }
 
-// Retained is an object that keeps fields.
+// Retained is an object with fields dropped from its manifest.
 type Retained struct {
 	Key object.Key
 	// Fields cannot be removed.
 	Fields []string
-	// Shared are fields that other managers have set too, with these.
+	// Shared are fields set by other managers, too, with the managers.
 	Shared []string
-	// Path is that of the settings of the object, as in Manifest, where Force removes the shared fields; nil if they are too
-	// many to be remembered.
+	// Path is the path of the object's settings, as in Manifest, where Force removes the shared fields; nil if they are
+	// too many for the inventory.
 	Path *field.Path
 }
 
-// Warning is what the API server warns of, such as a field that it drops.
+// Warning is a warning of the API server, such as about a dropped field.
 type Warning struct {
 	Key  object.Key
 	Text string
 }
 
-// Result is what came of a plan. Everything in it has happened, also if other objects failed.
+// Result is the result of a plan. Everything in it has happened, also if other objects failed.
 type Result struct {
 	Applied []Applied
 	Skipped []Skipped
-	// Done are the objects that are done and gone.
+	// Done are the completed objects, now gone.
 	Done []*Item
-	// Missing are the objects that Observe has not found. Run creates them.
+	// Missing are the objects not found by Observe. Run creates them.
 	Missing []*Item
-	// Waiting says why the plan cannot be completed yet; call again later. Empty if it is complete or failed.
+	// Waiting has the reasons for an incomplete plan; call again later. Empty if it is complete or failed.
 	Waiting []string
-	// Drift are the objects that others had changed: Run has repaired them, Observe has not.
+	// Drift are the objects changed by others: Run has repaired them, Observe has not.
 	Drift []Drift
-	// TakenOver are the objects that belonged to other deploy items until now.
+	// TakenOver are the objects of other deploy items until now.
 	TakenOver []TakenOver
-	// Retained are the objects that keep fields which their manifests have dropped.
+	// Retained are the objects with fields dropped from their manifests.
 	Retained []Retained
-	// Unwritten are the objects whose writes the target has refused: they are as they were.
+	// Unwritten are the objects left unchanged by a refused write.
 	Unwritten []object.Key
-	// Warnings are what the API server has warned of, also about objects that have failed.
+	// Warnings are those of the API server, also about failed objects.
 	Warnings []Warning
 }
 
-// add adds what came of an object, unless that is an error.
+// add adds the outcome of an object; its error is left to the caller.
 func (r *Result) add(item *Item, o outcome) {
 	item = cmp.Or(o.item, item)
 	switch {
@@ -133,7 +133,7 @@ func (r *Result) add(item *Item, o outcome) {
 	}
 }
 
-// await adds what an object that was applied needs to be usable; nil needs nothing.
+// await adds the condition missing for the use of an applied object; nil needs none.
 func (r *Result) await(live *unstructured.Unstructured) error {
 	if live == nil {
 		return nil
@@ -160,7 +160,7 @@ func Each[I, R any](items []I, do func(I) R) []R {
 	return results
 }
 
-// about says which object an error is about, and where that is in the configuration; nil for nil.
+// about adds the object of an error and its place in the configuration; nil for nil.
 func about(doing string, i *Item, err error) error {
 	switch {
 	case err == nil:

@@ -13,10 +13,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// changeRetaining changes an object. What others have set once, such as the address of a Service, and what can be set
-// but not removed is missing in a manifest, and the API server refuses to remove it. So what a refusal is about, the
-// manifest does not name and the object has, keeps its value, and the change is tried again. retained are the paths of
-// those fields that this field manager had set itself.
+// changeRetaining changes an object. A manifest lacks fields set once by others, such as the address of a Service,
+// and fields that can be set but not removed; the API server refuses their removal. So a refused field that the
+// object has and the manifest lacks keeps its value, and the change is tried again. retained are the paths of those
+// of these fields that this field manager had set itself.
 func (w writer) changeRetaining(
 	ctx context.Context, i *Item, live *unstructured.Unstructured,
 ) (written, out *unstructured.Unstructured, retained []string, err error) {
@@ -44,12 +44,12 @@ func (w writer) changeRetaining(
 	return written, out, retained, err
 }
 
-// retention is how far fields are looked for when the API server names only what they are in, such as the whole spec:
-// right in there, or anywhere.
+// retention is the depth of the search for fields if the API server names only the value around them, such as the
+// whole spec: directly in it, or anywhere.
 type retention struct{ deep bool }
 
-// retain sets fields of out that it lacks to what live has, as far as causes are about them, and returns their paths,
-// with line ends between the names.
+// retain sets fields missing in out to their values in live, as far as causes are about them, and returns their
+// paths, with line ends between the names.
 func (r retention) retain(i *Item, out, live *unstructured.Unstructured, found []metav1.StatusCause) (paths []string) {
 	for _, cause := range found {
 		path := pathOf(cause.Field)
@@ -59,7 +59,7 @@ func (r retention) retain(i *Item, out, live *unstructured.Unstructured, found [
 		if path[0] == "metadata" || path[0] == "status" {
 			continue
 		}
-		for len(path) > 0 { // a name of no field is that of a part of what it is in
+		for len(path) > 0 { // a name without a field is a part of the field around it
 			if _, exists, _ := unstructured.NestedFieldNoCopy(live.Object, path...); exists {
 				break
 			}
@@ -84,7 +84,7 @@ func (r retention) retain(i *Item, out, live *unstructured.Unstructured, found [
 	return paths
 }
 
-// fill sets the fields that are missing in a map. With server-side apply those of others stay without being sent.
+// fill sets the missing fields of a map. With server-side apply those of others stay without being sent.
 func (r retention) fill(
 	i *Item, live *unstructured.Unstructured, to, from map[string]any, path []string,
 ) (paths []string) {

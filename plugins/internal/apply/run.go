@@ -19,16 +19,16 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// maxAttempts bounds the rounds for one object when others change, create or delete it at the same time.
+// maxAttempts bounds the attempts for one object while others change, create or delete it.
 const maxAttempts = 8
 
-// Recorded returns what the inventory held about an object before the call: one that it did not hold with a uid is
-// created without being read before. It is called from several goroutines.
+// Recorded returns the inventory's entry of an object before the call: without a uid in it, the object is created
+// without being read before. It is called from several goroutines.
 type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool)
 
-// Run applies a plan, stage by stage, as far as it gets. The error holds those of all objects of the stage in which it
-// ended, and those about unknown kinds; what was applied until then, and beside it, is in the result all the same. Run
-// does not wait: it ends with Result.Waiting.
+// Run applies a plan, stage by stage, as far as it gets. The error joins the errors of all objects of the last stage
+// begun, and those about unknown kinds; all objects applied until then, and beside them, are in the result all the
+// same. Run does not wait: it ends with Result.Waiting.
 func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Recorded) (Result, error) {
 	var result Result
 	for _, i := range plan.ignored {
@@ -58,7 +58,7 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 	return result, target.Collect(plan.problems())
 }
 
-// runner does what is decided, or, as a dry run, asks the API server what would come of it.
+// runner does the work on objects or, in a dry run, asks the API server for its result.
 type runner struct {
 	client   *target.Client
 	plan     *Plan
@@ -86,7 +86,7 @@ func newRunner(client *target.Client, plan *Plan, recorded Recorded) runner {
 	return runner{client: client, plan: plan, recorded: recorded, autoscalers: ignore.NewAutoscalers(list, changes)}
 }
 
-// list reads the objects that are expected to exist, by the label of their owner, which is the same for all.
+// list reads the objects expected to exist, by the label of their owner, the same for all.
 func (r runner) list(ctx context.Context, stage []*Item) *Listed {
 	var expected []Wanted
 	selector := ""
@@ -111,13 +111,12 @@ func (r runner) warned(ctx context.Context, i *Item, listed *Listed) outcome {
 	return o
 }
 
-// apply makes one object what its manifest says. It begins with what the inventory has about the object. An attempt
-// that fails because somebody else has changed the object is followed by one that reads it again.
+// apply brings one object to its manifest. It begins with the inventory's entry. After a change by another client,
+// the next attempt reads the object again.
 func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 	w := newWriter(r.client, i, r.dry)
 	entry, noted := r.recorded(i.Key)
-	// An object that was only noted, without a uid, was most likely never created: the job had to wait for a kind
-	// before.
+	// An object without a uid in the inventory was most likely never created: the job had to wait for a kind before.
 	read := r.dry || entry.Resource.UID != "" || entry.Applied != "" ||
 		i.Strategy == managedresource.UpdateStrategyApply || RuleOf(i.Policy).OursOnly
 	var lastErr error
@@ -133,22 +132,22 @@ func (r runner) apply(ctx context.Context, i *Item, listed *Listed) outcome {
 		o, retry := r.attempt(ctx, w, i, entry, live)
 		takenFrom = cmp.Or(o.takenFrom, takenFrom)
 		if retry == nil && noted && !read && apierrors.IsForbidden(o.err) {
-			retry = o.err // as a quota forbids to create even what exists
+			retry = o.err // a quota forbids even the creation of an existing object
 		}
 		if retry == nil {
 			o.takenFrom = takenFrom
 			return o
 		}
 		if errors.Is(retry, errReplaced) {
-			entry.DoneIn = "" // what was done is not what was deleted
+			entry.DoneIn = "" // the completed object is not the deleted one
 		}
 		read, lastErr = true, retry
 	}
 	return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", lastErr)}
 }
 
-// attempt does what is decided about an object. retry says why the object is not what it was taken for; then the
-// outcome has nothing but from whom an object was taken that was deleted to be created anew.
+// attempt decides about an object and acts. retry is the reason if the object is not in the expected state; then the
+// outcome has only the former owner of an object deleted to be created anew.
 func (r runner) attempt(
 	ctx context.Context, w writer,
 	i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
@@ -172,7 +171,7 @@ func (r runner) attempt(
 	case create:
 		return r.create(ctx, w, i, entry)
 	case compare:
-		// The dry run of a dry run is the same.
+		// In a dry run, the change itself is the dry run.
 		if !r.dry && changesNothing(ctx, w, i, live) {
 			return outcome{action: leave, live: live, hash: hashOf(i, live), shared: o.shared}, nil
 		}
@@ -180,7 +179,7 @@ func (r runner) attempt(
 	case write:
 		return r.change(ctx, w, i, entry, live)
 	case leave:
-		if !o.settled { // what patchAfterDeployment repairs is drift, too
+		if !o.settled { // a repair by patchAfterDeployment is drift, too
 			o.drift = repaired(i, entry, live, live)
 		}
 		return o, nil
@@ -189,7 +188,7 @@ func (r runner) attempt(
 	}
 }
 
-// decide says what is to be done with an object, and returns the item with the fields of it that belong to other clients.
+// decide returns the decision about an object, and the item with the object's fields of other clients.
 func (r runner) decide(
 	ctx context.Context, i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (*Item, outcome) {
@@ -262,7 +261,7 @@ func (r runner) change(
 	o, retry = r.refused(ctx, w, i, live, takenFrom, err)
 	unchanged := entry.Resource.UID == live.GetUID() && entry.Applied != "" && !i.Stale(entry.Applied)
 	if retry == nil && o.err != nil && unchanged && target.RefusesWrite(err) && !isFieldConflict(err) {
-		// The item has not changed and was deployed: that it cannot be repaired is told, and is no failure of it.
+		// The item was deployed and has not changed: the refusal of its repair is reported, and is no failure of it.
 		return outcome{
 			action: leave, before: live, live: live, hash: entry.Applied, drift: notRepaired(i, live, o.err),
 			shared: entry.Shared,
@@ -272,7 +271,7 @@ func (r runner) change(
 	return o, retry
 }
 
-// refused deals with a change that the API server refuses: what only a new object could have is replaced.
+// refused handles a refused change: an object is replaced if only a new one could have the change.
 func (r runner) refused(
 	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, takenFrom string, err error,
 ) (o outcome, retry error) {
@@ -290,7 +289,7 @@ func (r runner) refused(
 	return outcome{before: live, err: refusedChange(i, err)}, nil
 }
 
-// replace deletes an object, of which a change was refused that a new one could have, so that it is created anew.
+// replace deletes an object to be created anew, after the refusal of a change possible in a new one.
 func (r runner) replace(
 	ctx context.Context, w writer, i *Item, live *unstructured.Unstructured, takenFrom string, refused error,
 ) (o outcome, retry error) {
@@ -313,8 +312,7 @@ func (r runner) replace(
 	if lost != "" && r.plan.Recreating != nil {
 		r.plan.Recreating(i.Key, lost)
 	}
-	// The inventory has the object, so that nothing is lost if this is as far as it gets: the next call finds it
-	// missing.
+	// The inventory has the object, so nothing is lost if this is as far as it gets: the next call finds it missing.
 	err := Delete(ctx, w.objects, live, true)
 	switch {
 	case err == nil:
@@ -326,18 +324,18 @@ func (r runner) replace(
 	}
 }
 
-// errReplaced is why an object that was deleted is read again.
+// errReplaced is the reason to read a deleted object again.
 var errReplaced = errors.New("it was deleted to be created anew, but exists again")
 
-// isOutdated tells whether a write was refused because the object has changed, is gone, or is another one by now.
+// isOutdated reports whether a write was refused because the object has changed, is gone, or is another one by now.
 func isOutdated(err error) bool {
 	anotherOne := func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
 	return apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && !isFieldConflict(err)) ||
 		slices.ContainsFunc(causes(err), anotherOne)
 }
 
-// changesNothing tells whether a write would change nothing, apart from what patchAfterDeployment changes again. If
-// even a dry run fails, it might.
+// changesNothing reports whether a write would change nothing, apart from the fields changed again by
+// patchAfterDeployment. After a failed dry run, it might.
 func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.Unstructured) bool {
 	if i.Strategy == managedresource.UpdateStrategyApply && writtenOtherwise(live) {
 		return false
@@ -346,8 +344,8 @@ func changesNothing(ctx context.Context, w writer, i *Item, live *unstructured.U
 	return err == nil && same(i.finally(written), i.finally(live)) && len(sharedFields(i, live, written)) == 0
 }
 
-// notServed deals with a resource that the API server does not know although it should. Just after a
-// CustomResourceDefinition was established that passes; otherwise what the client knows of kinds is outdated.
+// notServed handles a resource unexpectedly unknown to the API server. Right after a CustomResourceDefinition was
+// established this passes; otherwise the client's knowledge of kinds is outdated.
 func (r runner) notServed(i *Item, err error) outcome {
 	r.client.Forget()
 	if i.definedHere {

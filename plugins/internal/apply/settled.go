@@ -7,11 +7,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ReasonVanished is given to the error about an object that is gone although its job has applied it.
+// ReasonVanished is the reason of the error about an object gone after its job has applied it.
 const ReasonVanished = "ObjectVanished"
 
-// Vanished returns the error about an object that was deleted after its job had applied it. It is not retried: a Job
-// that deletes itself would run again and again.
+// Vanished returns the error about an object deleted after its job had applied it. It is not retried: a self-deleting
+// Job would run again and again.
 func Vanished(i *Item) error {
 	text := "this job has applied it, and it was deleted before the job was done; another job creates it again"
 	if i.Key.Group == "batch" && i.Key.Kind == "Job" {

@@ -15,11 +15,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Server-side apply removes a field that has left the manifest only if no other manager has it. What another one has set
-// too stays; Force has these managers give it up before.
+// Server-side apply removes a field dropped from the manifest only if no other manager has it. A field set by another
+// one, too, stays; Force has these managers give it up before.
 
-// sharedFields returns the fields that a write by server-side apply gives up, or an earlier one has, and that stay, since
-// other managers have set them too, by the places of these managers in before.
+// sharedFields returns the fields given up by a write with server-side apply, this one or an earlier one, but kept by
+// other managers; the keys are the indexes of these managers in before.
 func sharedFields(i *Item, before, after *unstructured.Unstructured) map[int]*fieldpath.Set {
 	if i.Strategy != managedresource.UpdateStrategyApply {
 		return nil
@@ -40,11 +40,11 @@ func sharedFields(i *Item, before, after *unstructured.Unstructured) map[int]*fi
 	return shared
 }
 
-// maxShared bounds what the inventory keeps of shared fields, in bytes. What is more has to be removed by hand.
+// maxShared bounds the shared fields in the inventory, in bytes. More than this have to be removed by hand.
 const maxShared = 2 << 10
 
-// recordOf returns shared fields as the inventory keeps them: with a digest of their values, since a field that another
-// manager changes or sets anew is not what the manifest has dropped.
+// recordOf returns shared fields for the inventory: with a digest of their values, since a field changed or set anew
+// by another manager is not the dropped one.
 func recordOf(live *unstructured.Unstructured, shared map[int]*fieldpath.Set) string {
 	all := allOf(shared)
 	document, err := all.ToJSON()
@@ -63,7 +63,7 @@ func recorded(record string, live *unstructured.Unstructured) *metav1.FieldsV1 {
 	return fieldsV1(document)
 }
 
-// digestOf returns the digest of the values that an object has in a set of fields.
+// digestOf returns the digest of an object's values in a set of fields.
 func digestOf(live *unstructured.Unstructured, document string) string {
 	return digest(only(setIn(metav1.ManagedFieldsEntry{FieldsV1: fieldsV1(document)}), live.Object))
 }
@@ -82,7 +82,7 @@ func allOf(shared map[int]*fieldpath.Set) *fieldpath.Set {
 	return all
 }
 
-// describeShared returns shared fields with their managers, for people.
+// describeShared returns shared fields with their managers, for the user.
 func describeShared(before *unstructured.Unstructured, shared map[int]*fieldpath.Set) []string {
 	var texts []string
 	for n, entry := range before.GetManagedFields() {
@@ -96,7 +96,7 @@ func describeShared(before *unstructured.Unstructured, shared map[int]*fieldpath
 	return texts
 }
 
-// takeShared has other managers give up the fields that are about to leave the manifest.
+// takeShared has other managers give up the fields about to leave the manifest.
 func (w writer) takeShared(ctx context.Context, i *Item, live, out *unstructured.Unstructured) error {
 	if !i.Force || len(w.dryRun) > 0 || i.shared == nil && !hasShared(live) {
 		return nil
@@ -115,7 +115,7 @@ func (w writer) takeShared(ctx context.Context, i *Item, live, out *unstructured
 		switch {
 		case shared[n] != nil:
 			fields = fields.Difference(shared[n])
-		case isOwn(live, entry): // only what has a manager is removed when that gives it up
+		case isOwn(live, entry): // a field is removed only if a manager of it gives it up
 			fields = fields.Union(allOf(shared))
 		}
 		if entry.FieldsV1, err = fieldsOf(fields); err != nil {
@@ -136,7 +136,7 @@ func (w writer) takeShared(ctx context.Context, i *Item, live, out *unstructured
 	return err
 }
 
-// hasShared reports whether other managers have set fields that are ours.
+// hasShared reports whether other managers have set fields of ours.
 func hasShared(live *unstructured.Unstructured) bool {
 	own := ownFields(live)
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
@@ -144,7 +144,7 @@ func hasShared(live *unstructured.Unstructured) bool {
 	})
 }
 
-// ownFields returns the fields that are ours, or become so before an object is applied.
+// ownFields returns our fields, with those to become ours before an object is applied.
 func ownFields(o *unstructured.Unstructured) *fieldpath.Set {
 	own := fieldpath.NewSet()
 	for _, entry := range o.GetManagedFields() {
@@ -165,7 +165,7 @@ func isOwn(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry) bool {
 	return formerManagers(o).Has(entry.Manager)
 }
 
-// setOf returns the fields of an entry; none of one that cannot be read.
+// setOf returns the fields of an entry; none of an unreadable one.
 func setOf(fields *metav1.FieldsV1) *fieldpath.Set {
 	set := fieldpath.NewSet()
 	if fields == nil || set.FromJSON(bytes.NewReader(fields.GetRawBytes())) != nil {

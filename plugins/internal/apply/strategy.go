@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// wanted returns what an existing object is to become. For server-side apply that is what is sent: only the fields that
-// are to be ours.
+// wanted returns the intended state of an existing object. For server-side apply it is the object to send: only the
+// fields to be ours.
 func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured {
 	var out *unstructured.Unstructured
 	switch i.Strategy {
@@ -32,9 +32,9 @@ func wanted(i *Item, live *unstructured.Unstructured) *unstructured.Unstructured
 	return out
 }
 
-// leaveIgnored leaves the fields that belong to other clients as they are. With server-side apply only what this field
-// manager has of them is sent as it is, since it would be removed otherwise. What is in a value that managers can only
-// have as a whole is sent with that.
+// leaveIgnored leaves the fields of other clients as they are. With server-side apply only this field manager's part
+// of them is sent as it is, since it would be removed otherwise. A field in a value managed only as a whole is sent
+// with it.
 func (i *Item) leaveIgnored(out, live *unstructured.Unstructured) {
 	var own map[string]any
 	for _, p := range i.Ignored {
@@ -56,8 +56,8 @@ func (i *Item) leaveIgnored(out, live *unstructured.Unstructured) {
 	}
 }
 
-// mark marks what is written with the installation of the owner. An object that was written before there were marks is
-// not written for the sake of it alone.
+// mark marks an object to be written with the installation of the owner. An object written before there were marks is
+// not written for the sake of the mark alone.
 func (i *Item) mark(out, live *unstructured.Unstructured) {
 	if i.owner.Installation == "" {
 		return
@@ -76,8 +76,8 @@ func setAnnotation(o *unstructured.Unstructured, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// merged returns the live object combined with the manifest. The labels of the owner are written in any case: they say
-// who manages the object, and an object that was taken over would otherwise never be ours.
+// merged returns the live object combined with the manifest. The labels of the owner are written in any case: they
+// name the manager of the object, and an object taken over would otherwise never be ours.
 func merged(
 	combine func(base, more map[string]any) map[string]any, i *Item, live *unstructured.Unstructured,
 ) *unstructured.Unstructured {
@@ -89,7 +89,7 @@ func merged(
 	return out
 }
 
-// initial returns the object as it is created.
+// initial returns the object for its creation.
 func initial(i *Item) *unstructured.Unstructured {
 	out := i.Desired
 	if i.Strategy == managedresource.UpdateStrategyApply {
@@ -105,7 +105,7 @@ func initial(i *Item) *unstructured.Unstructured {
 	return out
 }
 
-// keepAnnotations leaves those annotations as they are that are only for the creation of the object.
+// keepAnnotations leaves the annotations for the creation of the object as they are.
 func keepAnnotations(out, live *unstructured.Unstructured, onlyAtCreation map[string]string) {
 	for key := range onlyAtCreation {
 		if value, ok := live.GetAnnotations()[key]; ok {
@@ -120,16 +120,16 @@ func withoutStatus(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// same tells whether two states of an object have the same content.
+// same reports whether two states of an object have the same content.
 func same(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(content(a), content(b))
 }
 
-// ofServer are the fields of the metadata that the API server sets by itself. They change with every write, or differ
+// ofServer are the fields of the metadata set by the API server itself. They change with every write, or differ
 // between an object and a new one.
 var ofServer = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"}
 
-// content returns an object without what the API server sets in its metadata. It shares the rest with the object.
+// content returns an object without the metadata set by the API server. It shares the rest with the object.
 func content(o *unstructured.Unstructured) map[string]any {
 	out := make(map[string]any, len(o.Object))
 	for key, value := range o.Object {

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// FieldManager is the name under which objects are written.
+// FieldManager is the name of this field manager in all writes.
 const FieldManager = owner.FieldManager
 
 // writer sends the requests for one object. Its errors are those of the API server.
@@ -61,15 +61,15 @@ func (w writer) createOnly(ctx context.Context, i *Item) (*unstructured.Unstruct
 	return created, err
 }
 
-// change makes an object that exists what is wanted.
+// change brings an existing object to out.
 func (w writer) change(
 	ctx context.Context, i *Item, live, out *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	switch i.Strategy {
 	case managedresource.UpdateStrategyPatch:
 		patch := mergePatch(content(live), content(out))
-		// No resourceVersion, so that changes of others do not get in the way; but the patch is for this object and no
-		// other of its name.
+		// No resourceVersion, so changes of others do not get in the way; but the patch is for this object and no other of
+		// its name.
 		if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
 			return nil, fmt.Errorf("make the patch: %w", err)
 		}
@@ -82,7 +82,7 @@ func (w writer) change(
 		if err := w.takeShared(ctx, i, adopted, out); err != nil {
 			return nil, err
 		}
-		// A dry run cannot adopt fields, so that our own ones would conflict.
+		// A dry run cannot adopt fields, so our own ones would conflict.
 		return w.apply(ctx, i, out, i.Force || len(w.dryRun) > 0 && writtenOtherwise(live) || i.isUntracked(live))
 	default:
 		updated, err := w.objects.Update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: w.dryRun})
@@ -112,8 +112,8 @@ func (w writer) apply(
 	return applied, err
 }
 
-// conflictsOnlyOverLabels tells whether a conflict is about no other fields than the labels of owners. Those of the
-// manifest are the user's business, but whose object it is, is settled by its policy.
+// conflictsOnlyOverLabels reports whether a conflict is about no other fields than the labels and the mark of owners.
+// The other fields of the manifest are the user's business, but the policy decides about the owner of the object.
 func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	if !isFieldConflict(err) {
 		return false
@@ -130,8 +130,8 @@ func (i *Item) conflictsOnlyOverLabels(err error) bool {
 	return true
 }
 
-// adoptFields lets the fields of former managers count as applied by us, and returns the object. Otherwise those that are
-// no longer in the manifest would stay, and those that are would conflict.
+// adoptFields turns the fields of former managers into fields applied by us, and returns the object. Otherwise fields
+// dropped from the manifest would stay, and the others would conflict.
 func (w writer) adoptFields(
 	ctx context.Context, i *Item, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -151,21 +151,21 @@ func (w writer) patchManagers(ctx context.Context, i *Item, patch []byte) (*unst
 	return live, err
 }
 
-// isUntracked tells whether deploy items have written an object of which the API server does not know who has written
-// what. It keeps no managedFields of an object that was created without any field, until it is applied for the first
-// time, and drops them for who asks it to. All fields then seem to be those of one manager, "before-first-apply", and
-// what the deploy item has written itself would conflict. An object that no deploy item has labelled was written by
-// others, so that the conflict is a true one.
+// isUntracked reports whether deploy items have written an object without known managers. The API server keeps no
+// managedFields of an object created without any field, until it is applied for the first time, and drops them at the
+// request of a client. All fields then seem to be those of one manager, "before-first-apply", and the deploy item's
+// own fields would conflict. An object without the label of a deploy item was written by others, so its conflict is a
+// true one.
 func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
 	return len(live.GetManagedFields()) == 0 && i.owner.Of(live) != owner.Nobodys
 }
 
 // Delete deletes an object if it still has its uid and, if unchanged is true, its resourceVersion.
 //
-// What depends on it goes in the background. It must go: left to itself, the API server keeps the pods of a Job. It
-// need not go before the object: a StatefulSet cannot have a pod under a name that is still in use, and others can live
-// with pods of two generations, as they do during an update. Waiting for dependents would let the job hang on any of
-// them, whoever has made it one.
+// Its dependents go in the background. They must go: left to itself, the API server keeps the pods of a Job. They
+// need not go before the object: a StatefulSet cannot have a pod under a name still in use, and others can live with
+// pods of two generations, as they do during an update. A wait for dependents would let the job hang on any of them,
+// also on those added by other clients.
 func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Object, unchanged bool) error {
 	uid, version := o.GetUID(), o.GetResourceVersion()
 	preconditions := &metav1.Preconditions{UID: &uid}

@@ -17,10 +17,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// callers returns the groups before the default ones. Configurations of webhooks and bindings of admission policies are
-// first: when their server or parameters are gone, the deletion of other objects may be refused. Next are the resources
-// that APIServices and conversion webhooks serve, and then these, while their servers run: the end of a definition has
-// all its resources converted.
+// callers returns the groups before the default ones. Configurations of webhooks and bindings of admission policies
+// are first: when their server or parameters are gone, the deletion of other objects may be refused. Next are the
+// resources served by APIServices or converted by webhooks, and then those APIServices and definitions, while their
+// servers run: the end of a definition has all its resources converted.
 func callers(ctx context.Context, client *target.Client, d Deletion) []group {
 	if len(d.Groups.list) > 0 {
 		return nil
@@ -34,7 +34,7 @@ func callers(ctx context.Context, client *target.Client, d Deletion) []group {
 	for i, key := range keys {
 		switch {
 		case object.IsAPIService(key.Group, key.Kind):
-			_, group, _ := strings.Cut(key.Name, ".") // its name is that of the version and the group
+			_, group, _ := strings.Cut(key.Name, ".") // its name consists of the version and the group
 			served[group] = true
 		case object.IsCRD(key.Group, key.Kind) && slices.ContainsFunc(keys, isService):
 			live := d.get(ctx, client, d.Entries[i])
@@ -62,7 +62,7 @@ func kindDefinedBy(definition *unstructured.Unstructured) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: kind}
 }
 
-// get returns the object of an entry; nil if it cannot be read, which shows again when it is deleted.
+// get returns the object of an entry; nil if it cannot be read. The same error shows again at its deletion.
 func (d Deletion) get(
 	ctx context.Context, client *target.Client, e managedresource.ManagedResourceStatus,
 ) *unstructured.Unstructured {
@@ -77,15 +77,15 @@ func (d Deletion) get(
 	return live
 }
 
-// failedWebhook finds the name of the webhook in what the API server says about one that does not answer. There is
-// nothing but this text: the details of the error have no more.
+// failedWebhook finds the name of the webhook in the API server's message about one that does not answer. The details
+// of the error do not have it.
 var failedWebhook = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
 // IsBlocked reports whether an error is about a webhook that does not answer.
 func IsBlocked(err error) bool { return err != nil && failedWebhook.MatchString(err.Error()) }
 
-// unblock looks for the configurations of webhooks among the entries that do not answer, and over which objects cannot
-// be deleted. It deletes those that a later group would delete, and names all in the failures.
+// unblock looks among the entries for the configurations of the webhooks that do not answer and thus prevent a
+// deletion. It deletes those of later groups, and names all in the failures.
 func (d Deletion) unblock(
 	ctx context.Context, client *target.Client, failures []failure, later []step,
 ) []failure {
@@ -108,7 +108,6 @@ func (d Deletion) unblock(
 	return failures
 }
 
-// webhooks returns the configurations of webhooks among the entries, as they are on the target.
 func (d Deletion) webhooks(ctx context.Context, client *target.Client) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for _, entry := range d.Entries {
@@ -130,7 +129,8 @@ func hasWebhook(configuration *unstructured.Unstructured, name string) bool {
 	})
 }
 
-// unblockFrom returns a failure that says which configuration of the deploy item is in the way, and what becomes of it.
+// unblockFrom deletes the configuration of a webhook in the way if a later group has it, and returns the failure with
+// the configuration and its fate.
 func (d Deletion) unblockFrom(
 	ctx context.Context, client *target.Client, configuration object.Key, later []step, failure error,
 ) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// decide is next for an object of any kind. A CustomResourceDefinition that is about to be deleted stays if the deploy
-// item has not created it, or not all of its resources: they would all go with it, also those of other namespaces.
+// decide is next for an object of any kind. A CustomResourceDefinition to be deleted stays if the deploy item has not
+// created it, or not all of its resources: they would all go with it, also those of other namespaces.
 func (it item) decide(
 	ctx context.Context, client *target.Client, live *unstructured.Unstructured, d Deletion, preparation map[string]any,
 ) (next action, why string, err error) {
@@ -39,12 +39,12 @@ func (it item) decide(
 }
 
 // stranger names a resource of a CustomResourceDefinition that is not of the deploy item; empty if there is none.
-// Those that are being deleted do not count.
+// Resources under deletion do not count.
 func (d Deletion) stranger(
 	ctx context.Context, client *target.Client, definition *unstructured.Unstructured,
 ) (string, error) {
 	mapping, kind, ok := servedBy(definition)
-	if !ok { // then nobody has been able to create any
+	if !ok { // then no client has been able to create any
 		return "", nil
 	}
 	own := map[types.UID]bool{}
@@ -70,8 +70,8 @@ func (d Deletion) stranger(
 	}
 }
 
-// servedBy returns where the resources of a CustomResourceDefinition are, and their kind; not ok for one that the API
-// server has never established.
+// servedBy returns the mapping and the kind of the resources of a CustomResourceDefinition; not ok for a definition
+// never established by the API server.
 func servedBy(definition *unstructured.Unstructured) (mapping target.Mapping, kind schema.GroupKind, ok bool) {
 	text := func(fields ...string) string {
 		value, _, _ := unstructured.NestedString(definition.Object, fields...)

@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
-// describe names an object that is being deleted and says since when, and what keeps it.
+// describe names an object under deletion, with the beginning of its deletion and the obstacles.
 func describe(key object.Key, live *unstructured.Unstructured) string {
 	return key.String() + note(append(circumstances(live), obstacles(live)...))
 }
@@ -25,7 +25,7 @@ func note(details []string) string {
 	return fmt.Sprintf(" (%s)", strings.Join(details, "; "))
 }
 
-// circumstances are what the metadata of an object say about its deletion.
+// circumstances returns the details of an object's deletion in its metadata.
 func circumstances(o metav1.Object) []string {
 	var details []string
 	if since := o.GetDeletionTimestamp(); since != nil {
@@ -37,8 +37,8 @@ func circumstances(o metav1.Object) []string {
 	return details
 }
 
-// tellingConditions are the types of the conditions that tell what keeps a Namespace and a CustomResourceDefinition:
-// those of the controllers that empty them.
+// tellingConditions are the types of the conditions that show the obstacles for a Namespace and a
+// CustomResourceDefinition: those of the controllers that empty them.
 var tellingConditions = map[schema.GroupKind][]string{
 	{Kind: "Namespace"}: {
 		"NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",
@@ -47,12 +47,12 @@ var tellingConditions = map[schema.GroupKind][]string{
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {"Terminating"},
 }
 
-// hasObstacles tells whether obstacles may find any in objects of the kind.
+// hasObstacles reports whether obstacles may find any in objects of the kind.
 func hasObstacles(group, kind string) bool {
 	return tellingConditions[schema.GroupKind{Group: group, Kind: kind}] != nil
 }
 
-// obstacles are what the conditions of an object say about what keeps it.
+// obstacles returns the obstacles for an object's deletion in its conditions.
 func obstacles(live *unstructured.Unstructured) []string {
 	telling := tellingConditions[live.GroupVersionKind().GroupKind()]
 	if telling == nil {

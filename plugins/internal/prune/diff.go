@@ -13,12 +13,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Diff tells what calls of Run would do to objects, until they are complete, in the order in which they would. It
-// changes nothing and looks no other Targets up. An object that cannot be looked at is a change that fails; the error
-// is about the target as a whole.
+// Diff returns the changes the calls of Run would make until completion, in their order. It changes nothing and looks
+// no other Targets up. An unreadable object is a change with the action fail; the error is about the target as a
+// whole.
 //
-// Of the objects that are deleted although they are not managed, the first few hundred of each group are shown, without
-// their content.
+// Of the unmanaged objects to be deleted, the first few hundred of each group are shown, without their content.
 func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change, error) {
 	if len(d.Entries) == 0 {
 		return nil, nil
@@ -58,7 +57,7 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 	return changes, nil
 }
 
-// diff returns what would be done to an object; nil for one that does not exist or is somebody else's under its name.
+// diff returns the change of an object; nil if it does not exist, or was just applied under another name.
 func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk.Change {
 	change := &sdk.Change{Object: it.key.String(), Action: sdk.ActionFail}
 	preparation, err := preparationOf(it.entry)
@@ -99,7 +98,7 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 	return change
 }
 
-// diffUnmanaged returns what a group with deleteAllResources would delete besides the managed objects.
+// diffUnmanaged returns the deletions of unmanaged objects by a group with deleteAllResources.
 func (s step) diffUnmanaged(ctx context.Context, f *finder) []sdk.Change {
 	const unmanaged = "not managed by this deploy item, but the deletion group has deleteAllResources"
 	if s.group.target != "" {

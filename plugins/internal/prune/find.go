@@ -17,18 +17,18 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// pageSize is how many objects are listed at once, and so how many are in memory.
+// pageSize bounds the objects listed at once, and so the objects in memory.
 const pageSize = 500
 
-// finder lists all objects of the kinds of a group, whatever they belong to. It reads nothing but their metadata.
+// finder lists all objects of the kinds of a group, of any owner. It reads only their metadata.
 type finder struct {
 	client *target.Client
 	group  group
 	asOf   time.Time
-	// spared are objects that do not count, and neither do those that stay with others.
+	// spared are objects that do not count, and neither do those in stays.
 	spared map[object.Key]bool
 	stays  *stays
-	// failures are the errors of kinds, whose other objects are missing.
+	// failures are the errors of kinds; their other objects are missing.
 	failures []failure
 }
 
@@ -43,7 +43,7 @@ func (f found) key(o metav1.Object) object.Key {
 	return object.Key{Group: f.kind.Group, Kind: f.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// all returns all objects, page by page. A kind that is not served has none.
+// all returns all objects, page by page. A kind not served has none.
 func (f *finder) all(ctx context.Context) iter.Seq[found] {
 	return func(yield func(found) bool) {
 		for i, r := range f.group.resources {
@@ -59,7 +59,7 @@ func (f *finder) all(ctx context.Context) iter.Seq[found] {
 	}
 }
 
-// ofKind returns the objects of a resource; an error is the last of what it returns.
+// ofKind returns the objects of a resource; an error is its last value.
 func (f *finder) ofKind(ctx context.Context, r resource) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		kind, mapping, err := f.client.MappingByName(ctx, r.gvk, f.asOf)
@@ -96,7 +96,7 @@ func (f *finder) ofKind(ctx context.Context, r resource) iter.Seq2[found, error]
 	}
 }
 
-// orAll returns the values, or the empty one, which stands for all.
+// orAll returns the values, or the empty one, for all.
 func orAll(values []string) []string {
 	if len(values) == 0 {
 		return []string{""}
@@ -104,7 +104,7 @@ func orAll(values []string) []string {
 	return values
 }
 
-// confirmUnserved makes the client ask anew whether a kind is served, and returns err if it is.
+// confirmUnserved has the client look the kind up anew, and returns err if it is served.
 func (f *finder) confirmUnserved(ctx context.Context, r resource, err error) error {
 	f.client.Forget()
 	_, _, again := f.client.MappingByName(ctx, r.gvk, f.asOf)
@@ -114,8 +114,8 @@ func (f *finder) confirmUnserved(ctx context.Context, r resource, err error) err
 	return cmp.Or(again, err)
 }
 
-// doubt returns an error unless there is proof that a kind which is not served has no objects. It has no code: it goes
-// when the kind is served again, or not defined any more.
+// doubt returns an error unless a kind not served is proven to have no objects. It has no code: it goes when the kind
+// is served again, or not defined any more.
 func (f *finder) doubt(ctx context.Context, r resource) error {
 	doubt, err := f.client.Doubt(ctx, r.gvk, target.Recorded{})
 	if err != nil || doubt == "" {
@@ -134,8 +134,7 @@ func (f *finder) pages(ctx context.Context, of found, namespace, name string) it
 		for {
 			list, err := f.client.Metadata(of.mapping, namespace).List(ctx, options)
 			if apierrors.IsResourceExpired(err) && options.Continue != "" {
-				// It took so long to use the pages before that the rest cannot be listed any more. Who has used them
-				// lists again.
+				// The pages before took so long that the rest cannot be listed any more. Their user lists again.
 				return
 			}
 			if err != nil {
@@ -155,8 +154,8 @@ func (f *finder) pages(ctx context.Context, of found, namespace, name string) it
 	}
 }
 
-// belongsToCluster tells whether Kubernetes itself creates an object again as soon as it is gone: then no list would
-// ever be empty.
+// belongsToCluster reports whether Kubernetes itself creates an object again as soon as it is gone: then no list
+// would ever be empty.
 func belongsToCluster(key object.Key) bool {
 	switch (schema.GroupKind{Group: key.Group, Kind: key.Kind}) {
 	case schema.GroupKind{Kind: "ConfigMap"}:

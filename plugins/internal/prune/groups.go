@@ -12,8 +12,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Groups are the groups of a deletion, in order. The zero value stands for the default: what needs servers among the
-// objects, see callers, then namespaced objects, then cluster-scoped ones, then CustomResourceDefinitions.
+// Groups are the groups of a deletion, in order. The zero value stands for the default: objects in need of servers
+// among the entries, see callers, then namespaced objects, then cluster-scoped ones, then CustomResourceDefinitions.
 type Groups struct {
 	list []group
 }
@@ -26,7 +26,7 @@ type group struct {
 	resources  []resource
 	// force removes finalizers.
 	force bool
-	// all deletes what is not managed, too.
+	// all deletes unmanaged objects, too.
 	all bool
 	// target names another Target; empty for the deploy item's own.
 	target string
@@ -46,8 +46,8 @@ var predefinedTypes = []managedresource.PredefinedResourceGroupType{
 	managedresource.PredefinedCRDs, managedresource.PredefinedEmpty,
 }
 
-// ParseGroups validates deletion groups, which are at path in their document. It returns everything that is wrong with
-// them. No groups are the default ones; a single predefined group of the type empty deletes nothing.
+// ParseGroups validates deletion groups at path in their document, and returns all problems. No groups are the
+// default ones; a single predefined group of the type empty deletes nothing.
 func ParseGroups(groups []managedresource.DeletionGroup, path *field.Path) (Groups, field.ErrorList) {
 	var parsed Groups
 	var problems field.ErrorList
@@ -138,8 +138,8 @@ var defaultGroups = []group{
 	{predefined: managedresource.PredefinedCRDs},
 }
 
-// orDefault returns the groups, those of the zero value written out, with first before them. The caller may change the
-// slice.
+// orDefault returns the groups; for the zero value these are first and then the default ones. The caller may change
+// the slice.
 func (g Groups) orDefault(first ...group) []group {
 	if len(g.list) == 0 {
 		return slices.Concat(first, defaultGroups)
@@ -147,12 +147,12 @@ func (g Groups) orDefault(first ...group) []group {
 	return slices.Clone(g.list)
 }
 
-// place returns the index of the first group that takes an object, or -1.
+// place returns the index of the first group for an object, or -1.
 func place(groups []group, key object.Key, namespaced bool) int {
 	return slices.IndexFunc(groups, func(g group) bool { return g.takes(key, namespaced) })
 }
 
-// takes tells whether a managed object fits in the group. What is managed is on the deploy item's own Target.
+// takes reports whether a managed object fits in the group. Managed objects are on the deploy item's own Target.
 func (g group) takes(key object.Key, namespaced bool) bool {
 	crd := object.IsCRD(key.Group, key.Kind)
 	switch {
@@ -176,8 +176,8 @@ func (r resource) matches(key object.Key) bool {
 	return r.isKind(key.Group, key.Kind) && allows(r.names, key.Name) && allows(r.namespaces, key.Namespace)
 }
 
-// isKind compares names of a kind. The usual plural is recognised without the API server, which may not be able to
-// tell.
+// isKind reports whether a kind is the resource's. Its usual plural is recognised without the API server, in case the
+// server cannot answer.
 func (r resource) isKind(group, kind string) bool {
 	if group != r.gvk.Group {
 		return false

@@ -17,14 +17,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// stays are the objects that stay on the target, and the Namespaces, CustomResourceDefinitions and owners that stay
+// stays are the objects to stay on the target, and the Namespaces, CustomResourceDefinitions and owners that stay
 // with them: Kubernetes would delete the objects together with those. It is safe for concurrent use.
 type stays struct {
 	mu sync.Mutex
-	// namespaces and definitions are by name, and owners by uid, each with an object that would go with it.
+	// namespaces and definitions are by name, and owners by uid, each with an object it would take along.
 	namespaces, definitions map[string]object.Key
 	owners                  map[types.UID]object.Key
-	// missing are the kept objects that do not exist.
+	// missing are those of the kept objects that do not exist.
 	missing map[object.Key]bool
 }
 
@@ -35,7 +35,7 @@ func newStays() *stays {
 	}
 }
 
-// add notes an object that stays. resource is where its kind is served.
+// add notes an object that stays. resource is the resource of its kind.
 func (s *stays) add(key object.Key, resource schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *stays) add(key object.Key, resource schema.GroupVersionResource) {
 	s.definitions[resource.GroupResource().String()] = key
 }
 
-// with returns the reason why an object stays with another one; empty if there is none that would go with it.
+// with returns the reason for an object to stay with another one; empty if none would go with it.
 func (s *stays) with(key object.Key, uid types.UID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *stays) with(key object.Key, uid types.UID) string {
 
 func isNamespace(key object.Key) bool { return key.Group == "" && key.Kind == "Namespace" }
 
-// findStays finds the objects that the deploy item keeps or, when it is updated, still wants. The error is about the
-// target as a whole.
+// findStays finds the objects kept by the deploy item or, in an update, still wanted. The error is about the target
+// as a whole.
 func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays, error) {
 	s := newStays()
 	for _, owned := range d.Owned {
@@ -95,18 +95,18 @@ func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays,
 	return s, nil
 }
 
-// hasContainers reports whether a deletion has objects that others may go with which have no reference to them.
+// hasContainers reports whether a deletion has objects that may take others along, see Contains.
 func (d Deletion) hasContainers() bool {
 	return slices.ContainsFunc(d.Entries, func(e managedresource.ManagedResourceStatus) bool {
 		return Contains(object.KeyOfReference(e.Resource))
 	})
 }
 
-// Contains reports whether an object is of a kind that others may go with which have no reference to it.
+// Contains reports whether the deletion of such an object takes others along that have no reference to it.
 func Contains(key object.Key) bool { return isNamespace(key) || object.IsCRD(key.Group, key.Kind) }
 
-// addKept adds the object of an entry if it is kept. One that cannot be read is taken to exist; one that another client
-// deletes does not stay.
+// addKept adds the object of an entry if it is kept. An unreadable object is taken to exist; an object under deletion
+// by another client does not stay.
 func (d Deletion) addKept(
 	ctx context.Context, client *target.Client, s *stays, entry managedresource.ManagedResourceStatus,
 ) error {
@@ -138,8 +138,8 @@ func (d Deletion) addKept(
 	return nil
 }
 
-// addOwners adds the owners of an object that stays, and theirs: it would be deleted with any of them. An owner that
-// cannot be read may have others, which are not found then.
+// addOwners adds the owners of an object that stays, and theirs: it would be deleted with any of them. The owners of
+// an unreadable owner are not found.
 func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays, inner apply.Owned) error {
 	for _, o := range inner.Owners {
 		if _, known := s.owners[o.UID]; known {
@@ -169,8 +169,9 @@ func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays
 	return nil
 }
 
-// Holds returns a function that says why an object stays, with the one of the entries or of what has owners that would
-// be deleted with it; empty if there is none. The error is about the target as a whole.
+// Holds returns a function for the reason of an object to stay: an object of the entries, or one with owners, stays
+// and would be deleted with it. The reason is empty if there is no such object. The error is about the target as a
+// whole.
 func Holds(
 	ctx context.Context, client *target.Client, d Deletion,
 ) (func(key object.Key, uid types.UID) (why string), error) {
@@ -178,7 +179,7 @@ func Holds(
 	return s.with, err
 }
 
-// resourceOf returns where a kind is served; for one that is not, where it most likely was. The error is about the
+// resourceOf returns the resource of a kind; for a kind not served, the most likely one. The error is about the
 // target as a whole.
 func (d Deletion) resourceOf(
 	ctx context.Context, client *target.Client, gvk schema.GroupVersionKind,

@@ -18,34 +18,34 @@ import (
 )
 
 const (
-	// maxActions bounds what is done about one object per call when others change it at the same time.
+	// maxActions bounds the actions on one object per call while others change it.
 	maxActions = 8
-	// maxConflicts is how often a deletion may fail because the object has changed since it was read. After that only
-	// the uid counts, or an object that changes all the time could not be deleted.
+	// maxConflicts bounds the deletions failed by a change of the object since it was read. After these only the uid
+	// counts, or an object in constant change could not be deleted.
 	maxConflicts = 3
 )
 
-// item is a managed object that a group has taken.
+// item is a managed object in a group.
 type item struct {
 	key     object.Key
 	mapping target.Mapping
 	entry   managedresource.ManagedResourceStatus
 	// force removes its finalizers.
 	force bool
-	// ofAnyOwner: it is deleted, whatever deploy item it belongs to.
+	// ofAnyOwner: it is deleted, whether or not it belongs to the deploy item.
 	ofAnyOwner bool
 }
 
-// outcome is what came of one object: at most one of left, waiting and err is set; if none is, the object is gone.
+// outcome is the result for one object: at most one of left, waiting and err is set; without any, the object is gone.
 type outcome struct {
 	left    string
 	waiting string
 	err     error
-	// seen is the object as it was seen last; nil if it is not waited for.
+	// seen is the object as it was read last; nil if it is not waited for.
 	seen *watch.Seen
 }
 
-// action is what is to be done next about an object.
+// action is the next work on an object.
 type action int
 
 const (
@@ -61,8 +61,8 @@ const (
 	actionWait
 )
 
-// next decides what comes next for an object as it was just read, and says why if it is left. preparation is nil if
-// there is none or if it was made already.
+// next decides about an object as it was just read, with the reason if it is left. preparation is nil if there is
+// none or if it was made already.
 func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next action, why string) {
 	known := it.entry.Resource.UID
 	relation := d.Owner.Of(live)
@@ -99,9 +99,9 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	}
 }
 
-// remove goes on with an object until it is gone, is not to be deleted, or can only be waited for. It begins with the
-// metadata of the object as they were just listed, if they were. Where the answer to a request does not tell, the
-// object is read again; so a call that was cut off anywhere is continued by the next one.
+// remove works on an object until it is gone, stays, or can only be waited for. It begins with the metadata of the
+// object if they were just listed. Where the answer to a request does not decide, the object is read again; so a call
+// cut off anywhere is continued by the next one.
 func (it item) remove(
 	ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured,
 ) outcome {
@@ -121,7 +121,7 @@ func (it item) remove(
 				return outcome{err: ignoreGone(err)}
 			}
 		} else {
-			// This is what the API server made of it; a webhook that undoes it must not hold the deletion up.
+			// This is the answer to the preparation; a webhook that undoes it must not hold the deletion up.
 			missing = nil
 		}
 		seen := watch.SeenOf(client, it.mapping, it.key, live)
@@ -159,13 +159,13 @@ func (it item) remove(
 	return outcome{waiting: fmt.Sprintf("%s (its deletion was accepted but has no effect)", it.key)}
 }
 
-// needsWhole tells whether more of the object than its metadata decides on what is done or said.
+// needsWhole reports whether more of the object than its metadata is needed to decide about it or to describe it.
 func (it item) needsWhole() bool {
 	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 ||
 		hasObstacles(it.key.Group, it.key.Kind)
 }
 
-// ignoreGone returns nil for the error about an object that does not exist.
+// ignoreGone returns nil for the error about a missing object.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) && !notServed(err) {
 		return nil

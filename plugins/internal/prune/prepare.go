@@ -9,12 +9,12 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// reasonPatch is given to the error about a patchBeforeDelete that cannot be applied to anything.
+// reasonPatch is the reason of the error about a patchBeforeDelete not applicable to any object.
 const reasonPatch = "PatchBeforeDeleteInvalid"
 
-// preparationOf returns what is changed about an object before it is deleted, as a JSON merge patch:
-// annotateBeforeDelete, and patchBeforeDelete on top of it. It is nil if there is neither. The error does not quote the
-// patch, which may hold secrets.
+// preparationOf returns the changes to an object before its deletion, as a JSON merge patch: annotateBeforeDelete,
+// and patchBeforeDelete on top of it. It is nil if there is neither. The error does not quote the patch, because it
+// may hold secrets.
 func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, error) {
 	var preparation map[string]any
 	if len(e.AnnotateBeforeDelete) > 0 {
@@ -39,8 +39,8 @@ func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, err
 	return compose(preparation, patch), nil
 }
 
-// compose returns the merge patch that does what first does, and then what second does, to an object whose fields have
-// the types that first takes them to have.
+// compose returns the merge patch with the effect of first and then second, on an object with the types of fields
+// assumed by first.
 func compose(first, second map[string]any) map[string]any {
 	composed := maps.Clone(first)
 	if composed == nil {

@@ -3,32 +3,32 @@
 // # Groups
 //
 // A deletion is done in groups, one after the other: the next one begins when nothing is left of the one before. The
-// first group that an object fits in takes it; an object that fits in none is not deleted. Without groups, what needs a
-// server to answer it comes first, such as configurations of webhooks, then namespaced objects, then cluster-scoped
-// ones, then CustomResourceDefinitions. So what a controller needs to finish its objects is there until they are
-// finished, as long as it is in a later group than they are.
+// first fitting group takes an object; an object that fits in none is not deleted. Without groups, objects in need of
+// a server's answer come first, such as configurations of webhooks, then namespaced objects, then cluster-scoped
+// ones, then CustomResourceDefinitions. So the objects a controller needs to finish its own are there until these are
+// finished, if they are in a later group.
 //
-// # What is deleted
+// # Objects to be deleted
 //
-// An object is deleted if it is the very one that the entry is about: the one with its uid, or, as long as that is not
-// known, one with the label of the deploy item; or one that the deploy item has made anew without having noted its uid.
-// What another deploy item has taken over is its own affair. The deletion is sent with the uid and the resourceVersion
-// of the object that was looked at as preconditions; so nothing is deleted that was exchanged, taken over or changed in
-// between, such as by somebody who withdraws an annotation that the deletion needs. What depends on an object is
-// deleted in the background.
+// An object is deleted if it is the very one of the entry: the one with its uid, or, while the uid is unknown, one
+// with the label of the deploy item; or one made anew by the deploy item before its uid was noted. An object taken
+// over by another deploy item is the business of that item. The preconditions of the deletion are the uid and the
+// resourceVersion of the object as it was read; so nothing is deleted that was exchanged, taken over or changed in
+// between, such as by the withdrawal of an annotation needed for the deletion. Dependents of an object are deleted in
+// the background.
 //
-// # What stays with what is kept
+// # Objects to stay
 //
-// A Namespace, a CustomResourceDefinition or an owner stays with each object that stays: with those that the policy
-// keeps, with those that the deploy item still wants, and with those that belong to others by now. The kept ones are
-// read first, so that the order of the groups does not matter for them, and only those that exist count.
+// A Namespace, a CustomResourceDefinition or an owner stays with each object that stays: with those kept by the
+// policy, with those the deploy item still wants, and with those that belong to others by now. The kept ones are read
+// first, so the order of the groups does not matter for them, and only existing ones count.
 //
 // # Requests
 //
-// An object costs a GET, a DELETE and a GET; one that is being deleted already costs one GET per call. The first GET
-// cannot be saved: only the object itself tells to whom it belongs by now. But where there are more than a few objects
-// of a kind in a namespace, a list of their metadata takes the place of the first GETs, and each call while they are
-// being deleted costs one list.
+// An object costs a GET, a DELETE and a GET; an object under deletion costs one GET per call. The first GET cannot be
+// saved: only the object itself shows its owner by now. But where there are more than a few objects of a kind in a
+// namespace, a list of their metadata takes the place of the first GETs, and each call costs one list while they are
+// under deletion.
 package prune
 
 import (
@@ -47,70 +47,69 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Deletion is what is to be deleted.
+// Deletion is the input of Run and Diff.
 type Deletion struct {
-	// Groups say what is deleted, and in which order.
+	// Groups select the objects, and set their order.
 	Groups Groups
-	// Entries are the managed objects that are to go: all of a deploy item that is deleted, the orphans of one that is
-	// updated. They have the namespaces of their objects.
+	// Entries are the managed objects to be deleted: all of a deleted deploy item, the orphans of an updated one. They
+	// have the namespaces of their objects.
 	Entries []managedresource.ManagedResourceStatus
-	// Applied are the uids of the objects that the deploy item has just applied. None of them is an orphan, by whatever
-	// name an entry has it: two groups may serve an object, as they do with Event. May be nil.
+	// Applied are the uids of the objects just applied by the deploy item. None of them is an orphan, also under another
+	// name in an entry: two groups may serve an object, as they do with Event. May be nil.
 	Applied map[types.UID]bool
-	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: what the
-	// deploy item still wants when it is updated. May be nil.
+	// Spare are objects on the deploy item's own target that a group with deleteAllResources must not delete: those
+	// still wanted in an update. May be nil.
 	Spare map[object.Key]bool
-	// Owned are the objects that the deploy item has just applied, or would apply, and that have owners. May be nil.
+	// Owned are the objects with owners that the deploy item has just applied, or would apply. May be nil.
 	Owned []apply.Owned
-	// Kept, if set, is asked instead of the policy keep, and with the metadata of an object as it is on the target: it
-	// says why the object stays, and nothing for one that goes. What it keeps no group deletes.
+	// Kept, if set, is called instead of the policy keep, with the metadata of an object as it is on the target: it
+	// returns the reason for the object to stay; empty if it goes. No group deletes the objects it keeps.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 	// Owner is the deploy item, or its release.
 	Owner owner.Claim
-	// Lookup finds the Targets that groups name. It may be nil if they name none.
+	// Lookup finds the Targets named by groups. It may be nil if they name none.
 	Lookup target.Lookup
-	// AsOf is when the call began; see target.Client.Mapping.
+	// AsOf is the beginning of the call; see target.Client.Mapping.
 	AsOf time.Time
 
-	// stays is found by Run and Diff, and so are the doubts about kinds that the target does not serve.
+	// stays is found by Run and Diff, and so are the doubts about kinds not served by the target.
 	stays  *stays
 	doubts map[schema.GroupKind]string
 }
 
-// Result is what came of a deletion. It holds each entry at most once.
+// Result is the result of a deletion. It holds each entry at most once.
 type Result struct {
-	// Gone are the objects that are not managed any more because they do not exist, or because there is another one
-	// under the name now.
+	// Gone are the objects not managed any more because they do not exist, or because there is another one under the
+	// name now.
 	Gone []object.Key
-	// Left are the objects that are not managed any more but stay on the target. They are managed until the deletion is
-	// complete: until then the user may change what decides on them.
+	// Left are the objects not managed any more, but still on the target. They are managed until the deletion is
+	// complete: until then the user may change the reasons.
 	Left []Left
-	// Waiting names what still exists, and what keeps it. Empty if the deletion is complete.
+	// Waiting names the remaining objects, with their obstacles. Empty if the deletion is complete.
 	Waiting []string
-	// Seen are the objects that are waited for, as they were seen; of very many only some.
+	// Seen are the remaining objects, as they were read; of very many only some.
 	Seen []watch.Seen
 }
 
-// Left is an object that stays on the target and is not managed any more.
+// Left is an object not managed any more, but still on the target.
 type Left struct {
 	Key object.Key
-	// Why it stays, for people.
+	// Why is the reason to stay, for the user.
 	Why string
 }
 
-// Run does what can be done now: it sends the deletions of the first group that is not finished and looks what is left;
-// when nothing is, it goes on with the next. Otherwise it ends with Result.Waiting and is to be called again with the
-// entries that are neither gone nor left. It does not wait.
+// Run does the work possible now: it sends the deletions of the first unfinished group and looks for its remaining
+// objects; without any, it goes on with the next group. Otherwise it ends with Result.Waiting and is to be called
+// again with the entries that are neither gone nor left. It does not wait.
 //
-// Without entries it does nothing, whatever the groups say: deleteAllResources is for deploy items that have deployed
-// something. So that the caller comes again as long as such a group is not finished, one entry is reported as gone only
-// then.
+// Without entries it does nothing, with any groups: deleteAllResources is for deploy items that have deployed
+// something. Until such a group is finished, one entry is not reported as gone, so that the caller comes again.
 //
-// The error of one object stops neither the others of its group nor those that were decided on already, only the groups
-// that come later. The errors of all are returned together, each with its object, if nothing is on its way or trying
-// again would not help (one of them has a code); then the job cannot do better than to fail, or to be retried as errors
-// are. Otherwise the caller calls again soon anyway, and Run tries those objects again, too: they are in
-// Result.Waiting with their errors, and there is no error. What is in the result is true in any case.
+// The error of one object stops neither the others of its group nor those already decided about, only the later
+// groups. The errors of all are returned together, each with its object, if nothing is on its way or another attempt
+// would not help (one of them has a code); then the job can only fail, or be retried as after other errors. Otherwise
+// the caller calls again soon anyway, and Run tries those objects again, too: they are in Result.Waiting with their
+// errors, and there is no error. The result is true in any case.
 func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error) {
 	if len(d.Entries) == 0 {
 		return Result{}, nil

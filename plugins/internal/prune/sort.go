@@ -17,11 +17,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// sorted are the entries of a deletion by what is to become of them.
+// sorted are the entries of a deletion, by their fate.
 type sorted struct {
-	// steps are the groups with what they take.
 	steps []step
-	// gone are objects of kinds that are not served any more.
+	// gone are objects of kinds not served any more.
 	gone []object.Key
 	left []Left
 }
@@ -58,7 +57,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		if target.ConcernsAll(ctx, err) {
 			return sorted{}, target.Explain(client.Host, err)
 		}
-		// Where the API server cannot tell, the namespace does: it is noted just for namespaced objects.
+		// Without an answer of the API server, the namespace shows it: it is noted just for namespaced objects.
 		namespaced := mapping.Namespaced || err != nil && key.Namespace != ""
 		i := place(groups, key, namespaced)
 		switch {
@@ -78,8 +77,8 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 	return result, nil
 }
 
-// doubt returns why an object may exist although the target does not serve its kind, with the ways out; empty if it
-// does not exist.
+// doubt returns the reason why an object may exist although the target does not serve its kind, with the remedies;
+// empty if it does not exist.
 func (d Deletion) doubt(
 	ctx context.Context, client *target.Client, kind schema.GroupVersionKind, key object.Key,
 ) (string, error) {
@@ -100,8 +99,8 @@ func (d Deletion) doubt(
 	return doubt, nil
 }
 
-// nameKinds returns the groups with the kinds by their proper names, where the API server knows them. A kind that it
-// does not know has no objects; one that it cannot tell anything about is an error of the objects that have it.
+// nameKinds returns the groups with the kinds by their proper names, where the API server knows them. An unknown kind
+// has no objects; other errors about a kind are errors of its objects.
 func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group, error) {
 	groups := d.Groups.orDefault(callers(ctx, client, d)...)
 	for i, g := range groups {
@@ -122,8 +121,8 @@ func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group,
 	return groups, nil
 }
 
-// notServed tells a kind that the API server does not serve from an object that does not exist: only the second is
-// answered by who serves the kind.
+// notServed reports whether an error is about a kind not served, rather than a missing object: only the server of a
+// kind answers about objects.
 func notServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

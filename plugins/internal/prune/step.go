@@ -13,28 +13,28 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// step is a group with the managed objects that it takes.
+// step is a group with its managed objects.
 type step struct {
 	group group
 	items []item
-	// failures of sorting: what the group may take but could not be looked up.
+	// failures are the errors of sorting, about objects the group may take.
 	failures []failure
-	// doubts are about objects whose kinds the target does not serve: they are waited for.
+	// doubts are about objects of kinds not served by the target: they are waited for.
 	doubts []failure
 }
 
-// failure is an error with what it is about.
+// failure is an error with its subject.
 type failure struct {
 	what string
 	err  error
 }
 
-// anyDeletesAll tells whether a step deletes what is not managed.
+// anyDeletesAll reports whether a step deletes unmanaged objects.
 func anyDeletesAll(steps []step) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.group.all })
 }
 
-// run does what can be done now about a group, and adds what came of it to the result. later are the groups after it.
+// run does the work possible now on a group, and adds the outcome to the result. later are the groups after it.
 func (s step) run(ctx context.Context, client *target.Client, d Deletion, later []step, result *Result) error {
 	outcomes := s.removeItems(ctx, client, d)
 	failures := s.failures
@@ -82,7 +82,7 @@ func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion
 	if !slices.ContainsFunc(outcomes, isUnserved) {
 		return outcomes
 	}
-	// What the client knows of kinds is outdated: they are gone, or served in other versions only.
+	// The client's knowledge of kinds is outdated: they are gone, or served in other versions only.
 	client.Forget()
 	for i, o := range outcomes {
 		if !isUnserved(o) {
@@ -109,7 +109,7 @@ func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion
 	return outcomes
 }
 
-// errorOf returns the failures as one error, or adds them to what is waited for; see Run.
+// errorOf returns the failures as one error, or adds them to Result.Waiting; see Run.
 func errorOf(ctx context.Context, failures []failure, result *Result) error {
 	errs := make([]error, 0, len(failures))
 	for _, f := range failures {

@@ -17,16 +17,16 @@ import (
 const (
 	// maxRounds: one deletes, one removes finalizers, and one finds nothing left.
 	maxRounds = 3
-	// maxSent bounds the changes that a call makes to what is not managed, give or take a page; the next call goes on.
+	// maxSent bounds a call's changes to unmanaged objects, give or take a page; the next call goes on.
 	maxSent = 500
-	// maxFailures ends a round: what so many objects have in common will be the same with the others.
+	// maxFailures ends a round: a cause common to so many objects will be the same with the others.
 	maxFailures = 100
-	// maxShown bounds how many objects are named and watched while they are waited for.
+	// maxShown bounds the objects named and watched while they are waited for.
 	maxShown = 10
 )
 
-// deleteUnmanaged deletes what a group with deleteAllResources finds besides the managed objects, and adds what remains
-// to the result. unfinished are managed objects of the group, which have been dealt with.
+// deleteUnmanaged deletes the unmanaged objects of a group with deleteAllResources, and adds the remaining ones to
+// the result. unfinished are managed objects of the group, already dealt with.
 func (s step) deleteUnmanaged(
 	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
 ) []failure {
@@ -57,7 +57,7 @@ func (s step) deleteUnmanaged(
 	return r.finder.failures
 }
 
-// spared returns what deleteAllResources leaves alone on the deploy item's own target.
+// spared returns the objects deleteAllResources leaves alone on the deploy item's own target.
 func (d Deletion) spared() map[object.Key]bool {
 	spared := map[object.Key]bool{}
 	maps.Copy(spared, d.Spare)
@@ -69,17 +69,17 @@ func (d Deletion) spared() map[object.Key]bool {
 	return spared
 }
 
-// round finds all objects of a group once, and does what comes next about each.
+// round finds all objects of a group once, and does the next work on each.
 type round struct {
 	finder finder
-	// budget is how many changes may be sent, give or take a page.
+	// budget bounds the changes, give or take a page.
 	budget int
 
 	found, sent int
-	// waiting and seen are the first of what was found.
+	// waiting and seen are the first found objects.
 	waiting []string
 	seen    []watch.Seen
-	// cut says that not everything was found.
+	// cut: not all objects were found.
 	cut bool
 }
 
@@ -120,7 +120,7 @@ func (r *round) handle(ctx context.Context, page found) {
 	}
 }
 
-// next does what comes next about one object. One that was exchanged or went away meanwhile is left to the next round.
+// next does the next work on one object. An object exchanged or gone meanwhile is left to the next round.
 func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool, err error) {
 	switch {
 	case o.GetDeletionTimestamp() == nil:
@@ -136,7 +136,7 @@ func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool,
 	return true, nil
 }
 
-// remaining names what the round has found: the first few objects and how many more there are.
+// remaining names the objects found: the first few, and the number of the others.
 func (r *round) remaining() []string {
 	more := r.found - len(r.finder.failures) - len(r.waiting)
 	switch {

@@ -13,13 +13,12 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 )
 
-// writer sends requests about the very objects that were read: any other object of their names is refused with a
-// conflict.
+// writer sends requests about the very objects read: any other object of their names is refused with a conflict.
 type writer struct {
 	objects dynamic.ResourceInterface
 }
 
-// patch changes an object by a JSON merge patch, whose metadata, if it has any, is a map.
+// patch changes an object by a JSON merge patch; the patch's metadata, if any, are a map.
 func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]any) (*unstructured.Unstructured, error) {
 	ofThis := map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}
 	document, err := json.Marshal(compose(change, ofThis))
@@ -30,7 +29,6 @@ func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]an
 	return w.objects.Patch(ctx, o.GetName(), types.MergePatchType, document, options)
 }
 
-// removeFinalizers removes the finalizers of an object.
 func (w writer) removeFinalizers(ctx context.Context, o metav1.Object) error {
 	_, err := w.patch(ctx, o, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 	return err
