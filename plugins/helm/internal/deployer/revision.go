@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// waitTimeout bounds each wait of Helm if nothing else does. It is Helm's own default.
+	// waitTimeout bounds each wait of Helm without another bound. It is Helm's own default.
 	waitTimeout = 5 * time.Minute
-	// undoShare of the time that is left, and at most undoTime, is kept for undoing an atomic operation that fails.
+	// undoShare is the divisor for the share of the remaining time, at most undoTime, to undo a failed atomic operation.
 	undoShare = 3
 	undoTime  = 5 * time.Minute
 )
 
-// enact does what was decided. gone are the objects of the release that are done and gone.
+// enact carries a decision out. gone has the completed objects of the release deleted since.
 func (j *helmJob) enact(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, want release.Want, decision release.Decision,
 	gone []object.Key,
@@ -32,7 +32,7 @@ func (j *helmJob) enact(
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
 		return nil, res, err
 	}
-	if len(decision.Interrupted) > 0 { // Helm marks them before it renders
+	if len(decision.Interrupted) > 0 { // Helm marks them before it renders.
 		if err := j.Request.PickUp(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -49,7 +49,7 @@ func (j *helmJob) enact(
 		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s %s", nameOf(c.Release), from))
 	}
 	children := j.Request.Children
-	if decision.Retry > 0 { // the objects of the attempt have those of an HTTP hook
+	if decision.Retry > 0 { // The objects of the attempt have those of an HTTP hook.
 		children, want.Children = nil, decision.Children
 	}
 	step, action, options, reason := stepUpgrade, helm.Upgrade, c.Upgrade, reasonUpgraded
@@ -84,8 +84,8 @@ func (j *helmJob) enact(
 	return j.settle(ctx, c, result.Objects)
 }
 
-// expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of
-// an HTTP hook take their places.
+// expect saves the objects of the release in the inventory before Helm creates them, except for completed ones deleted
+// since. The children of an HTTP hook take their places.
 func (j *helmJob) expect(
 	ctx context.Context, c *config.Config, objects []helm.Object, children []sdk.Child, gone []object.Key,
 ) ([]helm.Object, error) {
@@ -98,7 +98,7 @@ func (j *helmJob) expect(
 		return nil, err
 	}
 	for _, item := range plan.Items() {
-		// What Helm will write is not known to be what was written: the hash is made anew.
+		// Helm's write may differ from the recorded one: the hash is made anew.
 		j.Status.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
 	if err := j.Status.Save(ctx); err != nil {
@@ -107,8 +107,8 @@ func (j *helmJob) expect(
 	return objects, j.Request.PickUp(ctx)
 }
 
-// deployedBefore returns the revision that the deploy item has deployed last by its own account. As long as no revision
-// has its label, this is all that tells that the release is the item's.
+// deployedBefore returns the item's last deployed revision by its own record. Until a revision has its label, this
+// record is the only proof of ownership.
 func (j *helmJob) deployedBefore(decision release.Decision) int {
 	switch {
 	case j.release != nil:
@@ -120,7 +120,7 @@ func (j *helmJob) deployedBefore(decision release.Decision) int {
 	}
 }
 
-// warnOfInterrupted tells that an operation has ended before it was done.
+// warnOfInterrupted reports operations without an end.
 func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
 		j.Request.Warning(reasonRecovered, fmt.Sprintf(
@@ -129,8 +129,7 @@ func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision
 	}
 }
 
-// bounded returns the options of an operation that ends before the job has to, and leaves time to undo it if it is
-// atomic.
+// bounded returns options for an operation with an end before the job's, and with time to undo it if it is atomic.
 func (j *helmJob) bounded(ctx context.Context, options helm.Options) helm.Options {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -154,7 +153,7 @@ func chartStatus(chart helm.Metadata, archive *chartsource.Archive) *v1alpha1.Ch
 	}
 }
 
-// resourceOf returns the resource of a component version that a chart is; nil for none.
+// resourceOf returns the resource in a component version behind a chart; nil for none.
 func resourceOf(archive *chartsource.Archive) *v1alpha1.ComponentResource {
 	key := archive.Resource
 	if key == nil {
