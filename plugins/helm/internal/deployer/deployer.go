@@ -43,7 +43,7 @@ import (
 type Options struct {
 	// UserAgent is the deployer's name for API servers, registries and repositories.
 	UserAgent string
-	// Helm returns an executor of requests with so many workers. Required.
+	// Helm returns an executor of requests, for at most so many at once. Required.
 	Helm func(workers int, log *slog.Logger) helm.Helm
 	// CacheDir is the folder for charts. It belongs to the deployer alone. Required.
 	CacheDir string
@@ -79,7 +79,7 @@ var (
 	_ sdk.Watcher         = (*Deployer)(nil)
 )
 
-// New returns a deployer with default settings; the error is that of the folder for charts.
+// New returns a deployer with default settings; the error is about the folder for charts.
 func New(options Options) (*Deployer, error) {
 	d := &Deployer{options: options, targets: target.NewCache(options.UserAgent, options.Targets...), watches: watch.New()}
 	return d, d.use(settings.Default())
@@ -111,7 +111,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 	if len(problems) > 0 {
 		return &sdk.ConfigureResponse{Problems: problems}, nil
 	}
-	return &sdk.ConfigureResponse{MaxCalls: s.Workers}, d.use(s) // Each call may need a process.
+	return &sdk.ConfigureResponse{MaxCalls: s.Workers}, d.use(s) // each call may need a process
 }
 
 // Watch implements sdk.Watcher.
@@ -131,7 +131,7 @@ func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.V
 	return &sdk.ValidateResponse{Problems: problems}, err
 }
 
-// Reconcile deploys the chart, and waits until all is ready and the exports can be read.
+// Reconcile deploys the chart, and waits until all objects are ready and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	return d.reconcile(ctx, req, false)
 }

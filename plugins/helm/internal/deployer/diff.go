@@ -221,7 +221,7 @@ func (j *helmJob) standing(
 	ofFormer := j.leaves(c) && of == releaseOf(j.release)
 	switch {
 	case !was && ofFormer && entry.Policy != managedresource.PolicyKeep && entry.Resource.Name != "":
-		return "", "" // It goes with the former release.
+		return "", "" // it goes with the former release
 	case was && !is && kept(entry, live) != "":
 		return sdk.ActionKeep, ""
 	case why == "" && !was:
@@ -346,7 +346,7 @@ func documentOf(m apply.Manifest, ok bool) json.RawMessage {
 	}
 	document, err := json.Marshal(m.Written())
 	if err != nil {
-		return nil // An object read from JSON can be written as JSON.
+		return nil // an object read from JSON can be written as JSON
 	}
 	return document
 }

@@ -102,7 +102,7 @@ func isOfLandscaper(stored *v1alpha1.ProviderStatus) bool {
 	return stored.Kind != "" && stored.Release == nil && stored.Chart == nil
 }
 
-// forgetRelease records that there is no release any more, unlike a status of Landscaper's.
+// forgetRelease records that there is no release any more, in a status unlike Landscaper's.
 func (j *helmJob) forgetRelease() {
 	j.release = nil
 	if j.chart == nil {

@@ -65,7 +65,7 @@ func (j *helmJob) settle(
 		return nil, j.End(), job.During(stepRelease, err)
 	}
 	j.disownSkipped(found.foreign)
-	for _, a := range found.applied { // The inventory lacks the objects taken over.
+	for _, a := range found.applied { // the inventory lacks the objects taken over
 		if _, noted := j.Status.Inventory.Get(a.Key); !noted {
 			j.Status.Inventory.Expect(a.Entry(), a.Stale)
 		}
@@ -134,8 +134,8 @@ func vanished(missing []*apply.Item) error {
 	return job.During(stepRelease, target.Collect(errs))
 }
 
-// allOrNothing returns the drift of a release for a repair by a revision: a refused repair of one object would fail it
-// for all.
+// allOrNothing returns the drift of a release for a repair by a revision: a refused repair of one object would fail
+// the revision, so the others are not repaired either.
 func allOrNothing(drift []apply.Drift) []apply.Drift {
 	if !refuses(drift) {
 		return drift

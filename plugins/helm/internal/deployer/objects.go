@@ -69,7 +69,7 @@ func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects [
 	plan.AwaitServers = c.Checks.ByKind()
 	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
 	applied, res, err := j.Apply(job.WithFields(ctx, j.deployer.settings.Strict), plan)
-	if res != nil && len(sdk.Codes(err)) == 0 { // There is another call.
+	if res != nil && len(sdk.Codes(err)) == 0 { // there is another call
 		j.keepRendering(ctx, objects, c.Release.Namespace)
 		res.ProviderStatus = j.Status.Unsaved()
 	}
@@ -251,11 +251,12 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 	return all, nil
 }
 
-// policyAnnotation, with the value keep, keeps an unwanted object. Helm reads it in two ways: at the end of a release,
-// in the manifest and whatever its case; for an object dropped by an upgrade, on the live object and to the letter.
+// policyAnnotation, with the value keep, keeps an unwanted object. Helm reads it in two ways: when it uninstalls a
+// release, from the manifest and in any case of letters; when an upgrade drops the object, from the live object and to
+// the letter.
 const policyAnnotation = "helm.sh/resource-policy"
 
-// policyOf returns the policy of an object of a chart, as read by Helm at the end of a release.
+// policyOf returns the policy of an object of a chart, as Helm reads it when it uninstalls a release.
 func policyOf(m object.Manifest) managedresource.Policy {
 	if strings.ToLower(strings.TrimSpace(m.Object.GetAnnotations()[policyAnnotation])) == "keep" {
 		return managedresource.PolicyKeep
@@ -263,7 +264,7 @@ func policyOf(m object.Manifest) managedresource.Policy {
 	return managedresource.PolicyManage
 }
 
-// kept returns the reason to keep an object dropped by the chart, as read by Helm in an upgrade.
+// kept returns the reason to keep an object dropped by the chart, as Helm reads it when it upgrades a release.
 func kept(_ managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
 	if live.GetAnnotations()[policyAnnotation] == "keep" {
 		return "annotation " + policyAnnotation + ": keep"
@@ -295,8 +296,8 @@ func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 	}}, manifests...)
 }
 
-// makesNamespace reports whether the namespace of the release is the job's to create, or was: a namespace of others,
-// such as another item of the same namespace, is theirs.
+// makesNamespace reports whether the namespace of the release is the job's to create, or was. An existing namespace of
+// others, such as another item of the same namespace, is theirs.
 func (j *helmJob) makesNamespace(ctx context.Context, name string) (bool, error) {
 	if _, known := j.Status.Inventory.Get(object.KeyOf(namespaceObject(name))); known {
 		return true, nil

@@ -61,7 +61,7 @@ func (o *observer) Progress(step, message string) { o.job.Request.Progress(step,
 // Warning implements helm.Observer.
 func (o *observer) Warning(reason, message string) {
 	if reason == helm.ReasonChart {
-		if o.job.chartWarning == message { // The chart was rendered before in this call.
+		if o.job.chartWarning == message { // the chart was rendered before in this call
 			return
 		}
 		o.job.chartWarning = message

@@ -51,7 +51,7 @@ func keptBy(
 	}
 }
 
-// keptAtUninstall returns Helm's reason to keep an object at the end of a release.
+// keptAtUninstall returns the reason to keep an object when Helm uninstalls a release.
 func keptAtUninstall(entry managedresource.ManagedResourceStatus, _ metav1.Object) string {
 	if entry.Policy == managedresource.PolicyKeep {
 		return "policy keep"

@@ -93,7 +93,7 @@ func (j *helmJob) deployRelease(
 	}
 	objects, res, err := j.enact(ctx, c, archive, want, decision, live.gone)
 	if err == nil && res == nil {
-		// A missing object never seen before was no drift.
+		// A missing object never seen before was no drift, but to be created.
 		j.Status.NoteDrift(live.plan, live.drift)
 		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 	}

@@ -34,7 +34,7 @@ func (j *helmJob) leaveOtherRelease(
 	if err != nil {
 		return nil, job.During(stepRelease, err)
 	}
-	if release.Exists(history) { // Otherwise only the end of its objects is awaited.
+	if release.Exists(history) { // otherwise only the end of its objects is awaited
 		if res, err := j.checkNext(ctx, c, archive); res != nil || err != nil {
 			return res, err
 		}

@@ -19,7 +19,8 @@ import (
 const (
 	// waitTimeout bounds each wait of Helm without another bound. It is Helm's own default.
 	waitTimeout = 5 * time.Minute
-	// undoShare is the divisor for the share of the remaining time, at most undoTime, to undo a failed atomic operation.
+	// undoShare is the divisor of the remaining time: this share, at most undoTime, is left to undo a failed atomic
+	// operation.
 	undoShare = 3
 	undoTime  = 5 * time.Minute
 )
@@ -32,7 +33,7 @@ func (j *helmJob) enact(
 	if res, err := j.blocked(c, decision); res != nil || err != nil {
 		return nil, res, err
 	}
-	if len(decision.Interrupted) > 0 { // Helm marks them before it renders.
+	if len(decision.Interrupted) > 0 { // Helm marks them before it renders
 		if err := j.Request.PickUp(ctx); err != nil {
 			return nil, nil, err
 		}
@@ -49,7 +50,7 @@ func (j *helmJob) enact(
 		j.Request.Warning(reasonTakenOver, fmt.Sprintf("release %s %s", nameOf(c.Release), from))
 	}
 	children := j.Request.Children
-	if decision.Retry > 0 { // The objects of the attempt have those of an HTTP hook.
+	if decision.Retry > 0 { // the objects of the attempt have those of an HTTP hook
 		children, want.Children = nil, decision.Children
 	}
 	step, action, options, reason := stepUpgrade, helm.Upgrade, c.Upgrade, reasonUpgraded

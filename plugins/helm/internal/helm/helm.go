@@ -79,8 +79,8 @@ type Request struct {
 	Known []types.UID
 	// OnlyKnown has Uninstall delete Known objects alone: the newest revision has failed, and may have taken over others.
 	OnlyKnown bool
-	// Undeleted are objects not deleted by Uninstall, nor by Upgrade when the chart drops them: kept objects may depend
-	// on them.
+	// Undeleted are objects not deleted by Uninstall, nor by Upgrade when the chart drops them: kept objects may be in
+	// them.
 	Undeleted []object.Key
 	// Ignored are fields owned by other clients once an object exists.
 	Ignored ignore.Rules

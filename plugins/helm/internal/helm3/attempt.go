@@ -20,8 +20,8 @@ type attempt struct {
 }
 
 // newAttempt reads the last runs of a revision's hooks, as noted in it by Helm. later are the revisions after it: its
-// rollback. After one, the hooks after the objects run again, and so do all others if the rollback has hooks: they
-// may have undone the work.
+// rollback. With one, the hooks after the objects run again, and so do all others if the rollback has hooks: they may
+// have undone the work.
 func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 	a := &attempt{
 		key: keyOf(rel), manifest: rel.Manifest, hooks: rel.Hooks,

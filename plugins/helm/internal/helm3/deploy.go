@@ -83,7 +83,7 @@ func (o *operation) deploy() (*helm.Result, error) {
 		rel, err = o.newUpgrade().Run(o.req.Release.Name, c, values)
 	}
 	if err == nil && o.objects.before != "" && o.objects.applied == nil {
-		_, err = o.objects.Update(nil, nil, false) // Helm does not update for a chart without objects.
+		_, err = o.objects.Update(nil, nil, false) // Helm does not update for a chart without objects
 	}
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func wasDeployed(r *release.Release) bool {
 	return r.Info.Status == release.StatusDeployed || r.Info.Status == release.StatusSuperseded
 }
 
-// newInstall returns the operation of the first revision, or with replace of the revision after an uninstallation with
-// its history kept, or after failed installations.
+// newInstall returns the operation of the first revision; with replace, of the one after an uninstallation with its
+// history kept, or after failed installations.
 func (o *operation) newInstall(replace bool) *action.Install {
 	in := action.NewInstall(o.config)
 	in.ReleaseName, in.Namespace = o.req.Release.Name, o.req.Release.Namespace
@@ -186,7 +186,7 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, kept, _ := strings.Cut(strings.TrimSpace(response.Info), "\n") // The first line is about the kept objects.
+	_, kept, _ := strings.Cut(strings.TrimSpace(response.Info), "\n") // the first line is about the kept objects
 	return &helm.Result{Revision: last.Version, Kept: strings.ReplaceAll(kept, "\n", ", ")}, nil
 }
 

@@ -21,14 +21,14 @@ func (o *operation) explain(err error) error {
 		switch o.step {
 		case rendering:
 			otherwise = helm.RenderFailed
-		case checking: // Helm has no other error here for an object of others.
+		case checking: // Helm has no other error here for an object of others
 			otherwise = helm.OwnedByOthers
 		default:
 		}
 	}
 	e := &helm.Error{Kind: kindOf(cause, otherwise)}
 	text := err.Error()
-	if !strings.Contains(text, cause.Error()) { // Helm does not give its reason for a failed uninstallation.
+	if !strings.Contains(text, cause.Error()) { // Helm does not give its reason for a failed uninstallation
 		text += ": " + cause.Error()
 	}
 	if o.state != "" {

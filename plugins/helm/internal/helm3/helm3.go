@@ -56,7 +56,7 @@ var setup sync.Once
 // latest request.
 func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	setup.Do(func() {
-		// The command line's name too: both then own the same fields, and either can go on after the other.
+		// The command line's name, too: both then own the same fields, and either can go on after the other.
 		kube.ManagedFieldsManager = "helm"
 	})
 	return &Client{wrap: wrap}

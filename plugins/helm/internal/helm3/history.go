@@ -213,8 +213,8 @@ func (h *history) current() (running *release.Release, what string) {
 	return h.running, h.what
 }
 
-// revisions returns all readable revisions, oldest first, and the Secrets of the release without a readable one. First
-// it marks interrupted revisions as failed; an error is helm.Pending if another operation has written them.
+// revisions returns all readable revisions, oldest first, and the names of the release's unreadable Secrets. First it
+// marks interrupted revisions as failed; the error is helm.Pending if another client has written one meanwhile.
 func (h *history) revisions(interrupted []int) (all []*release.Release, unreadable []string, err error) {
 	for _, revision := range interrupted {
 		err := h.fail(revision, unfinished)
@@ -258,7 +258,7 @@ func (h *history) fail(revision int, why string) error {
 	for _, rel := range all {
 		if _, busy := operations[rel.Info.Status]; busy && rel.Version == revision {
 			rel.SetStatus(release.StatusFailed, why)
-			delete(rel.Labels, "modifiedAt") // The driver sets it, but does not overwrite a value read before.
+			delete(rel.Labels, "modifiedAt") // the driver sets it, but does not overwrite a value read before
 			return h.Driver.Update(keyOf(rel), rel)
 		}
 	}

@@ -47,8 +47,8 @@ func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time
 	return k.hookFailed(k.hookOf(resources), helm.ChartHookFailed, err)
 }
 
-// hookFailed records an error and returns it, with the hook and the way to uninstall without it; h may be nil.
-// otherwise is the kind of an error without one.
+// hookFailed records an error and returns it with the hook, and with the option to uninstall without hooks; h may be
+// nil. otherwise is the kind of an error without one.
 func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
 	if h == nil || err == nil {
 		return k.o.failed(err)

@@ -31,7 +31,7 @@ import (
 //   - An update compares objects of all kinds with their state in the cluster. Helm does so for built-in kinds, and
 //     for others only in a takeover: another client's change to a custom resource would stay for ever.
 //   - An object of others is neither changed nor deleted, and holds up nothing.
-//   - An undone operation deletes its created objects, and not those taken over.
+//   - To undo an operation it deletes the objects created by it, and not those taken over.
 //   - Objects of an earlier revision, or of one under removal, hold up nothing if their kind is not served any more.
 //   - Logs of hooks are not fetched: they may hold anything.
 type objectClient struct {
@@ -205,7 +205,7 @@ func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []erro
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 		return k.deleteAll(resources)
-	case k.o.attempt.isDone(h): // Helm deletes it before its creation.
+	case k.o.attempt.isDone(h): // Helm deletes it before its creation
 		return &kube.Result{}, nil
 	}
 	k.warnOfRepeated(h, resources)

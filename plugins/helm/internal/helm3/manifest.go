@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// objectsOf reads rendered templates; a failure is theirs.
+// objectsOf reads rendered templates; an error is theirs.
 func objectsOf(source, manifest string) ([]helm.Object, error) {
 	objects, err := helm.ParseManifest(source, manifest)
 	if err != nil {

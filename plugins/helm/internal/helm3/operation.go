@@ -25,7 +25,7 @@ const (
 	preparing step = iota
 	// rendering: work on the chart alone, apart from lookups of templates.
 	rendering
-	// checking: are there objects of others?
+	// checking: the objects are checked for other owners.
 	checking
 	// changing: a revision is stored; objects can be created.
 	changing
@@ -141,7 +141,7 @@ var aState = regexp.MustCompile(`^\w+ (?:is (?:not \w+|failed)|does not have [\w
 func (o *operation) log(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.mu.Lock()
-	known := o.state == line // Helm repeats it in a wait.
+	known := o.state == line // Helm repeats it in a wait
 	if o.cause == nil && aState.MatchString(line) {
 		o.state = line
 	}

@@ -103,7 +103,7 @@ func objectKey(info *resource.Info) object.Key {
 func metadata(o runtime.Object) metav1.Object {
 	m, ok := o.(metav1.Object)
 	if !ok {
-		return &metav1.ObjectMeta{} // An answer of another kind has none.
+		return &metav1.ObjectMeta{} // an answer of another kind has none
 	}
 	return m
 }

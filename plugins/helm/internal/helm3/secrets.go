@@ -19,8 +19,8 @@ import (
 )
 
 // secrets are the Secrets of one release. They are listed once; after that the writes keep them current, for Helm
-// lists and reads them again and again. A write fails if another client has written the Secret meanwhile, and so does
-// the creation of a revision it has created.
+// lists and reads them again and again. A write fails if another client has written or created the same Secret
+// meanwhile.
 type secrets struct {
 	corev1client.SecretInterface
 

@@ -114,7 +114,7 @@ func (k *objectClient) tryObject(info *resource.Info, defined map[schema.GroupKi
 	case former, k.o.req.Options.TakeOwnership, helm.ReleaseOf(metadata(live)) == k.o.req.Release:
 		return former && !k.goes(objectKey(info)), nil
 	case isHook(info):
-		return false, nil // It names no release; its deletion policy decides.
+		return false, nil // it names no release; its deletion policy decides
 	default:
 		return false, failure(helm.OwnedByOthers, "%s exists and cannot be imported into the release: it belongs to %s",
 			objectKey(info), describeRelease(helm.ReleaseOf(metadata(live))))

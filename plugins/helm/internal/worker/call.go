@@ -28,7 +28,7 @@ var errTooSlow = errors.New("the chart was not rendered in time")
 // is about to end.
 func (c *call) run(ctx context.Context) (*done, error) {
 	dismiss := context.AfterFunc(ctx, func() {
-		_ = c.process.to.Close() // asks it to stop; an ended one need not hear it
+		_ = c.process.to.Close() // asks it to stop; an error is that of an ended process
 		time.AfterFunc(c.grace, c.process.kill)
 	})
 	defer dismiss()

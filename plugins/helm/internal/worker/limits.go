@@ -15,7 +15,7 @@ const (
 	collectorPercent = 400
 	// watchInterval is the time between two looks at the memory. A look takes some microseconds.
 	watchInterval = 5 * time.Millisecond
-	// keptShare is the divisor for the share of the memory of a worker kept for reuse after a request.
+	// keptShare is the divisor of the memory: a worker with less than this share after a request is used again.
 	keptShare = 4
 )
 

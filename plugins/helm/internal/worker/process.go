@@ -102,7 +102,7 @@ func (c *process) hasEnded() bool {
 // end kills the process if it has not ended, and returns after its end.
 func (c *process) end() {
 	c.kill()
-	_ = c.to.Close()   // unsent data is for nothing
+	_ = c.to.Close()   // unsent data has no reader
 	_ = c.from.Close() // it never fails
 	<-c.ended
 }

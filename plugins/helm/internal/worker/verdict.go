@@ -14,8 +14,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// busyShare is the divisor for the CPU time of a chart to blame for the end of the time for rendering. A wait for the
-// target, or for a processor, uses less.
+// busyShare is the divisor of the time for rendering: a chart with less CPU time than this share is not to blame for
+// the end of that time. It has waited for the target, or for a processor.
 const busyShare = 10
 
 // doing describes a request, as the beginning of a sentence.
