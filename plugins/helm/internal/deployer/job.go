@@ -110,7 +110,6 @@ func (j *helmJob) forgetRelease() {
 	}
 }
 
-// fetch returns the chart.
 func (j *helmJob) fetch(ctx context.Context, source chartsource.Source) (*chartsource.Archive, error) {
 	j.Request.Progress(stepChart, fmt.Sprintf("reading the chart: %s", source))
 	archive, err := j.deployer.charts.Fetch(ctx, &chartsource.Request{

@@ -43,7 +43,6 @@ func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 	return files, loaded, nil
 }
 
-// readChart reads the archive of the request.
 func (o *operation) readChart() ([]*loader.BufferedFile, error) {
 	archive, err := os.ReadFile(o.req.Chart.Path)
 	if err != nil {

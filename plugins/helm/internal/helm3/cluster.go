@@ -110,7 +110,6 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 	return client.Resource(mapping.Resource), mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// listAutoscalers returns the HorizontalPodAutoscalers of a namespace.
 func (c *cluster) listAutoscalers(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
 	client, err := dynamic.NewForConfig(c.work)
 	if err != nil {

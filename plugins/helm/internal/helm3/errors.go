@@ -13,7 +13,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// failure returns an error of a known kind.
 func failure(kind helm.Kind, format string, args ...any) error {
 	return &helm.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }

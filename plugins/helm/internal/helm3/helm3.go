@@ -62,7 +62,6 @@ func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	return &Client{wrap: wrap}
 }
 
-// outcome is the answer of an operation.
 type outcome struct {
 	result *helm.Result
 	err    error
@@ -108,7 +107,6 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 	}
 }
 
-// perform does the action of the request.
 func (o *operation) perform() (*helm.Result, error) {
 	switch o.req.Action {
 	case helm.Render:

@@ -72,7 +72,6 @@ func (o *operation) announce() error {
 	return nil
 }
 
-// show calls the observer with the objects.
 func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err error) {
 	o.learn(objects)
 	if err := o.checkNames(objects); err != nil {

@@ -15,7 +15,7 @@ type call struct {
 	req      *helm.Request
 	observer helm.Observer
 	process  *process
-	// rendered is called once the chart was rendered.
+	// rendered is called after the rendering.
 	rendered func()
 	// grace is the worker's time to stop.
 	grace time.Duration

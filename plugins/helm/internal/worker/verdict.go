@@ -57,8 +57,7 @@ func tooSlow(req *helm.Request, busy time.Duration) *helm.Error {
 // outOfMemory matches the message of Go's runtime at the end of a process without memory, or with too large a stack.
 var outOfMemory = regexp.MustCompile(`(?m)^(fatal error|runtime): .*(out of memory|cannot allocate|stack overflow)`)
 
-// verdict returns the reason for the end of a process without one of its own. err is the reason for the end of its
-// reports.
+// verdict returns the reason for the end of a process without a last report. err is that for the end of its reports.
 func verdict(req *helm.Request, state *os.ProcessState, stderr string, err error) *helm.Error {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
