@@ -21,7 +21,7 @@ import (
 // Render implements sdk.Renderer. The children are the objects of the chart's templates. With a release those of hooks
 // are not among them, since Helm creates them by itself.
 //
-// The name of a child is what identifies its object, such as "Deployment.apps shop/frontend".
+// The name of a child identifies its object, such as "Deployment.apps shop/frontend".
 func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
 	ctx = target.WithBreaker(ctx)
 	c, err := config.Read(req, d.settings.Strict)
@@ -90,7 +90,7 @@ func childName(o *unstructured.Unstructured) string {
 	return gk + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
-// replace returns the objects with those of the children in their places.
+// replace returns the objects with the children in their places.
 func replace(objects []helm.Object, children []sdk.Child) ([]helm.Object, error) {
 	if children == nil {
 		return objects, nil

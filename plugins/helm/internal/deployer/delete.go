@@ -17,11 +17,11 @@ import (
 
 const (
 	reasonUninstalled = "Uninstalled"
-	// reasonLeft is given to the event about a release that stays on the target.
+	// reasonLeft is the reason of the event about a release or object left on the target.
 	reasonLeft = "LeftOnTarget"
 )
 
-// delete removes everything that the deploy item has brought.
+// delete removes everything deployed by the item.
 func (j *helmJob) delete(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
 	switch {
 	case j.stored.Kind == "":
@@ -34,8 +34,8 @@ func (j *helmJob) delete(ctx context.Context, d *config.Deletion) (*sdk.Response
 	return j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Status.Inventory.Entries()})
 }
 
-// deleteUnknown deletes what the target itself says to be the item's: nothing was ever saved of what it has deployed, or
-// it was lost.
+// deleteUnknown deletes the item's release as identified on the target: the item has no record of a deployment, or has
+// lost it.
 func (j *helmJob) deleteUnknown(ctx context.Context, d *config.Deletion) (*sdk.Response, error) {
 	history, err := release.History(ctx, j.Client, d.Release)
 	if err != nil {
@@ -48,7 +48,7 @@ func (j *helmJob) deleteUnknown(ctx context.Context, d *config.Deletion) (*sdk.R
 	return j.uninstall(ctx, d.Release, d.Uninstall)
 }
 
-// tellUnknown tells that nothing is deleted. Objects without a release are not known without rendering the chart.
+// tellUnknown reports that nothing is deleted. Objects without a release are known only from the rendered chart.
 func tellUnknown(req *sdk.Request, why string) {
 	req.Event(reasonLeft, "nothing is deleted: the deploy item has no record of what it has deployed, and "+why)
 }
@@ -63,7 +63,7 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 		j.Request.Warning(reasonLeft, fmt.Sprintf("Secret %s/%s stays on the target: it has the labels of a revision of "+
 			"release %s, but not the name of one", name.Namespace, secret, name.Name))
 	}
-	// What an operation that has failed, or was interrupted, has created is not noted yet.
+	// The UIDs of objects from a failed or interrupted operation are not recorded yet.
 	if err := j.identify(ctx, name); err != nil {
 		return j.End(), err
 	}
@@ -84,7 +84,7 @@ func (j *helmJob) uninstall(ctx context.Context, name helm.Release, options helm
 		}
 	default:
 	}
-	// What Helm has deleted may take its time, and what it could not delete is left to do.
+	// Helm's deletions may take their time, and some may have failed.
 	res, err := j.Remove(ctx, stepUninstall, prune.Deletion{
 		Entries: j.Status.Inventory.Entries(), Kept: keptBy(name, keptAtUninstall),
 	})
@@ -124,7 +124,7 @@ func (j *helmJob) runUninstall(
 	return nil
 }
 
-// since is when the job began; zero in its first call.
+// since returns the beginning of the job; zero in its first call.
 func (j *helmJob) since() time.Time {
 	times := j.Request.DeployItem.Status.TransitionTimes
 	if j.First() || times == nil || times.InitTime == nil {

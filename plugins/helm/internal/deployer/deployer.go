@@ -1,18 +1,19 @@
-// Package deployer is the deployer of Helm charts, with releases of Helm or without. What it shares with other
-// deployers lives in plugins/internal; what is Helm's, in the packages beside it; here is how the parts work together.
+// Package deployer is the deployer of Helm charts, with releases of Helm or without. Its code in common with other
+// deployers lives in plugins/internal, and the code for Helm in the packages beside it; this package puts them
+// together.
 //
 // # A job with a release
 //
-// One request tells which revisions of the release there are, and whether the last one is what the job wants: a release
-// carries a digest of the chart, the values and what else decides on its objects. If it is, and the objects are as they
-// were when Helm had written them, there is nothing to do. Otherwise Helm installs or upgrades, in a process of its
-// own, which hands its objects over before it creates any: they are saved in the provider status first, and a HTTP hook
+// One request reads the revisions of the release. Their labels have a digest of the chart, the values and all else
+// about the objects; with it the job compares the last one to the wanted one. If they are equal, and the objects
+// unchanged since Helm wrote them, there is nothing to do. Otherwise Helm installs or upgrades, in a process of its
+// own. It hands its objects over before it creates any: they are saved in the provider status first, and an HTTP hook
 // may have changed them. Helm does not wait for them unless it has to, since it would occupy a worker of the host; the
-// job waits between its calls, as those of other deployers do.
+// job waits between its calls, as in other deployers.
 //
 // # A job without a release
 //
-// Helm renders the chart, and the objects are applied as those of the manifest deployer are.
+// Helm renders the chart, and the objects are applied as in the manifest deployer.
 package deployer
 
 import (
@@ -38,26 +39,26 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
-// Options are what a Deployer is made of.
+// Options are the options of a Deployer.
 type Options struct {
-	// UserAgent is how it introduces itself to API servers, registries and repositories.
+	// UserAgent is the deployer's name for API servers, registries and repositories.
 	UserAgent string
-	// Helm returns what carries requests out, at most so many at once. Required.
+	// Helm returns an executor of requests, for at most so many at once. Required.
 	Helm func(workers int, log *slog.Logger) helm.Helm
 	// CacheDir is the folder for charts. It belongs to the deployer alone. Required.
 	CacheDir string
-	// Resolvers are those of further chart sources, by the field of the provider configuration's chart.
+	// Resolvers are further chart sources, by the field of the provider configuration's chart.
 	Resolvers map[chart.Field]chart.Resolver
 	// Targets are options for the clients of targets.
 	Targets []target.Option
-	// Clock is that of the cache of charts. Defaults to that of the system.
+	// Clock is the clock of the chart cache. Defaults to the system's.
 	Clock clock.PassiveClock
-	// Log is for what concerns no deploy item.
+	// Log is for messages about no DeployItem.
 	Log *slog.Logger
 }
 
-// Deployer deploys Helm charts. Between calls it keeps clients of targets and charts, and watches what deploy items
-// wait for; all of that is for speed alone.
+// Deployer deploys Helm charts. Between calls it keeps clients of targets and charts, and watches the objects of
+// waiting items; all of it is for speed alone.
 type Deployer struct {
 	options  Options
 	settings settings.Settings
@@ -78,7 +79,7 @@ var (
 	_ sdk.Watcher         = (*Deployer)(nil)
 )
 
-// New returns a deployer with default settings. The error says that the folder for charts cannot be used.
+// New returns a deployer with default settings; the error is about the folder for charts.
 func New(options Options) (*Deployer, error) {
 	d := &Deployer{options: options, targets: target.NewCache(options.UserAgent, options.Targets...), watches: watch.New()}
 	return d, d.use(settings.Default())
@@ -123,14 +124,14 @@ func (d *Deployer) Hooks() hook.Hooks {
 	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(config.ScheduleOf)))
 }
 
-// Validate implements sdk.Validator. It needs neither the chart nor a target, so it cannot tell whether the values fit
+// Validate implements sdk.Validator. It needs neither the chart nor a target, so it does not check the values against
 // the chart.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
 	problems, err := config.Validate(req.Config, d.settings.Strict)
 	return &sdk.ValidateResponse{Problems: problems}, err
 }
 
-// Reconcile deploys the chart, and waits until all is ready and the exports can be read.
+// Reconcile deploys the chart, and waits until all objects are ready and the exports can be read.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	return d.reconcile(ctx, req, false)
 }
@@ -203,7 +204,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	return j.Done(nil), nil
 }
 
-// begin returns what one call works with. namespace is that of the release.
+// begin returns the job of one call. namespace is that of the release.
 func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string) (*helmJob, error) {
 	stored, err := readStatus(req)
 	if err != nil {

@@ -28,8 +28,7 @@ import (
 )
 
 // Diff implements sdk.Differ. Without a release it is that of the manifest deployer. With one it compares the objects
-// of the deployed revision with those that the chart would be rendered to now: Helm decides only on the target what it
-// makes of them.
+// of the deployed revision with a rendering of now: the merge with the live objects is Helm's, on the target.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
 	ctx = target.WithBreaker(ctx)
 	c, err := config.Read(req, d.settings.Strict)
@@ -57,7 +56,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	return &sdk.DiffResponse{Changes: j.withWarning(c, changes)}, err
 }
 
-// withWarning begins with what Helm warns of. A job without a release that changes nothing on the target is none to tell.
+// withWarning puts Helm's warning first. A job without a release and without changes on the target has none.
 func (j *helmJob) withWarning(c *config.Config, changes []sdk.Change) []sdk.Change {
 	if j.chartWarning == "" || len(changes) == 0 && !c.HelmDeployment {
 		return changes
@@ -91,7 +90,7 @@ func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, objects []
 	return j.Diff(job.WithFields(ctx, j.deployer.settings.Strict), plan, deletion)
 }
 
-// diffRelease begins with the end of another release that the deploy item has.
+// diffRelease begins with the end of the item's former release.
 func (j *helmJob) diffRelease(ctx context.Context, c *config.Config, archive *chartsource.Archive) ([]sdk.Change, error) {
 	changes, err := j.diffNext(ctx, c, archive)
 	if refused := (*sdk.Error)(nil); j.leaves(c) && errors.As(err, &refused) && ctx.Err() == nil {
@@ -118,7 +117,7 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 		return nil, job.During(stepRelease, err)
 	}
 	want := j.want(c, archive)
-	// HTTP hooks are not asked, so what one has changed stays as it is as long as nothing else changes.
+	// HTTP hooks are not asked: without another change, their changes stay.
 	want.AnyChildren = true
 	if err := j.learnCharts(ctx, c, archive, history, &want); err != nil {
 		return nil, err
@@ -170,7 +169,7 @@ func (j *helmJob) diffNext(ctx context.Context, c *config.Config, archive *chart
 	return changes, nil
 }
 
-// takenFrom says from whom a release is taken over; empty if it is not.
+// takenFrom describes the former owner of a release in a takeover; empty for none.
 func takenFrom(decision release.Decision) string {
 	switch {
 	case decision.TakenFrom != "":
@@ -182,7 +181,7 @@ func takenFrom(decision release.Decision) string {
 	}
 }
 
-// liveOf returns the metadata of those of the objects that exist.
+// liveOf returns the metadata of the existing ones of the objects.
 func (j *helmJob) liveOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]metav1.Object, error) {
 	all := maps.Clone(before)
 	if all == nil {
@@ -209,8 +208,8 @@ func (j *helmJob) liveOf(ctx context.Context, before, after map[object.Key]apply
 	return live, nil
 }
 
-// standing says what an operation makes of an object because of its owner; no action if that does not matter. was and is
-// say whether the release has it before and after.
+// standing returns the action of an operation on an object because of its owner; none if that does not matter. was and
+// is report whether the release has it before and after.
 func (j *helmJob) standing(
 	c *config.Config, options helm.Options, key object.Key, was, is bool, live metav1.Object,
 ) (action sdk.Action, note string) {
@@ -222,7 +221,7 @@ func (j *helmJob) standing(
 	ofFormer := j.leaves(c) && of == releaseOf(j.release)
 	switch {
 	case !was && ofFormer && entry.Policy != managedresource.PolicyKeep && entry.Resource.Name != "":
-		return "", "" // it goes with that
+		return "", "" // it goes with the former release
 	case was && !is && kept(entry, live) != "":
 		return sdk.ActionKeep, ""
 	case why == "" && !was:
@@ -238,7 +237,7 @@ func (j *helmJob) standing(
 	}
 }
 
-// deployed returns the objects of the last revision that was deployed.
+// deployed returns the objects of the last deployed revision.
 func (j *helmJob) deployed(ctx context.Context, c *config.Config, history []release.Revision) (map[object.Key]apply.Manifest, error) {
 	last := deployedRevision(history)
 	if last == 0 {
@@ -281,8 +280,8 @@ func (j *helmJob) wanted(
 	return j.byKey(ctx, c, objects)
 }
 
-// byKey returns objects by what identifies them on the target. A kind that it does not know, since the chart defines
-// it, is taken for one with namespaces, as most are.
+// byKey returns objects by their keys on the target. An unknown kind, defined by the chart, counts as namespaced, as
+// most are.
 func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
 	manifests, err := j.manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
@@ -305,8 +304,8 @@ func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Ob
 	return all, nil
 }
 
-// compare returns what a new revision changes, in the order of the names of the objects. standing says what becomes of an
-// object because of its owner.
+// compare returns the changes of a new revision, in the order of the objects' names. standing is the method of this
+// name.
 func compare(
 	before, after map[object.Key]apply.Manifest, standing func(key object.Key, was, is bool) (sdk.Action, string),
 ) []sdk.Change {
@@ -340,19 +339,19 @@ func compare(
 	return changes
 }
 
-// documentOf returns an object as JSON, whose fields are in order; nil without one.
+// documentOf returns an object as JSON, with sorted fields; nil without one.
 func documentOf(m apply.Manifest, ok bool) json.RawMessage {
 	if !ok {
 		return nil
 	}
 	document, err := json.Marshal(m.Written())
 	if err != nil {
-		return nil // what was read from JSON can be written as JSON
+		return nil // an object read from JSON can be written as JSON
 	}
 	return document
 }
 
-// repairs returns what an upgrade without a change of chart and values repairs.
+// repairs returns the repairs of an upgrade without a change of chart and values.
 func repairs(found *releaseObjects) []sdk.Change {
 	changes := make([]sdk.Change, 0, len(found.drift)+len(found.missing))
 	for _, item := range found.missing {

@@ -9,15 +9,15 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// explain returns an error of Helm with what it means for a job: what the deploy item, its chart or its values are to
-// blame for would fail again, everything else is tried again.
+// explain returns an error of Helm as one of a job. Errors of the item, its chart or its values would come again; all
+// others are retried.
 func explain(step, host string, failure *helm.Error) error {
 	out := &sdk.Error{Operation: step, Reason: string(failure.Kind), Err: errors.New(failure.Message)}
 	switch failure.Kind {
 	case helm.ChartInvalid, helm.ValuesInvalid, helm.RenderFailed, helm.LimitExceeded, helm.Rejected, helm.OwnedByOthers:
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}
 	case helm.ChartHookFailed:
-		// Each try runs the hook anew, which is useless until the chart is mended.
+		// Each try would run the hook anew, in vain with the same chart.
 		out.Codes = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 	case helm.Unauthorized:
 		out.Codes, out.Reason = []landscaper.ErrorCode{landscaper.ErrorUnauthorized}, target.ReasonUnauthorized

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// The steps of a job beside those of package job, as users see them in its progress and its errors.
+// The steps of a job beside those of package job, for its progress and errors.
 const (
 	stepChart     = "ReadChart"
 	stepRender    = "Render"
@@ -27,40 +27,40 @@ const (
 	stepRelease   = "ReadRelease"
 )
 
-// Reasons that are given to events and errors.
+// The reasons of events and errors.
 const (
 	reasonIgnored     = "IgnoredField"
 	reasonTemplate    = "IgnoredTemplate"
 	reasonModeChanged = "HelmDeploymentChanged"
 )
 
-// maxListed bounds how many things are named in a message.
+// maxListed bounds the names in a message.
 const maxListed = 5
 
-// helmJob is one call of the deployer. Its methods are the steps, as those of job.Job.
+// helmJob is one call of the deployer. Its methods are the steps, as in job.Job.
 type helmJob struct {
 	*job.Job
 
 	deployer   *Deployer
 	kubeconfig []byte
-	// stored is what was saved when the call began.
+	// stored is the provider status at the beginning of the call.
 	stored *v1alpha1.ProviderStatus
-	// release and chart are what is to be saved.
+	// release and chart are the state to save.
 	release *v1alpha1.ReleaseStatus
 	chart   *v1alpha1.ChartStatus
-	// found: this call has found the release as it should be.
+	// found: this call has found the release up to date.
 	found bool
-	// ignored are the fields of objects that belong to other clients.
+	// ignored has the fields of objects owned by other clients.
 	ignored ignore.Rules
-	// disowned are the objects that this call has told to be others'.
+	// disowned has the objects reported as others' by this call.
 	disowned map[object.Key]bool
-	// chartWarning is what Helm has warned of in this call.
+	// chartWarning is Helm's warning in this call.
 	chartWarning string
-	// keptFor is the job whose rendering chart.Rendering has, as far as this call has seen.
+	// keptFor is the job of the rendering in chart.Rendering, as far as this call has seen.
 	keptFor string
 }
 
-// warnOf tells which fields of the provider configuration have no effect.
+// warnOf reports the fields of the provider configuration without effect.
 func (j *helmJob) warnOf(c *config.Config) {
 	j.WarnOf(c.Unknown)
 	if len(c.Ignored) > 0 && j.First() {
@@ -68,8 +68,8 @@ func (j *helmJob) warnOf(c *config.Config) {
 	}
 }
 
-// checkMode refuses to go from releases to objects or back, which would leave the one behind or take what belongs to
-// the other.
+// checkMode refuses to go from releases to objects or back: it would leave the release or the objects behind, or take
+// those of another owner.
 func (j *helmJob) checkMode(ctx context.Context, c *config.Config) error {
 	if !c.HelmDeployment && j.release != nil {
 		history, err := release.History(ctx, j.Client, releaseOf(j.release))
@@ -77,7 +77,7 @@ func (j *helmJob) checkMode(ctx context.Context, c *config.Config) error {
 			return job.During(stepRelease, err)
 		}
 		if release.Of(history, j.wantOf(releaseOf(j.release))) != owner.Ours && j.release.Revision == 0 {
-			j.forgetRelease() // it was never made
+			j.forgetRelease() // never created
 		}
 	}
 	switch {
@@ -93,16 +93,16 @@ func (j *helmJob) checkMode(ctx context.Context, c *config.Config) error {
 	}
 }
 
-// fromLandscaper tells whether the provider status was written by Landscaper's deployer, which does not say whether
-// there is a release, and of one whose objects are of no kind that it waits for notes nothing at all. Pergola always
-// notes a release or a chart.
+// fromLandscaper reports whether Landscaper's deployer wrote the provider status. That one does not record whether
+// there is a release, and records nothing at all of one without objects of the kinds it waits for. Pergola always
+// records a release or a chart.
 func (j *helmJob) fromLandscaper() bool { return isOfLandscaper(j.stored) }
 
 func isOfLandscaper(stored *v1alpha1.ProviderStatus) bool {
 	return stored.Kind != "" && stored.Release == nil && stored.Chart == nil
 }
 
-// forgetRelease notes that there is no release any more, in a way that nobody takes for Landscaper's.
+// forgetRelease records that there is no release any more, in a status unlike Landscaper's.
 func (j *helmJob) forgetRelease() {
 	j.release = nil
 	if j.chart == nil {
@@ -110,7 +110,6 @@ func (j *helmJob) forgetRelease() {
 	}
 }
 
-// fetch returns the chart.
 func (j *helmJob) fetch(ctx context.Context, source chartsource.Source) (*chartsource.Archive, error) {
 	j.Request.Progress(stepChart, fmt.Sprintf("reading the chart: %s", source))
 	archive, err := j.deployer.charts.Fetch(ctx, &chartsource.Request{
@@ -123,7 +122,7 @@ func (j *helmJob) fetch(ctx context.Context, source chartsource.Source) (*charts
 	return archive, nil
 }
 
-// run has Helm carry a request out, for which it adds what is the same for all.
+// run has Helm carry a request out, and adds its common fields.
 func (j *helmJob) run(ctx context.Context, step string, req *helm.Request, o *observer) (*helm.Result, error) {
 	limits := j.deployer.settings.Limits
 	req.Kubeconfig, req.MaxHistory, req.Ignored = j.kubeconfig, j.deployer.settings.MaxHistory, j.ignored

@@ -22,17 +22,17 @@ import (
 type releaseObjects struct {
 	plan    *apply.Plan
 	applied []apply.Applied
-	// gone are those that do not exist because they are done, and missing those that do not exist and are not.
+	// gone has the completed objects deleted since, and missing the other nonexistent ones.
 	gone    []object.Key
 	missing []*apply.Item
-	// foreign are those that belong to others by now.
+	// foreign has the objects of others by now.
 	foreign []apply.Skipped
-	// drift is how they differ from what they were when they were noted last.
+	// drift is their difference from the recorded state.
 	drift []apply.Drift
 }
 
-// await reads the objects of the revision that the job has made. How they differ from it by now does not matter:
-// controllers answer to what the job has made, and a revision for each answer would never end.
+// await reads the objects of the job's revision. Their drift since does not matter: controllers respond to the
+// revision, and a new one for each response would never end.
 func (j *helmJob) await(ctx context.Context, history []release.Revision) (*releaseObjects, *sdk.Response, error) {
 	name := releaseOf(j.release)
 	newest := release.Newest(history)
@@ -56,7 +56,7 @@ func (j *helmJob) await(ctx context.Context, history []release.Revision) (*relea
 	return found, nil, nil
 }
 
-// settle notes the objects that Helm has written, as they are now.
+// settle records the objects written by Helm, as they are now.
 func (j *helmJob) settle(
 	ctx context.Context, c *config.Config, objects []helm.Object,
 ) (*releaseObjects, *sdk.Response, error) {
@@ -65,7 +65,7 @@ func (j *helmJob) settle(
 		return nil, j.End(), job.During(stepRelease, err)
 	}
 	j.disownSkipped(found.foreign)
-	for _, a := range found.applied { // the inventory lacks what was taken over
+	for _, a := range found.applied { // the inventory lacks the objects taken over
 		if _, noted := j.Status.Inventory.Get(a.Key); !noted {
 			j.Status.Inventory.Expect(a.Entry(), a.Stale)
 		}
@@ -86,7 +86,7 @@ func (j *helmJob) look(ctx context.Context, name helm.Release, revision int) (*r
 	return j.observe(ctx, name, objects)
 }
 
-// observe reads objects that Helm has written.
+// observe reads objects written by Helm.
 func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm.Object) (*releaseObjects, error) {
 	plan, err := j.planOf(ctx, name, objects)
 	if err != nil {
@@ -107,8 +107,8 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 	return found, nil
 }
 
-// noteGone notes which objects that Helm has just created are done and gone already, and returns the others that are
-// missing.
+// noteGone records the just created objects as completed if they are gone and need not stay, and returns the other
+// missing ones.
 func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
 	for _, item := range found.missing {
 		if !readiness.NeedNotStay(item.Desired) {
@@ -122,7 +122,7 @@ func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
 	return others
 }
 
-// vanished returns the error about objects that are gone although the job has made them; nil for none.
+// vanished returns the error about objects created by the job and missing since; nil for none.
 func vanished(missing []*apply.Item) error {
 	if len(missing) == 0 {
 		return nil
@@ -134,8 +134,8 @@ func vanished(missing []*apply.Item) error {
 	return job.During(stepRelease, target.Collect(errs))
 }
 
-// allOrNothing returns the drift of a release as a revision repairs it: it would fail over an object whose repair the
-// target refuses, so that the others are not repaired either.
+// allOrNothing returns the drift of a release for a repair by a revision: a refused repair of one object would fail
+// the revision, so the others are not repaired either.
 func allOrNothing(drift []apply.Drift) []apply.Drift {
 	if !refuses(drift) {
 		return drift

@@ -27,13 +27,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// helmSelector selects what Helm has created.
+// helmSelector selects Helm's objects.
 var helmSelector = labels.Set{"app.kubernetes.io/managed-by": "Helm"}
 
-// namespaces is where every API server has Namespaces.
+// namespaces is the mapping of Namespaces in every API server.
 var namespaces = target.Mapping{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 
-// reasonRendered is given to the error about objects of a chart that make no sense.
+// reasonRendered is the reason of the error about invalid objects of a chart.
 const reasonRendered = "RenderedInvalid"
 
 // reconcileObjects applies the objects of the chart, without a release.
@@ -50,7 +50,7 @@ func (j *helmJob) reconcileObjects(ctx context.Context, c *config.Config) (*sdk.
 	return res, redactorOf(c, objects).HideError(err)
 }
 
-// redactorOf returns what keeps values out of errors that are not Helm's.
+// redactorOf returns a redactor of values in errors from outside of Helm.
 func redactorOf(c *config.Config, objects []helm.Object) *redact.Redactor {
 	s := redact.New(c.Values)
 	s.Publish(c.Release.Name, c.Release.Namespace)
@@ -86,7 +86,7 @@ func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects [
 	return j.finish(ctx, c, nil, applied)
 }
 
-// objectsOf returns the objects of a rendering that the job applies, with those of children in their places.
+// objectsOf returns the objects of a rendering for the job, with the children in their places.
 func objectsOf(rendered *helm.Result, children []sdk.Child) ([]helm.Object, error) {
 	objects, err := replace(rendered.Objects, children)
 	if err != nil {
@@ -114,8 +114,8 @@ func (j *helmJob) finish(
 	return j.Done(exports), nil
 }
 
-// forgetJob drops what only later calls of the job need, so that the status of an item that has not changed stays the
-// same. The job that has made a revision is kept: should its result be lost, force makes no other one.
+// forgetJob drops the state for later calls of the job, so the status of an unchanged item stays the same. The job of
+// a revision is kept: should its result be lost, force makes no other one.
 func (j *helmJob) forgetJob() {
 	if j.found && j.stored.Release != nil {
 		found := *j.release
@@ -129,8 +129,7 @@ func (j *helmJob) forgetJob() {
 	}
 }
 
-// exportValues adds what is exported from the values that the chart is rendered with. Without an archive it fetches the
-// chart.
+// exportValues adds the exports from the values of the rendering. Without an archive it fetches the chart.
 func (j *helmJob) exportValues(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, exports map[string]any,
 ) (map[string]any, error) {
@@ -158,8 +157,8 @@ func (j *helmJob) exportValues(
 	return exports, nil
 }
 
-// render has the objects of the chart rendered for a revision of the release, or for no release, with revision zero.
-// Then those of its hooks are ordinary objects.
+// render renders the objects of the chart for a revision of the release, or with revision zero for no release. Without
+// a release the objects of its hooks are ordinary objects.
 func (j *helmJob) render(ctx context.Context, c *config.Config, archive *chartsource.Archive, revision int) (*helm.Result, error) {
 	j.Request.Progress(stepRender, "rendering the chart")
 	options := c.Install
@@ -184,8 +183,8 @@ func (j *helmJob) render(ctx context.Context, c *config.Config, archive *chartso
 	return result, nil
 }
 
-// runsAtDeployment tells whether Helm would create the object of a hook when it installs or upgrades a release. One
-// that is only for its end, for a way back or for a test would do harm.
+// runsAtDeployment reports whether Helm would create a hook's object at an installation or upgrade of a release. An
+// object only for a deletion, a rollback or a test would do harm.
 func runsAtDeployment(h helm.Hook) bool {
 	return slices.ContainsFunc(h.Events, func(event string) bool {
 		return slices.Contains([]string{"pre-install", "post-install", "pre-upgrade", "post-upgrade"}, event)
@@ -213,7 +212,7 @@ func (j *helmJob) planOfObjects(ctx context.Context, c *config.Config, objects [
 	return apply.NewPlan(ctx, j.Client, manifests, j.Owner, j.Began)
 }
 
-// planOf returns a plan of objects that Helm writes. It is for looking at them.
+// planOf returns a plan of objects written by Helm, for reading them.
 func (j *helmJob) planOf(ctx context.Context, name helm.Release, objects []helm.Object) (*apply.Plan, error) {
 	manifests, err := j.manifestsOf(objects, name.Namespace)
 	if err != nil {
@@ -222,7 +221,7 @@ func (j *helmJob) planOf(ctx context.Context, name helm.Release, objects []helm.
 	return apply.NewPlan(ctx, j.Client, manifests, owner.Owner{}, j.Began)
 }
 
-// manifestsOf is manifestsOf with the fields that belong to other clients.
+// manifestsOf is the function manifestsOf with the fields of other clients.
 func (j *helmJob) manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
 	manifests, err := manifestsOf(objects, namespace)
 	for i, m := range manifests {
@@ -231,8 +230,7 @@ func (j *helmJob) manifestsOf(objects []helm.Object, namespace string) ([]apply.
 	return manifests, err
 }
 
-// manifestsOf returns the objects of a chart as manifests. Those that name no namespace are in the release's, if their
-// kind is namespaced.
+// manifestsOf returns the objects of a chart as manifests. Namespaced ones without a namespace get the release's.
 func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
 	var all []apply.Manifest
 	var problems field.ErrorList
@@ -253,12 +251,12 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 	return all, nil
 }
 
-// policyAnnotation says with the value keep that an object stays when it is not wanted any more. Helm reads it in two
-// ways: when it uninstalls a release, in the manifest and whatever its case; when an upgrade drops the object, on the
-// object itself and to the letter.
+// policyAnnotation, with the value keep, keeps an unwanted object. Helm reads it in two ways: when it uninstalls a
+// release, from the manifest and in any case of letters; when an upgrade drops the object, from the live object and to
+// the letter.
 const policyAnnotation = "helm.sh/resource-policy"
 
-// policyOf returns the policy that an object of a chart asks for, as Helm reads it when it uninstalls a release.
+// policyOf returns the policy of an object of a chart, as Helm reads it when it uninstalls a release.
 func policyOf(m object.Manifest) managedresource.Policy {
 	if strings.ToLower(strings.TrimSpace(m.Object.GetAnnotations()[policyAnnotation])) == "keep" {
 		return managedresource.PolicyKeep
@@ -266,7 +264,7 @@ func policyOf(m object.Manifest) managedresource.Policy {
 	return managedresource.PolicyManage
 }
 
-// kept says why an object stays that the chart has dropped, as Helm reads it when it upgrades a release.
+// kept returns the reason to keep an object dropped by the chart, as Helm reads it when it upgrades a release.
 func kept(_ managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
 	if live.GetAnnotations()[policyAnnotation] == "keep" {
 		return "annotation " + policyAnnotation + ": keep"
@@ -274,7 +272,7 @@ func kept(_ managedresource.ManagedResourceStatus, live metav1.Object) (why stri
 	return ""
 }
 
-// keptOfObjects is kept for objects without a release, of which Helm has deleted none: what the chart has said of them
+// keptOfObjects is kept for objects without a release. Helm has deleted none of them, so the policy in the chart
 // counts as well.
 func keptOfObjects(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
 	if entry.Policy == managedresource.PolicyKeep {
@@ -283,8 +281,8 @@ func keptOfObjects(entry managedresource.ManagedResourceStatus, live metav1.Obje
 	return kept(entry, live)
 }
 
-// withNamespace adds the namespace of the release, unless the chart has it. It is kept when the deploy item is deleted,
-// as one that Helm has created is.
+// withNamespace adds the namespace of the release, unless the chart has it. It stays after the item, as one created by
+// Helm does.
 func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 	o := namespaceObject(name)
 	for _, m := range manifests {
@@ -294,12 +292,12 @@ func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
 	}
 	return append([]apply.Manifest{{
 		Manifest: object.Manifest{Path: field.NewPath("createNamespace"), Object: o}, Policy: managedresource.PolicyKeep,
-		Strategy: managedresource.UpdateStrategyMerge, // what is there already stays as it is
+		Strategy: managedresource.UpdateStrategyMerge, // an existing one stays as it is
 	}}, manifests...)
 }
 
-// makesNamespace tells whether the namespace of the release is the job's to create, or was: one that others have made,
-// another deploy item of the same namespace for example, is theirs.
+// makesNamespace reports whether the namespace of the release is the job's to create, or was. An existing namespace of
+// others, such as another item of the same namespace, is theirs.
 func (j *helmJob) makesNamespace(ctx context.Context, name string) (bool, error) {
 	if _, known := j.Status.Inventory.Get(object.KeyOf(namespaceObject(name))); known {
 		return true, nil

@@ -7,17 +7,17 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// observer hears what Helm does in one request of a job.
+// observer receives Helm's reports about one request of a job.
 type observer struct {
-	// rendered gets the objects before they are created; nil to take them as they are.
+	// rendered gets the objects before their creation; nil to take them as they are.
 	rendered func(ctx context.Context, objects []helm.Object) ([]helm.Object, error)
 
-	// found gets the objects that the release has not made; nil to pass over them.
+	// found gets existing objects from others; nil to pass over them.
 	found func(ctx context.Context, found []helm.Found) error
 
 	job  *helmJob
 	step string
-	// err is why a change was refused.
+	// err is the reason of a refused change.
 	err error
 
 	mu sync.Mutex
@@ -47,7 +47,7 @@ func (o *observer) Found(ctx context.Context, found []helm.Found) error {
 	return o.refused(o.found(ctx, found))
 }
 
-// refused keeps an error for the job, since Helm passes on no more than the text of it.
+// refused keeps an error for the job, since Helm passes on no more than its text.
 func (o *observer) refused(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

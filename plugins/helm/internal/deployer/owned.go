@@ -19,8 +19,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// foreignTo says why an object on the target is not one of the release: what it names decides, and where it names no
-// release, whether the deploy item has made it.
+// foreignTo returns the reason why a live object is not the release's: it names another release, or it names none and
+// was not created by the item.
 func foreignTo(name helm.Release) func(managedresource.ManagedResourceStatus, metav1.Object) string {
 	return func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string) {
 		of := helm.ReleaseOf(live)
@@ -38,7 +38,7 @@ func belongsTo(of helm.Release) string {
 	return fmt.Sprintf("it belongs to release %s", nameOf(of))
 }
 
-// keptBy adds to the reasons why an object stays that it is not one of the release.
+// keptBy adds a reason to keep an object: it is not the release's.
 func keptBy(
 	name helm.Release, kept func(managedresource.ManagedResourceStatus, metav1.Object) string,
 ) func(managedresource.ManagedResourceStatus, metav1.Object) string {
@@ -51,7 +51,7 @@ func keptBy(
 	}
 }
 
-// keptAtUninstall says why Helm leaves an object when it uninstalls a release.
+// keptAtUninstall returns the reason to keep an object when Helm uninstalls a release.
 func keptAtUninstall(entry managedresource.ManagedResourceStatus, _ metav1.Object) string {
 	if entry.Policy == managedresource.PolicyKeep {
 		return "policy keep"
@@ -59,8 +59,8 @@ func keptAtUninstall(entry managedresource.ManagedResourceStatus, _ metav1.Objec
 	return ""
 }
 
-// identify notes the UIDs of objects that the release was about to create when an operation failed, or was cut off: those
-// that exist and name the release are its own.
+// identify records the UIDs of objects from a failed or interrupted operation: the expected objects with the name of
+// the release are its own.
 func (j *helmJob) identify(ctx context.Context, name helm.Release) error {
 	for _, entry := range j.Status.Inventory.Entries() {
 		if entry.Resource.UID != "" {
@@ -91,7 +91,7 @@ func (j *helmJob) identify(ctx context.Context, name helm.Release) error {
 	return nil
 }
 
-// known returns the UIDs of the objects that the deploy item has made.
+// known returns the UIDs of the objects created by the item.
 func (j *helmJob) known() []types.UID {
 	var uids []types.UID
 	for _, entry := range j.Status.Inventory.Entries() {
@@ -102,8 +102,8 @@ func (j *helmJob) known() []types.UID {
 	return uids
 }
 
-// undeleted returns the objects that Helm is not to delete: owners of what is kept, Namespaces and
-// CustomResourceDefinitions. What of them is to go the job deletes afterwards, when it is known what else stays.
+// undeleted returns the objects not to be deleted by Helm: owners of kept objects, Namespaces and
+// CustomResourceDefinitions. The job deletes the unwanted ones of them afterwards, when all kept objects are known.
 func (j *helmJob) undeleted(ctx context.Context) ([]object.Key, error) {
 	entries := j.Status.Inventory.Entries()
 	why, err := prune.Holds(ctx, j.Client, j.Deletion(prune.Deletion{Entries: entries}))
@@ -120,8 +120,8 @@ func (j *helmJob) undeleted(ctx context.Context) ([]object.Key, error) {
 	return keys, nil
 }
 
-// heldBack returns what says why an object stays that the chart drops, with the one that would be deleted with it. after
-// are the objects that the chart has, and live those that exist.
+// heldBack returns a function with the reason to keep a dropped object: another object would be deleted with it. after
+// are the objects of the chart, and live the existing ones.
 func (j *helmJob) heldBack(
 	ctx context.Context, c *config.Config, after map[object.Key]apply.Manifest, live map[object.Key]metav1.Object,
 ) (func(key object.Key, uid types.UID) (why string), error) {
@@ -136,8 +136,8 @@ func (j *helmJob) heldBack(
 	return prune.Holds(ctx, j.Client, j.Deletion(d))
 }
 
-// noteFound tells what becomes of objects that the release has not made, and saves that they are not the item's: an
-// operation that fails is not to be undone with them. Those that are taken over are noted when they are the release's.
+// noteFound reports the fates of objects from others, and records that they are not the item's: the undoing of a
+// failed operation must not include them. Objects taken over are recorded after the takeover.
 func (j *helmJob) noteFound(ctx context.Context, name helm.Release, found []helm.Found) error {
 	for _, f := range found {
 		switch f.Fate {
@@ -157,7 +157,7 @@ func (j *helmJob) noteFound(ctx context.Context, name helm.Release, found []helm
 	return j.Status.Save(ctx)
 }
 
-// formerOf says to which release an object has belonged.
+// formerOf describes the former release of an object.
 func formerOf(of helm.Release) string {
 	if of == (helm.Release{}) {
 		return "existed and belonged to no release"
@@ -165,7 +165,7 @@ func formerOf(of helm.Release) string {
 	return "belonged to release " + nameOf(of)
 }
 
-// disown drops an object from the inventory that stays on the target, and tells it once in a call.
+// disown drops an object left on the target from the inventory, and reports it once in a call.
 func (j *helmJob) disown(key object.Key, why string) {
 	j.Status.Inventory.Gone(key)
 	if !j.disowned[key] {
@@ -177,7 +177,8 @@ func (j *helmJob) disown(key object.Key, why string) {
 	j.disowned[key] = true
 }
 
-// disownSkipped drops what is not the release's any more. Only the first call of a job tells what was known before.
+// disownSkipped drops the objects of others. Those outside of the inventory are reported only in the first call of a
+// job.
 func (j *helmJob) disownSkipped(skipped []apply.Skipped) {
 	for _, s := range skipped {
 		if _, managed := j.Status.Inventory.Get(s.Key); managed || j.First() {

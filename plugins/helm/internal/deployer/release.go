@@ -18,15 +18,15 @@ const (
 	reasonInstalled = "Installed"
 	reasonUpgraded  = "Upgraded"
 	reasonRecovered = "Recovered"
-	// reasonReleaseTaken is given to the error about a release that belongs to another deploy item.
+	// reasonReleaseTaken is the reason of the error about a release of another item.
 	reasonReleaseTaken = "ReleaseTaken"
-	// reasonReleaseChanged is given to the error about a release that another client has changed during the job.
+	// reasonReleaseChanged is the reason of the error about a release changed by another client during the job.
 	reasonReleaseChanged = "ReleaseChanged"
-	// reasonTakenOver is given to the event about a release that belonged to another deploy item.
+	// reasonTakenOver is the reason of the event about a takeover of a release or an object.
 	reasonTakenOver = "TakenOver"
 )
 
-// reconcileRelease brings the release to what the provider configuration says.
+// reconcileRelease brings the release to the state of the provider configuration.
 func (j *helmJob) reconcileRelease(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool,
 ) (*sdk.Response, error) {
@@ -37,8 +37,7 @@ func (j *helmJob) reconcileRelease(
 	if res != nil || err != nil {
 		return res, err
 	}
-	// Helm has deleted what the chart does not have any more; what it could not delete, or what takes its time, is left
-	// to do.
+	// Helm has deleted the objects dropped by the chart; failed and slow deletions are left.
 	if err := j.identify(ctx, c.Release); err != nil {
 		return j.End(), err
 	}
@@ -49,10 +48,10 @@ func (j *helmJob) reconcileRelease(
 	return j.finish(ctx, c, archive, objects.applied)
 }
 
-// isMade reports whether an earlier call of the same job has made the revision, or has found it as it should be.
+// isMade reports whether an earlier call of the same job has made the revision, or has found it up to date.
 func (j *helmJob) isMade() bool { return j.release != nil && j.release.JobID == j.Request.JobID }
 
-// deployRelease installs or upgrades the release, unless it is as it should be, and returns its objects.
+// deployRelease installs or upgrades the release, unless it is up to date, and returns its objects.
 func (j *helmJob) deployRelease(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, force bool,
 ) (*releaseObjects, *sdk.Response, error) {
@@ -94,14 +93,14 @@ func (j *helmJob) deployRelease(
 	}
 	objects, res, err := j.enact(ctx, c, archive, want, decision, live.gone)
 	if err == nil && res == nil {
-		// What was never seen, and was missing, was no drift to tell, but to be made.
+		// A missing object never seen before was no drift, but to be created.
 		j.Status.NoteDrift(live.plan, live.drift)
 		j.TellDrift(live.plan, apply.Result{Drift: live.drift})
 	}
 	return objects, res, err
 }
 
-// blocked tells why nothing can be done about a release, if so.
+// blocked returns the reason against any operation on a release, as an error or a wait; nothing for none.
 func (j *helmJob) blocked(c *config.Config, decision release.Decision) (*sdk.Response, error) {
 	switch decision.Action {
 	case release.Conflict:
@@ -114,9 +113,8 @@ func (j *helmJob) blocked(c *config.Config, decision release.Decision) (*sdk.Res
 	}
 }
 
-// renderFirst leaves a revision to the next call if an HTTP hook has changed objects that were rendered for another
-// one: a chart may have other objects for an upgrade than for an installation, and what the hook has made of those does
-// not fit.
+// renderFirst leaves a revision to the next call if an HTTP hook has changed objects of a rendering for another one: a
+// chart may have other objects for an upgrade than for an installation, and the hook's changes would not fit.
 func (j *helmJob) renderFirst(
 	c *config.Config, archive *chartsource.Archive, history []release.Revision, decision release.Decision,
 ) *sdk.Response {
@@ -134,15 +132,14 @@ func (j *helmJob) renderFirst(
 	return j.Wait(stepRender, "", []string{hook}, nil)
 }
 
-// renderedAs returns the revision that the objects are rendered for before the job sees what an HTTP hook makes of
-// them.
+// renderedAs returns the revision of the rendering for an HTTP hook, before the job sees the hook's changes.
 func (j *helmJob) renderedAs(c *config.Config, archive *chartsource.Archive, history []release.Revision) int {
 	want := j.want(c, archive)
 	want.AnyChildren, want.Force = true, j.goesOn(history)
 	return release.Decide(history, want).RenderedAs()
 }
 
-// goesOn tells whether an earlier call has left a revision to this one, see renderFirst.
+// goesOn reports whether an earlier call has left a revision to this one, see renderFirst.
 func (j *helmJob) goesOn(history []release.Revision) bool {
 	return j.release != nil && j.release.Next > 0 && len(history) > 0 && j.release.Next == release.Newest(history).Version+1
 }

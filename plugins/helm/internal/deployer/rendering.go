@@ -26,10 +26,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// A chart without a release is rendered once per job: random texts, the time and lookups give another answer each time.
-// A job that has applied all objects goes on with its inventory. One that is still to apply some keeps the objects in a
-// Secret on the target, as Helm keeps those of a release: they may hold passwords, which do not belong in the status of
-// a deploy item. Where it cannot keep them it renders again, and leaves what it has applied as it is.
+// A chart without a release is rendered once per job: random texts, the time and lookups differ in each rendering. A
+// job with all objects applied goes on with its inventory. Before that it keeps the objects in a Secret on the target,
+// as Helm does for a release: they may hold passwords, and those do not belong in the status of an item. If it cannot
+// keep them it renders again, and leaves the applied ones as they are.
 
 const (
 	// renderingType is the type of the Secret.
@@ -38,7 +38,7 @@ const (
 	maxRendering = 900 << 10
 )
 
-// settledObjects returns what the job applies: as an earlier call has settled it, or else as the chart is rendered now.
+// settledObjects returns the objects of the job: those of an earlier call, or else of a new rendering.
 func (j *helmJob) settledObjects(ctx context.Context, c *config.Config) ([]helm.Object, error) {
 	if j.chart != nil && j.chart.AppliedIn == j.Request.JobID {
 		return namesOf(j.Status.Settled())
@@ -58,13 +58,13 @@ func (j *helmJob) settledObjects(ctx context.Context, c *config.Config) ([]helm.
 	}
 	next := chartStatus(rendered.Chart, archive)
 	if j.chart != nil {
-		next.Rendering = j.chart.Rendering // it is there until it was deleted
+		next.Rendering = j.chart.Rendering // it exists until its deletion
 	}
 	j.chart = next
 	return objectsOf(rendered, j.Request.Children)
 }
 
-// namesOf returns objects with nothing but what identifies them, for entries of the inventory.
+// namesOf returns objects with a kind and a name alone, for entries of the inventory.
 func namesOf(entries []managedresource.ManagedResourceStatus) ([]helm.Object, error) {
 	objects := make([]helm.Object, 0, len(entries))
 	for _, e := range entries {
@@ -80,8 +80,8 @@ func namesOf(entries []managedresource.ManagedResourceStatus) ([]helm.Object, er
 	return objects, nil
 }
 
-// noteAllApplied notes that the job has applied all objects. The rendering of an object that deletes itself is still
-// needed: readiness checks select the object by its labels.
+// noteAllApplied records that the job has applied all objects. The rendering of an object with its own deletion is
+// still needed: readiness checks select the object by its labels.
 func (j *helmJob) noteAllApplied(ctx context.Context, applied []apply.Applied, objects []helm.Object, namespace string) {
 	for _, a := range applied {
 		if readiness.NeedNotStay(a.Live) {
@@ -95,7 +95,7 @@ func (j *helmJob) noteAllApplied(ctx context.Context, applied []apply.Applied, o
 	j.dropRendering(ctx)
 }
 
-// keepRendering keeps the objects for later calls of the job. Failing to do so is no failure of the job.
+// keepRendering keeps the objects for later calls of the job. Its failure is no failure of the job.
 func (j *helmJob) keepRendering(ctx context.Context, objects []helm.Object, namespace string) {
 	if j.chart.Rendering != nil && j.keptFor == j.Request.JobID {
 		return
@@ -127,7 +127,7 @@ func (j *helmJob) keepRendering(ctx context.Context, objects []helm.Object, name
 	})
 }
 
-// renderingName returns the name of the Secret: another one for each deploy item, in whatever cluster that is.
+// renderingName returns the name of the Secret; each item has its own, whatever its cluster.
 func (j *helmJob) renderingName() string {
 	sum := sha256.Sum256([]byte(cmp.Or(string(j.Request.DeployItem.UID), itemLabel(j.Owner))))
 	return "pergola-rendering-" + hex.EncodeToString(sum[:10])
@@ -139,7 +139,7 @@ func (j *helmJob) noteRendering(r *managedresource.ObjectReference) {
 	j.chart = &next
 }
 
-// readRendering returns the objects that an earlier call of the job has kept; nil if there are none.
+// readRendering returns the objects kept by an earlier call of the job; nil for none.
 func (j *helmJob) readRendering(ctx context.Context) ([]helm.Object, error) {
 	if j.chart == nil || j.chart.Rendering == nil {
 		return nil, nil
@@ -163,7 +163,7 @@ func (j *helmJob) readRendering(ctx context.Context) ([]helm.Object, error) {
 	return objects, nil
 }
 
-// dropRendering deletes the Secret. One that cannot be deleted now is noted until a later call has.
+// dropRendering deletes the Secret. After a failure it stays recorded, for a later call.
 func (j *helmJob) dropRendering(ctx context.Context) {
 	if j.chart == nil || j.chart.Rendering == nil {
 		return

@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// leaveOtherRelease uninstalls the release that the deploy item has had so far if it is to have another one, and can
-// have it.
+// leaveOtherRelease uninstalls the item's former release if the configuration names another one, and that one can be
+// made.
 func (j *helmJob) leaveOtherRelease(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive,
 ) (*sdk.Response, error) {
@@ -34,7 +34,7 @@ func (j *helmJob) leaveOtherRelease(
 	if err != nil {
 		return nil, job.During(stepRelease, err)
 	}
-	if release.Exists(history) { // otherwise it is only waited for the end of its objects
+	if release.Exists(history) { // otherwise only the end of its objects is awaited
 		if res, err := j.checkNext(ctx, c, archive); res != nil || err != nil {
 			return res, err
 		}
@@ -42,13 +42,13 @@ func (j *helmJob) leaveOtherRelease(
 	return j.uninstall(ctx, old, c.Uninstall)
 }
 
-// leaves tells whether the deploy item has a release and is to have another one.
+// leaves reports whether the item has a release other than the configured one.
 func (j *helmJob) leaves(c *config.Config) bool {
 	return j.release != nil && releaseOf(j.release) != c.Release
 }
 
-// checkNext finds out, before anything is changed, whether the release can be made that is to take the place of another
-// one, and hands over to it what that keeps.
+// checkNext checks, before any change, whether the next release can be made, and hands the objects kept by the former
+// one over to it.
 func (j *helmJob) checkNext(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive,
 ) (*sdk.Response, error) {
@@ -74,8 +74,8 @@ func (j *helmJob) checkNext(
 	return nil, nil //nolint:nilnil // see job
 }
 
-// tryNext renders the release that is to take the place of the item's, and has the target say whether it accepts the
-// objects. kept are those that the item's release leaves to it.
+// tryNext renders the next release, and asks the target whether it accepts the objects. kept are the objects left to
+// it by the former release.
 func (j *helmJob) tryNext(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, decision release.Decision,
 ) (rendered *helm.Result, kept []object.Key, err error) {
@@ -99,7 +99,7 @@ func (j *helmJob) tryNext(
 	return rendered, kept, nil
 }
 
-// former returns the item's release, which another one takes the place of.
+// former returns the item's former release.
 func (j *helmJob) former() helm.Former {
 	former := helm.Former{Release: releaseOf(j.release)}
 	for _, entry := range j.Status.Inventory.Entries() {
@@ -110,7 +110,7 @@ func (j *helmJob) former() helm.Former {
 	return former
 }
 
-// handOver makes objects that the item's release keeps name the release that takes its place: Helm takes no others.
+// handOver puts the name of the next release on the objects kept by the former one: Helm takes no others.
 func (j *helmJob) handOver(ctx context.Context, c *config.Config, rendered *helm.Result, kept []object.Key) error {
 	if len(kept) == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (j *helmJob) handOver(ctx context.Context, c *config.Config, rendered *helm
 	return nil
 }
 
-// rename makes an object of one release name another one.
+// rename changes the release named by an object.
 func (j *helmJob) rename(ctx context.Context, item *apply.Item, from, to helm.Release) error {
 	objects := j.Client.Objects(item.Mapping, item.Key.Namespace)
 	live, err := objects.Get(ctx, item.Key.Name, metav1.GetOptions{})

@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// waitTimeout bounds each wait of Helm if nothing else does. It is Helm's own default.
+	// waitTimeout bounds each wait of Helm without another bound. It is Helm's own default.
 	waitTimeout = 5 * time.Minute
-	// undoShare of the time that is left, and at most undoTime, is kept for undoing an atomic operation that fails.
+	// undoShare is the divisor of the remaining time: this share, at most undoTime, is left to undo a failed atomic
+	// operation.
 	undoShare = 3
 	undoTime  = 5 * time.Minute
 )
 
-// enact does what was decided. gone are the objects of the release that are done and gone.
+// enact carries a decision out. gone has the completed objects of the release deleted since.
 func (j *helmJob) enact(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, want release.Want, decision release.Decision,
 	gone []object.Key,
@@ -84,8 +85,8 @@ func (j *helmJob) enact(
 	return j.settle(ctx, c, result.Objects)
 }
 
-// expect notes the objects of the release and saves the note, before Helm creates any but those that are gone. Those of
-// an HTTP hook take their places.
+// expect saves the objects of the release in the inventory before Helm creates them, except for completed ones deleted
+// since. The children of an HTTP hook take their places.
 func (j *helmJob) expect(
 	ctx context.Context, c *config.Config, objects []helm.Object, children []sdk.Child, gone []object.Key,
 ) ([]helm.Object, error) {
@@ -98,7 +99,7 @@ func (j *helmJob) expect(
 		return nil, err
 	}
 	for _, item := range plan.Items() {
-		// What Helm will write is not known to be what was written: the hash is made anew.
+		// Helm's write may differ from the recorded one: the hash is made anew.
 		j.Status.Inventory.Expect(item.Entry(), func(string) bool { return !slices.Contains(gone, item.Key) })
 	}
 	if err := j.Status.Save(ctx); err != nil {
@@ -107,8 +108,8 @@ func (j *helmJob) expect(
 	return objects, j.Request.PickUp(ctx)
 }
 
-// deployedBefore returns the revision that the deploy item has deployed last by its own account. As long as no revision
-// has its label, this is all that tells that the release is the item's.
+// deployedBefore returns the item's last deployed revision by its own record. Until a revision has its label, this
+// record is the only proof of ownership.
 func (j *helmJob) deployedBefore(decision release.Decision) int {
 	switch {
 	case j.release != nil:
@@ -120,7 +121,7 @@ func (j *helmJob) deployedBefore(decision release.Decision) int {
 	}
 }
 
-// warnOfInterrupted tells that an operation has ended before it was done.
+// warnOfInterrupted reports operations without an end.
 func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
 		j.Request.Warning(reasonRecovered, fmt.Sprintf(
@@ -129,8 +130,7 @@ func (j *helmJob) warnOfInterrupted(name helm.Release, decision release.Decision
 	}
 }
 
-// bounded returns the options of an operation that ends before the job has to, and leaves time to undo it if it is
-// atomic.
+// bounded returns options for an operation with an end before the job's, and with time to undo it if it is atomic.
 func (j *helmJob) bounded(ctx context.Context, options helm.Options) helm.Options {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -154,7 +154,7 @@ func chartStatus(chart helm.Metadata, archive *chartsource.Archive) *v1alpha1.Ch
 	}
 }
 
-// resourceOf returns the resource of a component version that a chart is; nil for none.
+// resourceOf returns the resource in a component version behind a chart; nil for none.
 func resourceOf(archive *chartsource.Archive) *v1alpha1.ComponentResource {
 	key := archive.Resource
 	if key == nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// readStatus reads what was saved last; nothing, if there is nothing.
+// readStatus reads the saved provider status; an empty one for none.
 func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	stored := &v1alpha1.ProviderStatus{}
 	_, err := req.DecodeProviderStatus(stored, v1alpha1.ProviderStatusKind, v1alpha1.GroupVersion.String())
 	return stored, err
 }
 
-// document returns what is saved. The job replaces what it points to and never changes it.
+// document returns the provider status to save. The job replaces the values behind its pointers and never changes
+// them.
 func (j *helmJob) document(s job.ObjectsStatus) any {
 	status := &v1alpha1.ProviderStatus{
 		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind},

@@ -12,11 +12,11 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
-// pendingGrace is how long somebody else's operation on the release is waited for before it counts as interrupted. It
-// is Helm's own default for how long an operation may take.
+// pendingGrace is the wait for another client's operation on the release before it counts as interrupted. It is Helm's
+// own default timeout of an operation.
 const pendingGrace = 5 * time.Minute
 
-// want says what the release is to be.
+// want returns the wanted release.
 func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.Want {
 	want := j.wantOf(c.Release)
 	want.Input, want.TakeOwnership = release.Input([]byte(archive.Digest), c.Values), c.TakeOwnership
@@ -31,7 +31,7 @@ func (j *helmJob) want(c *config.Config, archive *chartsource.Archive) release.W
 	return want
 }
 
-// wantOf says who wants a release.
+// wantOf returns the wanted owner of a release.
 func (j *helmJob) wantOf(name helm.Release) release.Want {
 	want := release.Want{
 		Item: itemLabel(j.Owner), Installation: j.Request.Installation,
@@ -44,12 +44,13 @@ func (j *helmJob) wantOf(name helm.Release) release.Want {
 	return want
 }
 
-// claims reports whether the deploy item has deployed a release by its own account.
+// claims reports whether the item has deployed a release by its own record.
 func (j *helmJob) claims(name helm.Release) bool {
 	return j.fromLandscaper() || j.release != nil && j.release.Revision > 0 && releaseOf(j.release) == name
 }
 
-// learnCharts finds out which chart a release is of that belongs to no deploy item, and which one is to be deployed.
+// learnCharts adds the names of two charts for the takeover of a release without an item: the deployed one and the
+// wanted one.
 func (j *helmJob) learnCharts(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, history []release.Revision, want *release.Want,
 ) error {

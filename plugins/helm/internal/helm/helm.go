@@ -1,6 +1,5 @@
-// Package helm says what the deployer needs of Helm, without the library. Package helm3 does it with version 3 of the
-// library, package worker has it done in a process of its own. Everything in here can be passed between processes in
-// gob.
+// Package helm is the deployer's interface to Helm, without the library. Package helm3 implements it with version 3 of
+// the library, and package worker runs it in processes. All of it can be passed between processes in gob.
 package helm
 
 import (
@@ -17,18 +16,17 @@ import (
 
 // Helm carries out one request after the other, or several at once.
 type Helm interface {
-	// Run carries a request out and returns when that is done or has failed. When ctx ends it leaves off as soon as it
-	// can, with the release in a state from which the next request goes on. The error is an *Error, or that of ctx.
+	// Run carries a request out and returns after its success or failure. When ctx ends it stops as soon as it can, with
+	// the release ready for the next request. The error is an *Error, or that of ctx.
 	Run(ctx context.Context, req *Request, observer Observer) (*Result, error)
 }
 
-// Action is what is to be done.
+// Action is the kind of a request.
 type Action string
 
 // The actions.
 const (
-	// Render renders the chart and changes nothing. Without a kubeconfig, functions of templates that ask a cluster
-	// find nothing.
+	// Render renders the chart and changes nothing. Without a kubeconfig, lookups of templates find nothing.
 	Render Action = "render"
 	// Values combines the values with those of the chart. It needs no cluster.
 	Values Action = "values"
@@ -36,63 +34,60 @@ const (
 	Install Action = "install"
 	// Upgrade makes another revision.
 	Upgrade Action = "upgrade"
-	// Uninstall removes a release with its history. A release that does not exist is removed.
+	// Uninstall removes a release with its history. It succeeds without a release.
 	Uninstall Action = "uninstall"
 )
 
-// Request is one thing to do.
+// Request is one request.
 type Request struct {
 	Action Action
 	// Kubeconfig of the target; nil for an action without one.
 	Kubeconfig []byte
 	// Release names the release.
 	Release Release
-	// Chart is what to deploy. Not for Uninstall.
+	// Chart is the chart to deploy. Not for Uninstall.
 	Chart Chart
 	// Values override those of the chart: a JSON object; nil for none.
 	Values json.RawMessage
-	// Revision is what templates are told, for Render: as of an installation if it is the first one, as of an upgrade
-	// if it is a later one. Zero renders for no release, which templates see as an installation. Other actions tell
-	// them the revision that they make.
+	// Revision is the revision seen by templates, for Render: the first one is an installation, later ones are upgrades.
+	// Zero renders for no release, as an installation. With other actions templates see the new revision.
 	Revision int
 	// CreateNamespace creates the release's namespace if it is missing.
 	CreateNamespace bool
-	// Former is the release that goes before the one is made that Render renders; the zero Release for none. With it
-	// Render fails if the target would refuse the objects then.
+	// Former is the release to uninstall before the one of Render is installed; the zero Release for none. With it Render
+	// fails if the target would refuse the objects then.
 	Former Former
-	// Labels are put on the revision that is made.
+	// Labels are put on the new revision.
 	Labels map[string]string
-	// RollbackLabels are put on the revision that a failed atomic upgrade is rolled back with. Without them it has
-	// those of the revision that it goes back to.
+	// RollbackLabels are put on the revision of a rollback after a failed atomic upgrade. Without them it has those of
+	// the restored revision.
 	RollbackLabels map[string]string
-	// Interrupted are revisions whose operations have ended without noting it. They are marked as failed before
-	// anything else is done.
+	// Interrupted are revisions left in progress by ended operations. They are marked as failed before anything else.
 	Interrupted []int
-	// Retry is a failed revision, the newest one but for the one that it was rolled back with, that is made again for the
-	// same job: the new one has its objects and hooks, whatever the chart would be rendered to now, takes its place, and
-	// runs no hook that has succeeded in it and was not undone. Zero for none.
+	// Retry is a failed revision to repeat for the same job: the newest one apart from its rollback. The new revision has
+	// its objects and hooks, whatever the chart would render now, takes its place, and leaves out its succeeded hooks
+	// unless they were undone. Zero for none.
 	Retry int
-	// Since is when the job began, for Uninstall: hooks that have succeeded since then are not run again. Zero for the
+	// Since is the beginning of the job, for Uninstall: hooks with a success since then are not run again. Zero for the
 	// first attempt of a job.
 	Since time.Time
-	// Gone are objects that are not there and are not to be created: they have done their work, see
-	// managedresource.ManagedResourceStatus. They stay part of the release. For Upgrade only.
+	// Gone are objects not there and not to be created: they are completed, see managedresource.ManagedResourceStatus.
+	// They stay part of the release. For Upgrade only.
 	Gone []object.Key
-	// Known are the UIDs of the objects that the deploy item has made. An object that names no release belongs to the
-	// release only if it is one of them, and what failed operations have made is undone only then.
+	// Known are the UIDs of the objects created by the item. An object without the name of a release belongs to the
+	// release only if it is one of them, and the undoing of failed operations deletes only those.
 	Known []types.UID
-	// OnlyKnown has Uninstall delete what is Known alone: the newest revision has failed, and may have taken over objects
-	// that it has not made.
+	// OnlyKnown has Uninstall delete Known objects alone: the newest revision has failed, and may have taken over others.
 	OnlyKnown bool
-	// Undeleted are objects that Uninstall does not delete, and Upgrade not either when the chart drops them: others that
-	// are kept may be in them.
+	// Undeleted are objects not deleted by Uninstall, nor by Upgrade when the chart drops them: kept objects may be in
+	// them.
 	Undeleted []object.Key
-	// Ignored are fields of objects that belong to other clients once an object exists.
+	// Ignored are fields owned by other clients once an object exists.
 	Ignored ignore.Rules
-	// MaxHistory is how many revisions are kept.
+	// MaxHistory bounds the kept revisions.
 	MaxHistory int
 	Options    Options
-	// Limits of what the chart may use.
+	// Limits bound the resources of the chart.
 	Limits Limits
 }
 
@@ -102,20 +97,20 @@ type Release struct {
 	Name      string
 }
 
-// Former is a release that another one takes the place of.
+// Former is a release about to be replaced by another one.
 type Former struct {
 	Release
-	// Goes are the objects that go with it. What else names it is taken over.
+	// Goes are the objects deleted with it. Its other objects are taken over.
 	Goes []object.Key
 }
 
-// The annotations with which an object names its release.
+// The annotations of an object with the name of its release.
 const (
 	nameAnnotation      = "meta.helm.sh/release-name"
 	namespaceAnnotation = "meta.helm.sh/release-namespace"
 )
 
-// ReleaseOf returns the release that an object on a target names; the zero Release for none.
+// ReleaseOf returns the release named by a live object; the zero Release for none.
 func ReleaseOf(o metav1.Object) Release {
 	annotations := o.GetAnnotations()
 	return Release{Namespace: annotations[namespaceAnnotation], Name: annotations[nameAnnotation]}
@@ -135,7 +130,7 @@ type Chart struct {
 // Options are those of Helm's commands of the same names.
 type Options struct {
 	Atomic bool
-	// DisableHooks has no hooks run; for Uninstall only.
+	// DisableHooks runs no hooks; for Uninstall only.
 	DisableHooks         bool
 	Force                bool
 	SkipSchemaValidation bool
@@ -143,39 +138,39 @@ type Options struct {
 	Wait                 bool
 	// Timeout bounds each wait of Helm. Positive.
 	Timeout time.Duration
-	// Until is when waits end at the latest, but for those of a rollback, or of the removal of what could not be
-	// installed: they need time of their own. Zero for no such time.
+	// Until is the latest end of waits, except for those of a rollback, or of the removal after a failed installation:
+	// they need time of their own. Zero for no such time.
 	Until time.Time
 }
 
-// Limits are what a chart may use. All are positive.
+// Limits bound the resources of a chart. All are positive.
 type Limits struct {
 	// UnpackedBytes bounds the files of the chart together, and Files their number.
 	UnpackedBytes int64
 	Files         int
-	// Depth bounds how deep sub-charts are nested.
+	// Depth bounds the nesting of sub-charts.
 	Depth int
-	// RenderedBytes bounds what the templates are rendered to, together.
+	// RenderedBytes bounds the rendered templates, together.
 	RenderedBytes int64
-	// RenderTime is how long it may take until the chart is rendered, with what is asked of the target for it.
+	// RenderTime bounds the time until the chart is rendered, with its requests to the target.
 	RenderTime time.Duration
-	// MemoryBytes bounds what the process uses that carries the request out.
+	// MemoryBytes bounds the memory of the process.
 	MemoryBytes int64
 }
 
-// Observer hears what happens during a request. Its methods are called one after the other.
+// Observer receives the events of a request. Its methods are called one after the other.
 type Observer interface {
-	// Changing is called before an installation creates the objects of the folder crds, which comes before Rendered.
-	// After an error nothing is created. Not called for a chart without that folder.
+	// Changing is called before an installation creates the objects of the folder crds, and so before Rendered. After an
+	// error nothing is created. Not called for a chart without that folder.
 	Changing(ctx context.Context) error
 	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is
-	// created, and returns those that are to be created instead, of the same names. After an error nothing is created.
-	// Not called for Values and Uninstall.
+	// created, and returns the objects to create instead, of the same names. After an error nothing is created. Not
+	// called for Values and Uninstall.
 	Rendered(ctx context.Context, objects []Object) ([]Object, error)
-	// Found is called with objects that exist and that the release has not made, before any of those is changed that are
-	// to be taken over. After an error nothing is changed any more.
+	// Found is called with existing objects not created by the release, before any of them is changed in a takeover.
+	// After an error there are no further changes.
 	Found(ctx context.Context, found []Found) error
-	// Progress tells what is being done: step is a short CamelCase name, message a sentence.
+	// Progress reports a step: its short CamelCase name, and a sentence.
 	Progress(step, message string)
 	// Warning is for users: reason is one of the Reasons, message a sentence. It holds no values.
 	Warning(reason, message string)
@@ -185,9 +180,9 @@ type Observer interface {
 
 // The reasons of warnings.
 const (
-	// ReasonUnreadable: a revision is stored, but cannot be read.
+	// ReasonUnreadable: a stored revision cannot be read.
 	ReasonUnreadable = "ReleaseUnreadable"
-	// ReasonHookRepeated: a hook that an earlier attempt of the same job has begun is run again.
+	// ReasonHookRepeated: a hook begun by an earlier attempt of the same job is run again.
 	ReasonHookRepeated = "HookRepeated"
 	// ReasonChart: Helm warns about the chart or its values.
 	ReasonChart = "ChartWarning"
@@ -197,21 +192,21 @@ const (
 
 // Object is an object of a chart.
 type Object struct {
-	// Source is the template that it comes from, such as "shop/templates/service.yaml".
+	// Source is its template, such as "shop/templates/service.yaml".
 	Source string
 	// JSON is the object.
 	JSON json.RawMessage
 }
 
-// Found is an object on the target that the release has not made, with what becomes of it.
+// Found is a live object not created by the release, with its fate.
 type Found struct {
 	Key  object.Key
 	Fate Fate
-	// Of is the release that the object names; the zero Release for none.
+	// Of is the release named by the object; the zero Release for none.
 	Of Release
 }
 
-// Fate is what an operation does about an object that it has not made.
+// Fate is the effect of an operation on an object created by others.
 type Fate string
 
 // The fates.
@@ -220,46 +215,46 @@ const (
 	Left Fate = "Left"
 	// TakenOver: the object becomes one of the release.
 	TakenOver Fate = "TakenOver"
-	// NotUndone: an operation that has failed is undone, but the object was there before it.
+	// NotUndone: a failed operation is undone, but the object existed before it.
 	NotUndone Fate = "NotUndone"
 )
 
-// Hook is an object of a chart that Helm creates at a certain point of an operation.
+// Hook is an object of a chart, created by Helm at a certain point of an operation.
 type Hook struct {
 	Object
 	// Events are those points, such as "pre-install".
 	Events []string
 }
 
-// Result is what came of a request.
+// Result is the result of a request.
 type Result struct {
-	// Revision that was made, or for Uninstall the last one there was; zero for Render and Values, and if there was
-	// none.
+	// Revision is the new one, or for Uninstall the last one; zero for Render and Values, and for Uninstall without a
+	// release.
 	Revision int
-	// Chart says what the chart is called. Not for Uninstall.
+	// Chart is the chart's metadata. Not for Uninstall.
 	Chart Metadata
-	// Definitions are the objects of the folders crds, Objects those of the templates that are no hooks, and Hooks
-	// those that are. Not for Values and Uninstall.
+	// Definitions are the objects of the folders crds, Objects those of the templates without hooks, and Hooks those of
+	// hooks. Not for Values and Uninstall.
 	Definitions []Object
 	Objects     []Object
 	Hooks       []Hook
-	// Ignored are the templates that render something that is no object, which is left out. For Render without a
-	// release only: with one it is an error, as Helm has it.
+	// Ignored are templates with text left out because it is no object. For Render without a release only: with one it is
+	// an error, as in Helm.
 	Ignored []string
-	// Values are those that the chart is rendered with, its own included: a JSON object. For Values only.
+	// Values are the values of the rendering, with the chart's own: a JSON object. For Values only.
 	Values json.RawMessage
-	// Kept are the objects that Uninstall has left where they are, because they say so, as Helm describes them.
+	// Kept are the objects left by Uninstall because of their own policy, in Helm's words.
 	Kept string
 }
 
-// Metadata is what a chart says of itself.
+// Metadata is the name and the versions of a chart.
 type Metadata struct {
 	Name       string
 	Version    string
 	AppVersion string
 }
 
-// Kind says what an error is about.
+// Kind is the kind of an error.
 type Kind string
 
 // The kinds of errors.
@@ -286,18 +281,18 @@ const (
 	Unauthorized Kind = "Unauthorized"
 	// Unreachable: the target does not answer, or asks to be left alone.
 	Unreachable Kind = "TargetUnreachable"
-	// Refused: the Observer has refused the objects. Err of the caller says why.
+	// Refused: the Observer has refused the objects; its own error has the reason.
 	Refused Kind = "Refused"
-	// ClusterFailed: anything else that the target did not do, which it may do the next time.
+	// ClusterFailed: any other failure of the target, possibly gone the next time.
 	ClusterFailed Kind = "ClusterFailed"
-	// Crashed: the process that carried the request out has ended for a reason of its own.
+	// Crashed: the process of the request has ended for a reason of its own.
 	Crashed Kind = "Crashed"
 )
 
-// Error is why a request has failed. It holds no values.
+// Error is the failure of a request. It holds no values.
 type Error struct {
 	Kind Kind
-	// Message is for people; it names the chart or the object.
+	// Message is a text for users; it names the chart or the object.
 	Message string
 }
 

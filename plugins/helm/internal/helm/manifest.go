@@ -16,17 +16,17 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 )
 
-// SourceComment begins the comment in which Helm names the template of an object.
+// SourceComment begins Helm's comment with the template of an object.
 const SourceComment = "# Source: "
 
 const (
 	// maxDocument bounds one document of a manifest. An API server takes no request with more than 3 MiB.
 	maxDocument = 4 << 20
-	// maxSource bounds what is taken for the name of a template.
+	// maxSource bounds the name of a template.
 	maxSource = 1 << 10
 )
 
-// Errors about a document. They quote nothing of it, as those of the parser do.
+// Errors about a document. They do not quote it, unlike those of the parser.
 var (
 	errNoEnd    = errors.New("it has no proper end")
 	errTooLarge = fmt.Errorf("it has more than %d bytes", maxDocument)
@@ -34,8 +34,8 @@ var (
 	errNoObject = errors.New("it is no object of Kubernetes")
 )
 
-// ParseManifest returns the objects of a manifest as Helm reads them, those of lists one by one. Their source is
-// what a comment says, or else the given one. Errors name it and the document, and hold no values.
+// ParseManifest returns the objects of a manifest as Helm reads them, those of lists one by one. Their source is that
+// of a comment, or else the given one. Errors name it and the document, and hold no values.
 func ParseManifest(source, manifest string) ([]Object, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
 	var objects []Object
@@ -72,7 +72,7 @@ func parseDocument(source string, text []byte) ([]Object, error) {
 	return expand(source, content)
 }
 
-// expand returns an object, or the items of a list: as for kubectl they may lack what the list has.
+// expand returns an object, or the items of a list: as for kubectl they may leave apiVersion and kind to the list.
 func expand(source string, content json.RawMessage) ([]Object, error) {
 	if bytes.Equal(content, []byte("null")) {
 		return nil, nil
@@ -121,7 +121,7 @@ func expand(source string, content json.RawMessage) ([]Object, error) {
 	return objects, nil
 }
 
-// sourceOf returns the template that the comments at the beginning of a document name; empty if they name none.
+// sourceOf returns the template named by the comments at the beginning of a document; empty for none.
 func sourceOf(text []byte) string {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimRight(line, "\r\n")

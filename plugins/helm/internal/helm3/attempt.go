@@ -7,21 +7,21 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// attempt is what a failed revision has settled for the next one of the same job. A nil attempt has settled nothing.
+// attempt is the outcome of a failed revision for the next one of the same job; a nil attempt is empty.
 type attempt struct {
 	key      string
 	manifest string
 	hooks    []*release.Hook
-	// done are the hooks that have succeeded, with that run; begun are those of which that is not known.
+	// done has the hooks with a succeeded run, and that run; begun has those with an unknown result.
 	done  map[*release.Hook]release.HookExecution
 	begun map[*release.Hook]release.HookPhase
-	// skipping is the hook that is not run.
+	// skipping is the hook left out just now.
 	skipping *release.Hook
 }
 
-// newAttempt reads what a revision says of its hooks: Helm notes their last runs in it. later are the revisions after
-// it: those that it was rolled back with. Hooks that ran after its objects were written run again then, and so do all
-// others if the rollback has hooks, which may have undone what they have done.
+// newAttempt reads the last runs of a revision's hooks, as noted in it by Helm. later are the revisions after it: its
+// rollback. With one, the hooks after the objects run again, and so do all others if the rollback has hooks: they may
+// have undone the work.
 func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 	a := &attempt{
 		key: keyOf(rel), manifest: rel.Manifest, hooks: rel.Hooks,
@@ -44,7 +44,7 @@ func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 	return a
 }
 
-// attemptSince is newAttempt for an uninstallation, which notes the runs in the revision that it removes.
+// attemptSince is newAttempt for an uninstallation; its runs are noted in the removed revision.
 func attemptSince(rel *release.Release, since time.Time) *attempt {
 	a := newAttempt(rel, nil)
 	for _, h := range rel.Hooks {
@@ -64,7 +64,7 @@ func undoesHooks(rollback *release.Release) bool {
 
 func runsAt(h *release.Hook, event release.HookEvent) bool { return slices.Contains(h.Events, event) }
 
-// isDone reports whether a hook need not run when its turn comes next.
+// isDone reports whether a hook can be left out at its next turn.
 func (a *attempt) isDone(h *release.Hook) bool {
 	if a == nil {
 		return false
@@ -73,8 +73,8 @@ func (a *attempt) isDone(h *release.Hook) bool {
 	return done
 }
 
-// skips reports whether a hook need not run now. When it has a second event in the same operation it runs then: Helm
-// does not note for which of them it has run.
+// skips reports whether a hook is left out now. With a second event in the same operation it runs then: Helm does not
+// note the event of a run.
 func (a *attempt) skips(h *release.Hook) bool {
 	if !a.isDone(h) {
 		return false
@@ -88,7 +88,7 @@ func (a *attempt) skips(h *release.Hook) bool {
 	return true
 }
 
-// skipped reports, once, whether a hook was skipped just now.
+// skipped reports, once, whether a hook was left out just now.
 func (a *attempt) skipped(h *release.Hook) bool {
 	if a == nil || h == nil || a.skipping != h {
 		return false
@@ -97,7 +97,7 @@ func (a *attempt) skipped(h *release.Hook) bool {
 	return true
 }
 
-// keepRuns keeps Helm from noting that a hook runs which does not.
+// keepRuns restores the last runs of hooks left out: Helm notes a new one for them.
 func (a *attempt) keepRuns() {
 	for h, run := range a.done {
 		h.LastRun = run

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// loadChart reads the chart, and refuses those that cannot be installed.
+// loadChart reads the chart, and refuses library charts and those without their dependencies.
 func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 	o.progress("LoadChart", "Loading the chart")
 	files, err := o.readChart()
@@ -43,11 +43,10 @@ func (o *operation) loadChart() ([]*loader.BufferedFile, *chart.Chart, error) {
 	return files, loaded, nil
 }
 
-// readChart reads the archive of the request.
 func (o *operation) readChart() ([]*loader.BufferedFile, error) {
 	archive, err := os.ReadFile(o.req.Chart.Path)
 	if err != nil {
-		// A disk may do better the next time. The path is of no use to anybody but this process.
+		// A disk may do better the next time. The path is of no use outside of this process.
 		return nil, failure(helm.ClusterFailed, "%s", strings.ReplaceAll(err.Error(), o.req.Chart.Path, "the chart"))
 	}
 	c := contents{limits: o.req.Limits}
@@ -61,7 +60,7 @@ func (o *operation) readChart() ([]*loader.BufferedFile, error) {
 	return files, nil
 }
 
-// pathsOf returns what the files of a chart and its sub-charts are called in messages.
+// pathsOf returns the paths of a chart's files, and of its sub-charts', as in Helm's messages.
 func pathsOf(c *chart.Chart) []string {
 	paths := []string{c.ChartFullPath() + "/" + chartutil.SchemafileName}
 	for _, files := range [][]*chart.File{c.Templates, c.Files} {
@@ -81,15 +80,15 @@ func metadataOf(c *chart.Chart) helm.Metadata {
 	return helm.Metadata{Name: c.Name(), Version: c.Metadata.Version, AppVersion: c.Metadata.AppVersion}
 }
 
-// values returns those of the request. Numbers are floats, as in values that Helm reads from files. Each call
-// returns others, for the library changes what it is given.
+// values returns the values of the request. Numbers are floats, as in Helm's values from files. Each call returns a
+// new map, for the library changes its arguments.
 func (o *operation) values() (map[string]any, error) {
 	values := map[string]any{}
 	if len(o.req.Values) == 0 {
 		return values, nil
 	}
 	if err := json.Unmarshal(o.req.Values, &values); err != nil {
-		// What encoding/json says of the syntax holds a character at most, and types of Go otherwise.
+		// An error of encoding/json about the syntax has one character at most; others have types of Go.
 		return nil, failure(helm.ValuesInvalid, "the values are no JSON object: %v", err)
 	}
 	if values == nil {
@@ -98,7 +97,7 @@ func (o *operation) values() (map[string]any, error) {
 	return values, nil
 }
 
-// combine returns the values that the chart's templates see, and drops the sub-charts that they switch off.
+// combine returns the values for the chart's templates, and drops the sub-charts switched off by them.
 func (o *operation) combine(c *chart.Chart) (values map[string]any, given map[string]any, err error) {
 	if given, err = o.values(); err != nil {
 		return nil, nil, err
@@ -128,7 +127,7 @@ func (o *operation) validate(c *chart.Chart, values map[string]any) error {
 	return nil
 }
 
-// checkReferences refuses schemas, of a chart and its sub-charts, that refer to other documents.
+// checkReferences refuses schemas, of a chart and its sub-charts, with references to other documents.
 func (o *operation) checkReferences(c *chart.Chart) error {
 	if c.Schema != nil {
 		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(c.Schema))
@@ -153,14 +152,14 @@ func (o *operation) checkReferences(c *chart.Chart) error {
 	return nil
 }
 
-// schemaURL is what Helm calls the schema of a chart, against which relative references are resolved.
+// schemaURL is Helm's URL for the schema of a chart; relative references are resolved against it.
 const schemaURL = "file:///values.schema.json"
 
-// noLoader refuses references out of a schema: with them a chart could read files and reach servers. Helm takes an
-// URN that it does not know for a schema that allows everything.
+// noLoader refuses references out of a schema: with them a chart could read files and reach servers. An unknown URN is
+// a schema for everything, as in Helm.
 type noLoader struct{ o *operation }
 
-// Load is called for each document that is referred to.
+// Load is called for each document behind a reference.
 func (l noLoader) Load(reference string) (any, error) {
 	if u, err := url.Parse(reference); err == nil && u.Scheme == "urn" {
 		l.o.noteWarning("a schema of the values refers to " + reference + ", which is not known and allows everything")

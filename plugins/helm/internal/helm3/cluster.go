@@ -23,7 +23,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// cluster is the access to the target, which Helm gets its clients from.
+// cluster is the access to the target, and gives Helm its clients.
 type cluster struct {
 	namespace string
 	// work ends with the context of the request, and cleanup a little later.
@@ -37,8 +37,7 @@ var (
 	_ meta.ResettableRESTMapper          = (*restmapper.DeferredDiscoveryRESTMapper)(nil)
 )
 
-// newCluster does not talk to the cluster. The host has checked what the kubeconfig says; errors about it do not
-// quote it.
+// newCluster sends no request. The host has checked the kubeconfig already; errors about it do not quote it.
 func newCluster(o *operation, c *Client) (*cluster, error) {
 	invalid := failure(helm.Rejected, "%v", target.ErrKubeconfig)
 	config, err := clientcmd.RESTConfigFromKubeConfig(o.req.Kubeconfig)
@@ -79,25 +78,25 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 	}, nil
 }
 
-// ToRESTConfig returns a config whose requests end with the request.
+// ToRESTConfig returns a config; its requests end with the request to Helm.
 func (c *cluster) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(c.work), nil }
 
-// ToDiscoveryClient returns the client that all share.
+// ToDiscoveryClient returns the shared client.
 func (c *cluster) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return c.discovery, nil
 }
 
-// ToRESTMapper returns the mapper that all share.
+// ToRESTMapper returns the shared mapper.
 func (c *cluster) ToRESTMapper() (meta.RESTMapper, error) { return c.mapper, nil }
 
-// ToRawKubeConfigLoader returns an empty kubeconfig with the namespace of the release. Nobody needs more of it.
+// ToRawKubeConfigLoader returns an empty kubeconfig with the namespace of the release; Helm needs no more of it.
 func (c *cluster) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{
 		Context: clientcmdapi.Context{Namespace: c.namespace},
 	})
 }
 
-// GetClientFor finds what a template looks up, without the discovery that Helm does each time.
+// GetClientFor returns a client for the function lookup of templates, without Helm's discovery at each call.
 func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -111,7 +110,6 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 	return client.Resource(mapping.Resource), mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// listAutoscalers returns the HorizontalPodAutoscalers of a namespace.
 func (c *cluster) listAutoscalers(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
 	client, err := dynamic.NewForConfig(c.work)
 	if err != nil {
@@ -120,7 +118,7 @@ func (c *cluster) listAutoscalers(ctx context.Context, namespace string) (*unstr
 	return client.Resource(ignore.AutoscalerResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 }
 
-// discoverer asks for the version once. Helm asks for it when it is about to render.
+// discoverer asks for the version once. Helm asks for it before each rendering.
 type discoverer struct {
 	discovery.CachedDiscoveryInterface
 

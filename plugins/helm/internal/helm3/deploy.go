@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// connect makes the clients that Helm needs. It sends no request.
+// connect makes Helm's clients. It sends no request.
 func (o *operation) connect(c *Client) (err error) {
 	if o.cluster, err = newCluster(o, c); err != nil {
 		return err
@@ -36,8 +36,8 @@ func (o *operation) connect(c *Client) (err error) {
 	return nil
 }
 
-// deploy is the actions Install and Upgrade. Which of both it is depends on what there is: it may have changed
-// since the caller has looked.
+// deploy is the actions Install and Upgrade. The stored revisions decide between the two: they may have changed since
+// the caller's look.
 func (o *operation) deploy() (*helm.Result, error) {
 	c, definitions, err := o.prepare()
 	if err != nil {
@@ -83,7 +83,7 @@ func (o *operation) deploy() (*helm.Result, error) {
 		rel, err = o.newUpgrade().Run(o.req.Release.Name, c, values)
 	}
 	if err == nil && o.objects.before != "" && o.objects.applied == nil {
-		_, err = o.objects.Update(nil, nil, false) // Helm does not for a chart without objects
+		_, err = o.objects.Update(nil, nil, false) // Helm does not update for a chart without objects
 	}
 	if err != nil {
 		return nil, err
@@ -96,9 +96,9 @@ func (o *operation) deploy() (*helm.Result, error) {
 	return result, err
 }
 
-// installs tells whether an installation is to be made. There may be one that has failed in its place: Helm can
-// replace that, but calls the failed revision superseded, as if it had been deployed, and leaves what it had and
-// the new one has not. A release that was deployed before is upgraded, whatever the caller has thought.
+// installs reports whether the release is to be installed, possibly in the place of a failed installation. Helm can
+// replace that one, but calls the failed revision superseded, as if it had been deployed, and leaves its objects if
+// the new one lacks them. A release deployed before is upgraded, whatever the caller's action.
 func (o *operation) installs(revisions []*release.Release) (bool, error) {
 	if len(revisions) == 0 {
 		return true, nil
@@ -126,8 +126,8 @@ func wasDeployed(r *release.Release) bool {
 	return r.Info.Status == release.StatusDeployed || r.Info.Status == release.StatusSuperseded
 }
 
-// newInstall returns the first revision's operation, or with replace the one after a release that was uninstalled
-// with its history kept, or whose installation has failed.
+// newInstall returns the operation of the first revision; with replace, of the one after an uninstallation with its
+// history kept, or after failed installations.
 func (o *operation) newInstall(replace bool) *action.Install {
 	in := action.NewInstall(o.config)
 	in.ReleaseName, in.Namespace = o.req.Release.Name, o.req.Release.Namespace
@@ -140,7 +140,7 @@ func (o *operation) newInstall(replace bool) *action.Install {
 	return in
 }
 
-// newUpgrade returns the operation of every other revision. Its values are those of the request and nothing else.
+// newUpgrade returns the operation of all other revisions. Its values are those of the request and nothing else.
 func (o *operation) newUpgrade() *action.Upgrade {
 	up := action.NewUpgrade(o.config)
 	up.Namespace = o.req.Release.Namespace
@@ -186,12 +186,12 @@ func (o *operation) uninstall() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, kept, _ := strings.Cut(strings.TrimSpace(response.Info), "\n") // the first line says that these are kept
+	_, kept, _ := strings.Cut(strings.TrimSpace(response.Info), "\n") // the first line is about the kept objects
 	return &helm.Result{Revision: last.Version, Kept: strings.ReplaceAll(kept, "\n", ", ")}, nil
 }
 
-// prepare loads the chart, checks the values, and returns the definitions of the sub-charts that these leave. It needs
-// no cluster.
+// prepare loads the chart, checks the values, and returns the definitions of the chart and the enabled sub-charts. It
+// needs no cluster.
 func (o *operation) prepare() (*chart.Chart, []helm.Object, error) {
 	files, c, err := o.loadChart()
 	if err != nil {
@@ -214,7 +214,7 @@ func (o *operation) prepare() (*chart.Chart, []helm.Object, error) {
 	return c, definitions, o.validate(other, values)
 }
 
-// checkCluster refuses a chart that is not made for the cluster's version.
+// checkCluster refuses a chart for other versions of Kubernetes than the cluster's.
 func (o *operation) checkCluster(c *chart.Chart) (*version.Info, error) {
 	found, err := o.cluster.discovery.version()
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// failure is an error that is known for what it is.
 func failure(kind helm.Kind, format string, args ...any) error {
 	return &helm.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// kindOf returns what an error is about. The API server's answers mean the same as in package target.
+// kindOf returns the kind of an error, or else otherwise. The API server's answers mean the same as in package target.
 func kindOf(err error, otherwise helm.Kind) helm.Kind {
 	known := &helm.Error{}
 	switch {

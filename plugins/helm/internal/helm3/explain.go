@@ -10,8 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// explain makes the error of package helm of an error. Its text is that of Helm. Its kind goes by the first step
-// that has failed, and not by what an atomic operation does after that.
+// explain makes an error of package helm, with the text of Helm. Its kind is that of the first failed step: an atomic
+// operation goes on after it.
 func (o *operation) explain(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -21,14 +21,14 @@ func (o *operation) explain(err error) error {
 		switch o.step {
 		case rendering:
 			otherwise = helm.RenderFailed
-		case checking: // Helm says in no other way that an object belongs to others
+		case checking: // Helm has no other error here for an object of others
 			otherwise = helm.OwnedByOthers
 		default:
 		}
 	}
 	e := &helm.Error{Kind: kindOf(cause, otherwise)}
 	text := err.Error()
-	if !strings.Contains(text, cause.Error()) { // Helm does not say why it cannot uninstall
+	if !strings.Contains(text, cause.Error()) { // Helm does not give its reason for a failed uninstallation
 		text += ": " + cause.Error()
 	}
 	if o.state != "" {
@@ -42,8 +42,7 @@ func (o *operation) explain(err error) error {
 	return e
 }
 
-// advice says where the object of an error comes from, and what to do about it if options of the deploy item can
-// help.
+// advice names the template of the object in an error, and the options of the item against the error, if any.
 func (o *operation) advice(kind helm.Kind, err error) string {
 	if kind == helm.OwnedByOthers {
 		return "; delete it, or set takeOwnership to take it over"

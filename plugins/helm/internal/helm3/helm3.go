@@ -1,26 +1,25 @@
-// Package helm3 does what package helm asks for with version 3 of the Helm library. No other package knows the
-// library.
+// Package helm3 implements package helm with version 3 of the Helm library. No other package knows the library.
 //
-// # What it adds to Helm
+// # Additions to Helm
 //
-// Helm's operations cannot be cancelled. When the context ends, all requests to the cluster fail and no wait goes
-// on, so that an operation comes to its end soon. The time that is left is for the release: the revision in
-// progress is marked as failed. See operation and history.
+// Helm's operations cannot be cancelled. When the context ends, all requests to the cluster fail and all waits end, so
+// an operation ends soon after. The rest of the time is for the release: its revision in progress is marked as failed.
+// See operation and history.
 //
-// Goroutines may be left behind, in a wait of Helm's or in a template that never ends. They send no requests and
-// call no observer when Run has returned; only the end of the process ends them. It also ends a template that uses
-// up the memory or the stack, see package worker.
+// Goroutines may be left behind, in a wait of Helm's or in an endless template. They send no requests and call no
+// observer after Run; only the end of the process ends them. It also ends a template with too much memory or stack,
+// see package worker.
 //
-// # What is stored when
+// # The stored revisions
 //
 // A revision is a Secret with a status. An install writes pending-install and then deployed or failed. An upgrade
 // writes pending-upgrade, then the revision before as superseded, then deployed; in the end there may be a time
-// without any deployed revision. A rollback, which is part of a failed atomic upgrade, writes pending-rollback as a
-// revision of its own, then superseded, then deployed. An uninstall writes uninstalling and deletes the revisions,
-// the newest last. Hooks write the same status again. When all this ends halfway, the newest revision is pending or
-// uninstalling. Once it is marked as failed, see Request.Interrupted, the next upgrade goes on from the last
-// deployed revision, or from the failed one if none is deployed, and takes over the objects that were made already.
-// See TestCrashAtEachStep of the deployer.
+// without any deployed revision. A rollback, part of a failed atomic upgrade, writes pending-rollback as a revision of
+// its own, then superseded, then deployed. An uninstall writes uninstalling and deletes the revisions, the newest
+// last. Hooks write the same status again. When all this ends halfway, the newest revision is pending or uninstalling.
+// Once it is marked as failed, see Request.Interrupted, the next upgrade goes on from the last deployed revision, or
+// from the failed one if none is deployed, and takes over the already created objects. See TestCrashAtEachStep of the
+// deployer.
 package helm3
 
 import (
@@ -36,8 +35,8 @@ import (
 )
 
 const (
-	// gracePeriod is how long Helm may take to come to an end after the context has ended, and cleanupTime how long the
-	// release may be written to after that. Together they are less than the two seconds that a caller allows.
+	// gracePeriod bounds Helm's way to its end after the end of the context, and cleanupTime the writes to the release
+	// after that. Together they are less than the two seconds promised to a caller.
 	gracePeriod = time.Second
 	cleanupTime = 700 * time.Millisecond
 )
@@ -49,28 +48,27 @@ type Client struct {
 
 var _ helm.Helm = (*Client)(nil)
 
-// setup sets up what the library keeps for the whole process.
+// setup sets the library's state of the process.
 var setup sync.Once
 
-// New returns a client that puts round trippers around the transport of all requests to clusters. Its requests take the
-// standard logger away from the process: Helm writes values to it. What Helm warns of there is told by the request that
-// has begun last.
+// New returns a client with these round trippers around the transport of all requests to clusters. Its requests take
+// the standard logger away from the process: Helm writes values to it. Helm's warnings in it are reported by the
+// latest request.
 func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	setup.Do(func() {
-		// The name that the command line uses: whoever goes on with the other of both owns the same fields.
+		// The command line's name, too: both then own the same fields, and either can go on after the other.
 		kube.ManagedFieldsManager = "helm"
 	})
 	return &Client{wrap: wrap}
 }
 
-// outcome is what an operation has come to.
 type outcome struct {
 	result *helm.Result
 	err    error
 }
 
-// Run carries a request out. When ctx ends, it returns within two seconds. No request is sent to the cluster, and
-// the observer is not called, after it has returned.
+// Run carries a request out. When ctx ends, it returns within two seconds. After its return no request is sent to the
+// cluster, and the observer is not called.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
 	o, err := newOperation(ctx, c, req, observer)
 	if err != nil {
@@ -90,7 +88,7 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 		select {
 		case out = <-done:
 		case <-time.After(gracePeriod):
-			// Helm is busy with something that is no request, such as a template.
+			// Helm is busy without a request, as in a template.
 			out.err = ctx.Err()
 		}
 	}
@@ -109,7 +107,6 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 	}
 }
 
-// perform does what the request asks for.
 func (o *operation) perform() (*helm.Result, error) {
 	switch o.req.Action {
 	case helm.Render:
@@ -118,7 +115,7 @@ func (o *operation) perform() (*helm.Result, error) {
 	case helm.Values:
 		return o.combineValues()
 	case helm.Install, helm.Upgrade:
-		defer o.tellWarnings() // those of a chart that cannot be rendered
+		defer o.tellWarnings() // for a chart with an error in its templates
 		return o.deploy()
 	case helm.Uninstall:
 		return o.uninstall()

@@ -21,8 +21,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// history is Helm's storage of a release. It sees to it that an operation leaves the release in order, however it
-// ends.
+// history is Helm's storage of a release. It leaves the release in order, however an operation ends.
 type history struct {
 	driver.Driver
 
@@ -32,19 +31,19 @@ type history struct {
 
 	mu     sync.Mutex
 	sealed bool
-	// running is the revision that is being made or removed, see current, and made are all that this operation has
-	// begun.
+	// running is the revision in the making or under removal, see current; made has all revisions begun by this
+	// operation.
 	running *release.Release
 	what    string
 	made    []int
-	// lost are the errors of revisions that could not be written, most of which Helm ignores.
+	// lost has the errors of unwritten revisions; Helm ignores most of them.
 	lost map[int]error
-	// failed is a revision that stays so, whatever Helm makes of it; zero for none.
+	// failed is a revision with a final status, whatever Helm makes of it; zero for none.
 	failed int
 }
 
-// unfinished describes a revision that was left in progress: by a killed process, a stopped host, an aborted job or the
-// end of its time.
+// unfinished describes a revision left in progress: by a killed process, a stopped host, an aborted job or the end of
+// its time.
 const unfinished = "the operation has not come to its end"
 
 var errSealed = errors.New("the request is over")
@@ -56,8 +55,8 @@ func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
 	return &history{Driver: d, o: o, secrets: s, core: core, lost: map[int]error{}}
 }
 
-// Query returns revisions. The one that is being removed is the same each time: what is known of its hooks goes by
-// them.
+// Query returns revisions. A revision under removal is the same object each time: the state of hooks is known by their
+// pointers.
 func (h *history) Query(labels map[string]string) ([]*release.Release, error) {
 	all, err := h.Driver.Query(labels)
 	for i, rel := range all {
@@ -68,15 +67,14 @@ func (h *history) Query(labels map[string]string) ([]*release.Release, error) {
 	return all, err
 }
 
-// Create stores a new revision. It is the first thing that Helm changes, apart from definitions of kinds and
-// revisions that are too many.
+// Create stores a new revision. It is Helm's first change, apart from definitions of kinds and surplus revisions.
 func (h *history) Create(key string, rel *release.Release) error {
 	if err := h.o.ctx.Err(); err != nil {
 		return err
 	}
 	rollsBack := rel.Info.Status == release.StatusPendingRollback
 	if h.o.attempt != nil && !rollsBack {
-		rel.Hooks = h.o.attempt.hooks // Helm runs those that it stores
+		rel.Hooks = h.o.attempt.hooks // Helm runs the stored ones
 	}
 	if err := h.o.checkRelease(rel); err != nil {
 		return err
@@ -89,7 +87,7 @@ func (h *history) Create(key string, rel *release.Release) error {
 	}
 	if rollsBack {
 		h.o.progress("Rollback", "Rolling back after a failure: %s", rel.Info.Description)
-		labels := map[string]string{} // those that it has are the other revision's
+		labels := map[string]string{} // a copy: the map is the other revision's
 		maps.Copy(labels, rel.Labels)
 		maps.Copy(labels, h.o.req.RollbackLabels)
 		rel.Labels = labels
@@ -99,7 +97,7 @@ func (h *history) Create(key string, rel *release.Release) error {
 	case errors.Is(err, driver.ErrReleaseExists):
 		return h.o.pending(rel.Version)
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
-		// Nothing else about a Secret that Helm makes is up to the user.
+		// Nothing else about Helm's Secret is up to the user.
 		return failure(helm.Rejected, "the chart and its values do not fit into the Secret of 1 MiB in which Helm keeps a "+
 			"release; make them smaller, or deploy the chart without a release")
 	case err != nil:
@@ -116,12 +114,12 @@ func (h *history) Create(key string, rel *release.Release) error {
 	return nil
 }
 
-// pending is the error about a revision that somebody else is working on.
+// pending is the error about a revision of another operation in progress.
 func (o *operation) pending(revision int) error {
 	return failure(helm.Pending, "another operation on the release is in progress: somebody is making revision %d", revision)
 }
 
-// createNamespace does what Helm's option does, with the same label. A namespace that exists need not be creatable.
+// createNamespace is Helm's option of that name, with the same label. An existing namespace need not be creatable.
 func (h *history) createNamespace() error {
 	name := h.o.req.Release.Namespace
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}}}
@@ -153,7 +151,7 @@ func (h *history) Update(key string, rel *release.Release) error {
 	return err
 }
 
-// operations are what Helm calls that which happens to a revision with a status.
+// operations has Helm's names for the operations on revisions, by status.
 var operations = map[release.Status]string{
 	release.StatusPendingInstall:  "install",
 	release.StatusPendingUpgrade:  "upgrade",
@@ -174,8 +172,8 @@ func (h *history) write(rel *release.Release, write func() error) error {
 	return write()
 }
 
-// retry tries several times to write. What failed may have been done: the Secrets are listed again. After a conflict it
-// does not: somebody else has written the revision.
+// retry tries a write several times. A failed write may have been done: the Secrets are listed again. A conflict ends
+// it: it is another client's write of the revision.
 func (h *history) retry(write func() error) error {
 	var last error
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 4}
@@ -194,8 +192,7 @@ func (h *history) retry(write func() error) error {
 	return err
 }
 
-// Delete removes a revision. An uninstall that was cancelled must not: it goes on with what comes before when it
-// has failed.
+// Delete removes a revision. A cancelled uninstall must not: after a failure it goes on with the older ones.
 func (h *history) Delete(key string) (*release.Release, error) {
 	if err := h.o.ctx.Err(); err != nil {
 		return nil, err
@@ -209,15 +206,15 @@ func (h *history) Delete(key string) (*release.Release, error) {
 	return rel, err
 }
 
-// current returns the revision that is being made or removed, and what Helm calls that in the names of hooks.
+// current returns the revision in the making or under removal, and the operation as in Helm's names of hooks.
 func (h *history) current() (running *release.Release, what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.running, h.what
 }
 
-// revisions returns all that can be read, oldest first, and the names of Secrets of the release that cannot.
-// Before, it marks revisions as failed whose operations have ended without noting it.
+// revisions returns all readable revisions, oldest first, and the names of the release's unreadable Secrets. First it
+// marks interrupted revisions as failed; the error is helm.Pending if another client has written one meanwhile.
 func (h *history) revisions(interrupted []int) (all []*release.Release, unreadable []string, err error) {
 	for _, revision := range interrupted {
 		err := h.fail(revision, unfinished)
@@ -261,15 +258,15 @@ func (h *history) fail(revision int, why string) error {
 	for _, rel := range all {
 		if _, busy := operations[rel.Info.Status]; busy && rel.Version == revision {
 			rel.SetStatus(release.StatusFailed, why)
-			delete(rel.Labels, "modifiedAt") // the driver sets it, but not over one that it has read
+			delete(rel.Labels, "modifiedAt") // the driver sets it, but does not overwrite a value read before
 			return h.Driver.Update(keyOf(rel), rel)
 		}
 	}
-	return nil // it was removed, or cannot be read
+	return nil // removed, or unreadable
 }
 
-// finish ends all other writing. After a failure no revision of the operation is pending; after a success all must
-// be written.
+// finish ends all other writes. After a failure no revision of the operation is pending; after a success the error is
+// that of unwritten ones.
 func (h *history) finish(succeeded bool) error {
 	h.mu.Lock()
 	h.sealed = true

@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// hookWith returns the hook of a revision that has a manifest; nil for none.
+// hookWith returns a revision's hook with a manifest; nil for none.
 func hookWith(rel *release.Release, manifest string) *release.Hook {
 	if rel == nil {
 		return nil
@@ -25,7 +25,7 @@ func hookWith(rel *release.Release, manifest string) *release.Hook {
 	return nil
 }
 
-// hookOf returns the hook that a list is of; nil for other objects.
+// hookOf returns the hook of a list of objects; nil for others.
 func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
 	if len(resources) == 0 {
 		return nil
@@ -43,12 +43,12 @@ func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time
 	if wait.Interrupted(err) {
 		err = fmt.Errorf("not complete within %s: %w", timeout, err)
 	}
-	// Helm has a text, and no type, for a Job or Pod that has failed.
+	// Helm has a text, and no type, for a failed Job or Pod.
 	return k.hookFailed(k.hookOf(resources), helm.ChartHookFailed, err)
 }
 
-// hookFailed keeps an error, and says which hook it is about and how an uninstallation goes on without it; nil for no
-// hook. otherwise is the kind of an error that says nothing itself.
+// hookFailed records an error and returns it with the hook, and with the option to uninstall without hooks; h may be
+// nil. otherwise is the kind of an error without one.
 func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
 	if h == nil || err == nil {
 		return k.o.failed(err)
@@ -60,7 +60,7 @@ func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err erro
 	return k.o.failed(failure(kindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
 }
 
-// describe names a hook, and when it runs.
+// describe names a hook and its event.
 func (k *objectClient) describe(h *release.Hook) string {
 	running, what := k.o.history.current()
 	when := "pre"
@@ -70,7 +70,7 @@ func (k *objectClient) describe(h *release.Hook) string {
 	return fmt.Sprintf("%s-%s hook %s %q of %s", when, what, h.Kind, h.Name, h.Path)
 }
 
-// warnOfRepeated tells that a hook is going to run for another time in the same job, and what it replaces.
+// warnOfRepeated warns of a second run of a hook in the same job, and of the objects it replaces.
 func (k *objectClient) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
 	if k.o.attempt == nil {
 		return

@@ -25,29 +25,25 @@ import (
 
 // objectClient is Helm's client for objects, with these differences:
 //
-//   - It reports what is being done, and waits no longer than the operation lasts.
-//   - It does not download schemas to check objects with them. API servers have done that for years, and Helm's
-//     own check does nothing with those either.
-//   - An update compares objects of all kinds with how they are in the cluster. Helm does so for built-in kinds,
-//     and for others only when it takes them over, so that a change that somebody has made to a custom resource
-//     stays for ever.
-//   - An object that is not the release's by now is neither changed nor deleted, and holds up nothing.
-//   - What an operation undoes is what it has created, and not what it has taken over.
-//   - Objects of an earlier revision, or of one to be removed, whose kind is not served any more hold up nothing.
-//   - Logs of hooks are not fetched, since nobody knows what they hold.
+//   - It reports its steps, and waits no longer than the operation lasts.
+//   - It does not download schemas for checks. API servers have had such checks for years, and Helm's own check
+//     ignores the schemas, too.
+//   - An update compares objects of all kinds with their state in the cluster. Helm does so for built-in kinds, and
+//     for others only in a takeover: another client's change to a custom resource would stay for ever.
+//   - An object of others is neither changed nor deleted, and holds up nothing.
+//   - To undo an operation it deletes the objects created by it, and not those taken over.
+//   - Objects of an earlier revision, or of one under removal, hold up nothing if their kind is not served any more.
+//   - Logs of hooks are not fetched: they may hold anything.
 type objectClient struct {
 	o     *operation
 	inner *kube.Client
-	// hooks are those that lists were built from, by the first object.
+	// hooks has the hooks of built lists, by the first object.
 	hooks map[*resource.Info]*release.Hook
-	// applied is the revision whose objects were applied already, so that the hooks that run are those that come
-	// after.
+	// applied is a revision with all objects applied, so the next hooks are its post hooks.
 	applied *release.Release
-	// before are the manifests of failed installations of which one is being made again, the last one first; empty
-	// for none.
+	// before has the manifests of the failed installations before this one, the last one first; empty for none.
 	before string
-	// created are the UIDs of the objects that this operation has created, and left the objects that it leaves alone
-	// from now on.
+	// created has the UIDs of the objects created by this operation; left has the objects not to be touched from now on.
 	created map[types.UID]bool
 	left    map[object.Key]bool
 
@@ -68,7 +64,7 @@ func newObjectClient(o *operation) *objectClient {
 	}
 }
 
-// IsReachable sends no request: those that come next will tell.
+// IsReachable sends no request: the next ones fail without a server.
 func (k *objectClient) IsReachable() error { return k.o.ctx.Err() }
 
 // Build makes objects of a manifest.
@@ -78,8 +74,7 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	list, err := k.inner.Build(bytes.NewReader(content), false)
-	// Helm asks for strictness where objects are going to be created. A rollback does not, but must not leave
-	// objects out.
+	// Helm asks for strictness before it creates objects. A rollback does not, but must not leave objects out.
 	running, what := k.o.history.current()
 	if !strict && what != "rollback" && meta.IsNoMatchError(err) {
 		list, err = k.buildServed(string(content))
@@ -94,7 +89,7 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 	return list, nil
 }
 
-// buildServed is Build without the objects whose kinds are not served.
+// buildServed is Build without the objects of unserved kinds.
 func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 	objects, err := objectsOf("", manifest)
 	if err != nil {
@@ -115,7 +110,7 @@ func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 	return list, nil
 }
 
-// Create creates objects: those of the release, of a hook, or definitions of kinds.
+// Create creates objects: those of the release or of a hook, or definitions of kinds.
 func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	running, _ := k.o.history.current()
 	if running == nil {
@@ -134,7 +129,7 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 		k.o.progress("RunHook", "%s", k.describe(h))
 		result, err := k.inner.Create(resources)
 		otherwise := helm.ClusterFailed
-		if apierrors.IsAlreadyExists(err) { // its policy has left it there
+		if apierrors.IsAlreadyExists(err) { // left there by its policy
 			otherwise, err = helm.ChartHookFailed, errors.New(err.Error())
 		}
 		return result, k.hookFailed(h, otherwise, err)
@@ -149,7 +144,7 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	return result, k.o.failed(err)
 }
 
-// Update brings objects to the target, and deletes those that are not in it.
+// Update brings objects to the target state, and deletes the original ones missing in it.
 func (k *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	return k.UpdateThreeWayMerge(original, target, force)
 }
@@ -166,7 +161,7 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 		}
 	}
 	for _, info := range target {
-		// A merge refuses to change the version, which is not part of what is stored.
+		// A merge refuses a change of the version; it is not part of the stored object.
 		if before := original.Get(info); before != nil && before != info {
 			if old, ok := before.Object.(*unstructured.Unstructured); ok {
 				old.SetAPIVersion(info.Mapping.GroupVersionKind.GroupVersion().String())
@@ -177,8 +172,8 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	return result, k.o.failed(err)
 }
 
-// asBefore returns objects as failed installations had them, so that what only those had is removed: Helm compares
-// with what is being installed. existing are objects that exist and are to be installed.
+// asBefore returns the objects as failed installations had them. Compared with them, Helm removes the objects of those
+// installations alone. existing are the objects to be installed and existing already.
 func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.ResourceList, error) {
 	before, err := k.buildServed(k.before)
 	if err != nil {
@@ -200,29 +195,28 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 	return original, nil
 }
 
-// Delete deletes objects, and what depends on them in the background. Those of hooks are deleted as part of running
-// them.
+// Delete deletes objects, and their dependents in the background. Those of hooks are deleted for a run.
 func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	h := k.hookOf(resources)
 	switch {
-	case len(resources) == 0: // of kinds that are not served, which Helm's client takes for an error
+	case len(resources) == 0: // all of unserved kinds: an error for Helm's client
 		return &kube.Result{}, nil
 	case h == nil:
 		k.applied, _ = k.o.history.current()
 		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
 		return k.deleteAll(resources)
-	case k.o.attempt.isDone(h): // it is deleted before it is created
+	case k.o.attempt.isDone(h): // Helm deletes it before its creation
 		return &kube.Result{}, nil
 	}
 	k.warnOfRepeated(h, resources)
 	result, errs := k.inner.Delete(resources)
 	for i, err := range errs {
-		errs[i] = k.hookFailed(h, helm.ClusterFailed, err) // Helm makes a text of it
+		errs[i] = k.hookFailed(h, helm.ClusterFailed, err) // Helm keeps only its text
 	}
 	return result, errs
 }
 
-// withoutGone leaves out what has done its work and is gone.
+// withoutGone leaves out completed objects gone since.
 func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceList {
 	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.o.req.Gone, objectKey(info)) })
 }
@@ -250,7 +244,7 @@ func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.D
 	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.deletable(k.own(resources)), timeout, k.inner.WaitForDelete))
 }
 
-// wait waits until objects are in a state, and reports that as a step unless it has no name.
+// wait waits until objects are in a state; a named step is reported.
 func (k *objectClient) wait(
 	step, state string, resources kube.ResourceList, timeout time.Duration,
 	wait func(kube.ResourceList, time.Duration) error,
@@ -266,7 +260,7 @@ func (k *objectClient) wait(
 	return nil
 }
 
-// untilOver leaves a wait of Helm when the operation is over.
+// untilOver leaves a wait of Helm at the end of the operation.
 func (k *objectClient) untilOver(wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
@@ -278,12 +272,12 @@ func (k *objectClient) untilOver(wait func() error) error {
 	}
 }
 
-// WaitAndGetCompletedPodPhase is for tests of charts, which are not run.
+// WaitAndGetCompletedPodPhase is for tests of charts; they do not run here.
 func (k *objectClient) WaitAndGetCompletedPodPhase(name string, timeout time.Duration) (corev1.PodPhase, error) {
 	return k.inner.WaitAndGetCompletedPodPhase(name, timeout)
 }
 
-// within bounds a wait; see helm.Options. Who looks once is told what is missing.
+// within bounds a wait; see helm.Options. A wait of one look, too, has an error with the missing objects.
 func (k *objectClient) within(timeout time.Duration) time.Duration {
 	if until := k.o.req.Options.Until; !until.IsZero() && !k.undoes() {
 		timeout = min(timeout, max(time.Until(until), time.Second))

@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// objectsOf reads what templates have rendered. Errors are theirs.
+// objectsOf reads rendered templates; an error is theirs.
 func objectsOf(source, manifest string) ([]helm.Object, error) {
 	objects, err := helm.ParseManifest(source, manifest)
 	if err != nil {
@@ -21,7 +21,7 @@ func objectsOf(source, manifest string) ([]helm.Object, error) {
 	return objects, nil
 }
 
-// definitionsOf returns the objects of the folders crds of a chart whose dependencies are worked out, see combine.
+// definitionsOf returns the objects of the folders crds of a chart, after combine.
 func definitionsOf(c *chart.Chart) ([]helm.Object, error) {
 	var objects []helm.Object
 	for _, crd := range c.CRDObjects() {
@@ -52,7 +52,7 @@ func sameObjects(a, b []helm.Object) bool {
 	return true
 }
 
-// decode keeps numbers as they are written.
+// decode keeps the text of numbers.
 func decode(content []byte) (object map[string]any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()

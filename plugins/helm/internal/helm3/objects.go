@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// hooksOf reads the objects of hooks, and keeps what Secrets among them hold out of texts.
+// hooksOf reads the objects of hooks, and keeps the data of Secrets among them out of texts.
 func (o *operation) hooksOf(hooks []*release.Hook) ([]helm.Hook, error) {
 	var found []helm.Hook
 	for _, h := range hooks {
@@ -32,13 +32,13 @@ func (o *operation) hooksOf(hooks []*release.Hook) ([]helm.Hook, error) {
 	return found, nil
 }
 
-// postRenderer hands the objects to the observer, which may replace them.
+// postRenderer hands the objects to the observer, and takes its replacements.
 type postRenderer struct{ o *operation }
 
 var _ postrender.PostRenderer = postRenderer{}
 
-// Run is called by Helm when it has rendered the chart, and returns the manifest that is to be deployed: the same
-// bytes if the observer replaces nothing.
+// Run returns the manifest to deploy: the same bytes if the observer replaces nothing. Helm calls it with the rendered
+// chart.
 func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	p.o.enter(checking)
 	p.o.tellWarnings()
@@ -62,7 +62,7 @@ func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	return writeManifest(replaced)
 }
 
-// announce tells the observer that the first change is next.
+// announce calls the observer before the first change.
 func (o *operation) announce() error {
 	err := errSealed
 	o.listener.call(func(observer helm.Observer) { err = observer.Changing(o.ctx) })
@@ -72,7 +72,6 @@ func (o *operation) announce() error {
 	return nil
 }
 
-// show calls the observer with the objects.
 func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err error) {
 	o.learn(objects)
 	if err := o.checkNames(objects); err != nil {
@@ -90,15 +89,15 @@ func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err err
 	return replaced, nil
 }
 
-// learn keeps what Secrets hold out of texts.
+// learn keeps the data of Secrets out of texts.
 func (o *operation) learn(objects []helm.Object) {
 	for _, object := range objects {
 		o.redactor.LearnObject(object.JSON)
 	}
 }
 
-// checkNames refuses objects that are rendered twice. Helm notices when it creates the second one, and not at all
-// when it upgrades. It notes where the others are from.
+// checkNames refuses objects rendered twice: Helm notices at the creation of the second one, and in an upgrade not at
+// all. It records the templates of all objects for advice.
 func (o *operation) checkNames(objects []helm.Object) error {
 	sources, templates := map[string]string{}, map[string]string{}
 	for _, object := range objects {
@@ -121,7 +120,7 @@ func (o *operation) checkNames(objects []helm.Object) error {
 	return nil
 }
 
-// checkRelease looks at what Helm is about to store: hooks are not shown to post-renderers.
+// checkRelease checks a revision before its storage: its hooks do not pass the post-renderer.
 func (o *operation) checkRelease(rel *release.Release) error {
 	size := len(rel.Manifest) + len(rel.Info.Notes)
 	for _, h := range rel.Hooks {

@@ -17,21 +17,21 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// step is how far an operation has come.
+// step is the progress of an operation.
 type step int
 
 const (
 	// preparing: the chart is loaded, and the target asked for its version, its kinds and the release.
 	preparing step = iota
-	// rendering is work for the chart alone, but for what templates look up.
+	// rendering: work on the chart alone, apart from lookups of templates.
 	rendering
-	// checking: whether the objects belong to others.
+	// checking: the objects are checked for other owners.
 	checking
-	// changing: a revision is stored, so that objects can be created.
+	// changing: a revision is stored; objects can be created.
 	changing
 )
 
-// operation is one request that is carried out.
+// operation carries one request out.
 type operation struct {
 	req      *helm.Request
 	listener *listener
@@ -39,7 +39,7 @@ type operation struct {
 	// ctx ends with the call.
 	ctx  context.Context
 	stop context.CancelFunc
-	// cleanup ends later than ctx, so that a release can be written to when everything else has ended.
+	// cleanup ends later than ctx, for the last writes to a release.
 	cleanup    context.Context
 	endCleanup context.CancelFunc
 
@@ -48,22 +48,22 @@ type operation struct {
 	history *history
 	objects *objectClient
 	config  *action.Configuration
-	// attempt is what an earlier attempt has settled; nil for none.
+	// attempt is the outcome of the earlier attempt; nil for none.
 	attempt *attempt
 
 	mu   sync.Mutex
 	step step
-	// cause is the first error of a step of Helm, which passes on no more than the text of it.
+	// cause is the first error of a step; Helm passes on no more than its text.
 	cause error
-	// state is the last line of Helm's log about a state that is waited for, since the step began that has failed.
+	// state is the last line of Helm's log about a state in a wait, since the beginning of the failed step.
 	state string
-	// warnings are those about the chart and its values that were not told yet.
+	// warnings has the unreported warnings about the chart and its values.
 	warnings []string
-	// templates are where objects come from, by kind and name.
+	// templates has the templates of objects, by kind and name.
 	templates map[string]string
 }
 
-// newOperation makes the clients that Helm needs as well. It sends no request.
+// newOperation also makes Helm's clients, for a request with a kubeconfig. It sends no request.
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
 	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
 	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
@@ -89,14 +89,13 @@ func (o *operation) close() {
 	o.listener.close()
 }
 
-// enter notes that a step begins.
 func (o *operation) enter(s step) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.step = s
 }
 
-// failed keeps why a step of Helm has failed, if it has and is the first one.
+// failed records the first error of a step, and returns its argument.
 func (o *operation) failed(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +105,7 @@ func (o *operation) failed(err error) error {
 	return err
 }
 
-// progress reports what is being done from now on.
+// progress reports the step begun now.
 func (o *operation) progress(step, format string, args ...any) {
 	o.mu.Lock()
 	if o.cause == nil {
@@ -117,7 +116,7 @@ func (o *operation) progress(step, format string, args ...any) {
 	o.listener.call(func(observer helm.Observer) { observer.Progress(step, message) })
 }
 
-// warn tells users of something.
+// warn passes a warning on to the observer.
 func (o *operation) warn(reason, format string, args ...any) {
 	message := o.text(fmt.Sprintf(format, args...), maxMessage)
 	o.listener.call(func(observer helm.Observer) { observer.Warning(reason, message) })
@@ -127,22 +126,22 @@ const (
 	// maxLine and maxMessage bound texts, in bytes.
 	maxLine    = 500
 	maxMessage = 4000
-	// maxWarnings bounds how many warnings about a chart are told, maxWarning how many bytes of each, and maxNoted how
-	// many are counted.
+	// maxWarnings bounds the number of reported warnings about a chart, maxWarning the bytes of each, and maxNoted the
+	// number of counted ones.
 	maxWarnings = 5
 	maxWarning  = 200
 	maxNoted    = 100
 )
 
-// aState are the lines of Helm's log that say what it waits for.
+// aState matches Helm's log lines about states it waits for.
 var aState = regexp.MustCompile(`^\w+ (?:is (?:not \w+|failed)|does not have [\w ]+): ` +
 	`|^\S+: Jobs active: |^Pod \S+ (?:pending|running)$`)
 
-// log is Helm's log about objects. The last state goes with an error.
+// log is Helm's log about objects. The last state goes into an error.
 func (o *operation) log(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.mu.Lock()
-	known := o.state == line // it is repeated while Helm waits
+	known := o.state == line // Helm repeats it in a wait
 	if o.cause == nil && aState.MatchString(line) {
 		o.state = line
 	}
@@ -152,14 +151,13 @@ func (o *operation) log(format string, args ...any) {
 	}
 }
 
-// logSteps is Helm's log about its own steps and records, which explains no error.
+// logSteps is Helm's log about its own steps and records; it explains no error.
 func (o *operation) logSteps(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
 	o.listener.call(func(observer helm.Observer) { observer.Log(line) })
 }
 
-// noteWarning keeps a warning about the chart or its values for tellWarnings. Helm repeats it each time that it reads
-// them.
+// noteWarning keeps a warning about the chart or its values for tellWarnings: Helm repeats it at each reading.
 func (o *operation) noteWarning(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,8 +166,8 @@ func (o *operation) noteWarning(text string) {
 	}
 }
 
-// tellWarnings tells users what was noted, once, and in an order that is the same each time. The chart of a retry is
-// not deployed, and the first attempt has told.
+// tellWarnings reports the noted warnings, once and sorted. A retry has none: its chart is not deployed, and its first
+// attempt has reported them.
 func (o *operation) tellWarnings() {
 	o.mu.Lock()
 	noted := o.warnings
@@ -185,7 +183,7 @@ func (o *operation) tellWarnings() {
 	o.warn(helm.ReasonChart, "Helm warns: %s", object.Enumerate(slices.Compact(noted), "; ", maxWarnings))
 }
 
-// text makes one line without values of a text.
+// text makes one line of a text, without secret values.
 func (o *operation) text(text string, most int) string {
 	text = o.redactor.Hide(strings.Join(strings.Fields(text), " "))
 	if len(text) <= most {

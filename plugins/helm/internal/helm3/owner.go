@@ -12,29 +12,29 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
-// isOurs reports whether an object on the target is one of the release: it names the release, or it names none and the
-// deploy item has made it.
+// isOurs reports whether a live object belongs to the release: it names the release, or it names none and was created
+// by the item.
 func (k *objectClient) isOurs(live metav1.Object) bool {
 	of := helm.ReleaseOf(live)
 	return of == k.o.req.Release || of == (helm.Release{}) && k.isKnown(live)
 }
 
-// isKnown reports whether the deploy item has made an object, in this operation or an earlier one.
+// isKnown reports whether the item has created an object, in this operation or an earlier one.
 func (k *objectClient) isKnown(live metav1.Object) bool {
 	return slices.Contains(k.o.req.Known, live.GetUID()) || k.created[live.GetUID()]
 }
 
-// noteCreated keeps which of the objects were created: only those are undone.
+// noteCreated records the created ones of the objects: only they are undone.
 func (k *objectClient) noteCreated(resources kube.ResourceList) {
 	for _, info := range resources {
-		if o, ok := info.Object.(metav1.Object); ok && o.GetUID() != "" { // a manifest has none
+		if o, ok := info.Object.(metav1.Object); ok && o.GetUID() != "" { // set by the API server; a manifest has none
 			k.created[o.GetUID()] = true
 		}
 	}
 }
 
-// fateInUpdate says what an update makes of an object that exists; empty for an object of the release. adopted objects
-// are those that no revision of the release has, and that Helm has found to be free to take.
+// fateInUpdate returns the fate of an existing object in an update; empty for an object of the release. adopted
+// objects are in no revision of the release, and free to take for Helm.
 func (k *objectClient) fateInUpdate(live metav1.Object, adopted bool) helm.Fate {
 	_, what := k.o.history.current()
 	switch {
@@ -49,7 +49,7 @@ func (k *objectClient) fateInUpdate(live metav1.Object, adopted bool) helm.Fate 
 	}
 }
 
-// fateInDeletion says why an object is not deleted; empty for one that is.
+// fateInDeletion returns the reason to keep an object; empty for a deletion.
 func (k *objectClient) fateInDeletion(live metav1.Object) helm.Fate {
 	switch {
 	case !k.isOurs(live):
@@ -61,14 +61,13 @@ func (k *objectClient) fateInDeletion(live metav1.Object) helm.Fate {
 	}
 }
 
-// undoes reports whether Helm undoes an operation that has failed.
+// undoes reports whether Helm undoes a failed operation.
 func (k *objectClient) undoes() bool {
 	_, what := k.o.history.current()
 	return what == "rollback" || what == "delete" && k.o.req.Action != helm.Uninstall
 }
 
-// tell tells the observer what becomes of objects that the release has not made. Those that are left count for nothing
-// from now on.
+// tell reports the fates of objects from others to the observer. Objects left alone do not count from now on.
 func (k *objectClient) tell(found []helm.Found) error {
 	for _, f := range found {
 		if f.Fate != helm.TakenOver {
@@ -86,7 +85,7 @@ func (k *objectClient) tell(found []helm.Found) error {
 	return nil
 }
 
-// own leaves out what is done and gone, and what is not the release's.
+// own leaves out the completed and gone objects, and those of others.
 func (k *objectClient) own(resources kube.ResourceList) kube.ResourceList {
 	return k.withoutGone(resources).Filter(func(info *resource.Info) bool { return !k.left[objectKey(info)] })
 }
@@ -100,11 +99,11 @@ func objectKey(info *resource.Info) object.Key {
 	return key
 }
 
-// metadata returns that of an object that was read.
+// metadata returns the metadata of an object from the API server.
 func metadata(o runtime.Object) metav1.Object {
 	m, ok := o.(metav1.Object)
 	if !ok {
-		return &metav1.ObjectMeta{} // the API server has answered with something else
+		return &metav1.ObjectMeta{} // an answer of another kind has none
 	}
 	return m
 }

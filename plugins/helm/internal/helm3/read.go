@@ -19,18 +19,18 @@ import (
 // Helm bounds each archive by itself; contents bounds a chart with all of its sub-charts.
 func init() { loader.MaxDecompressedChartSize = math.MaxInt64 }
 
-// maxName is how long a path may be on Linux.
+// maxName is the bound of Linux for the length of a path.
 const maxName = 4096
 
-// contents counts what is in the archive of a chart, together with those of its sub-charts.
+// contents counts the contents of a chart's archive, with those of its sub-charts.
 type contents struct {
 	limits helm.Limits
 	bytes  int64
 	files  int
 }
 
-// check refuses what Helm's loader does not: names that lead out of the chart, links and other entries (it makes
-// empty files of them), and more than the limits allow. An archive that cannot be read is left to the loader.
+// check refuses an archive where Helm's loader does not: for names outside of the chart, links and other entries (they
+// would become empty files), and too much content. An unreadable archive is left to the loader.
 func (c *contents) check(archive io.Reader, parent string) error {
 	unzipped, err := gzip.NewReader(archive)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *contents) count(entry *tar.Header, name string) error {
 	return nil
 }
 
-// refused says what is wrong with a file. The end of a long name tells more than its beginning.
+// refused is the error about a file. The end of a long name is worth more than its beginning.
 func refused(kind helm.Kind, name, format string, args ...any) error {
 	const enough = 200
 	if len(name) > enough {
@@ -95,7 +95,7 @@ func refused(kind helm.Kind, name, format string, args ...any) error {
 	return failure(kind, "the file %q of the chart %s", name, fmt.Sprintf(format, args...))
 }
 
-// load makes a chart of its files. Each call returns another one: the library changes what it is given.
+// load makes a chart of its files. Each call returns a new one: the library changes its arguments.
 func load(files []*loader.BufferedFile) (*chart.Chart, error) {
 	loaded, err := loader.LoadFiles(files)
 	if err != nil {

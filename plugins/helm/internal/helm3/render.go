@@ -18,7 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// renderOnly is the action Render. It does what Helm does when it makes the revision.
+// renderOnly is the action Render, with Helm's steps for a revision.
 func (o *operation) renderOnly() (*helm.Result, error) {
 	c, definitions, err := o.prepare()
 	if err != nil {
@@ -60,7 +60,7 @@ func (o *operation) renderOnly() (*helm.Result, error) {
 	return result, err
 }
 
-// capabilities are those of the cluster, or those that Helm assumes without one.
+// capabilities returns those of the cluster, or Helm's defaults without one.
 func (o *operation) capabilities(c *chart.Chart) (*chartutil.Capabilities, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	if o.cluster == nil {
@@ -80,7 +80,7 @@ func (o *operation) capabilities(c *chart.Chart) (*chartutil.Capabilities, error
 	return capabilities, nil
 }
 
-// render returns what the templates are rendered to, without notes.
+// render returns the rendered templates, without notes.
 func (o *operation) render(c *chart.Chart, capabilities *chartutil.Capabilities) (files map[string]string, err error) {
 	_, given, err := o.combine(c)
 	if err != nil {
@@ -112,8 +112,8 @@ func (o *operation) render(c *chart.Chart, capabilities *chartutil.Capabilities)
 	return files, err
 }
 
-// dropNoObjects takes from rendered files what is no object of Kubernetes, which Helm would refuse, and returns the
-// templates that have rendered it.
+// dropNoObjects removes the parts without a Kubernetes object from rendered files, for Helm would refuse them, and
+// returns their templates.
 func dropNoObjects(files map[string]string) []string {
 	var ignored []string
 	for name, content := range files {
@@ -136,8 +136,8 @@ func dropNoObjects(files map[string]string) []string {
 	return ignored
 }
 
-// isNoObject tells whether a template renders something that was never meant as an object: a text, a list, or
-// fields without apiVersion and kind. What is no YAML in a file that should be is a mistake.
+// isNoObject reports whether a rendered text was never meant as an object: a plain text, a list, or fields without
+// apiVersion and kind. Invalid YAML in a YAML file is a mistake.
 func isNoObject(template, text string) bool {
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {

@@ -18,16 +18,16 @@ import (
 	revision "github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 )
 
-// secrets are those of one release. They are listed once, and after that it is known what was written: Helm lists
-// and reads them again and again. None is replaced that somebody else has written meanwhile, and the creation of
-// the next revision fails if he has made one.
+// secrets are the Secrets of one release. They are listed once; after that the writes keep them current, for Helm
+// lists and reads them again and again. A write fails if another client has written or created the same Secret
+// meanwhile.
 type secrets struct {
 	corev1client.SecretInterface
 
 	selector, release string
 
 	mu    sync.Mutex
-	known map[string]corev1.Secret // nil until they are listed
+	known map[string]corev1.Secret // nil before the list
 }
 
 func newSecrets(client corev1client.SecretInterface, release string) *secrets {
@@ -35,7 +35,7 @@ func newSecrets(client corev1client.SecretInterface, release string) *secrets {
 	return &secrets{SecretInterface: client, selector: selector, release: release}
 }
 
-// List returns those that are known, after it was called first.
+// List returns the known Secrets; its first call reads them.
 func (s *secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.SecretList, error) {
 	selector, err := labels.Parse(opts.LabelSelector)
 	if err != nil {
@@ -58,14 +58,14 @@ func (s *secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Se
 	found := &corev1.SecretList{}
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		if secret := s.known[name]; selector.Matches(labels.Set(secret.Labels)) {
-			secret.Labels = maps.Clone(secret.Labels) // Helm hands them out
+			secret.Labels = maps.Clone(secret.Labels) // Helm passes them on
 			found.Items = append(found.Items, secret)
 		}
 	}
 	return found, nil
 }
 
-// Get returns one that is known.
+// Get returns a known Secret.
 func (s *secrets) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
 	all, err := s.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *secrets) Get(ctx context.Context, name string, _ metav1.GetOptions) (*c
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
 
-// Create creates one.
+// Create creates a Secret.
 func (s *secrets) Create(
 	ctx context.Context, secret *corev1.Secret, opts metav1.CreateOptions,
 ) (*corev1.Secret, error) {
@@ -89,7 +89,7 @@ func (s *secrets) Create(
 	return created, err
 }
 
-// Update replaces one.
+// Update replaces a Secret.
 func (s *secrets) Update(
 	ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions,
 ) (*corev1.Secret, error) {
@@ -102,7 +102,7 @@ func (s *secrets) Update(
 	return updated, err
 }
 
-// keep notes what was written. After a failure nobody knows, and they are listed again.
+// keep records a write. After a failure its result is unknown, and the Secrets are listed again.
 func (s *secrets) keep(secret *corev1.Secret, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *secrets) keep(secret *corev1.Secret, err error) {
 	}
 }
 
-// Delete deletes one. It may be gone already.
+// Delete deletes a Secret; it may be gone already.
 func (s *secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	if err := s.SecretInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {
 		return err
@@ -125,7 +125,7 @@ func (s *secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOpt
 	return nil
 }
 
-// keyOf returns the name of the Secret in which a revision has to be.
+// keyOf returns the name of a revision's Secret.
 func keyOf(r *release.Release) string {
 	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version)
 }

@@ -19,15 +19,14 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// transport sends requests to the server as long as its context lasts, and ends those that are under way with it:
-// Helm's have no context.
+// transport sends requests to the server during its context, and ends those under way with it: Helm's have no context.
 type transport struct {
 	ctx    context.Context // that of an operation
 	server *url.URL
 	next   http.RoundTripper
-	// hide takes what is secret out of the texts of API servers.
+	// hide removes secret values from the texts of API servers.
 	hide func(string) string
-	// warn gets what the API server warns of.
+	// warn gets the warnings of the API server.
 	warn func(about, text string)
 }
 
@@ -56,7 +55,7 @@ func (t *transport) send(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // nothing was sent; the error of that is returned
+			_ = r.Body.Close() // nothing was sent, and its own error is returned
 		}
 		return nil, err
 	}
@@ -67,8 +66,8 @@ func (t *transport) send(r *http.Request) (*http.Response, error) {
 	return res, t.noteRefusal(r, res)
 }
 
-// noteRefusal reads an answer that is an error, which target.WithoutQuotes has bounded. It names the object where the
-// API server does not, and keeps the first error about a change.
+// noteRefusal reads an error of the server, bounded by target.WithoutQuotes. It adds the name of the object where the
+// API server leaves it out.
 func (t *transport) noteRefusal(r *http.Request, res *http.Response) error {
 	content, err := io.ReadAll(res.Body)
 	_ = res.Body.Close() // it was read
@@ -91,8 +90,7 @@ func (t *transport) noteRefusal(r *http.Request, res *http.Response) error {
 	return nil
 }
 
-// subject is the name of the object that a request is about: at the end of the path, or for a new one in what is
-// sent.
+// subject returns the name of a request's object: at the end of the path, or for a new one in the body.
 func subject(r *http.Request) string {
 	var sent metav1.PartialObjectMetadata
 	if r.Method == http.MethodPost && r.GetBody != nil {
@@ -104,7 +102,7 @@ func subject(r *http.Request) string {
 	return cmp.Or(sent.Name, path.Base(r.URL.Path))
 }
 
-// described is the object that a request is about, for messages.
+// described returns the resource and name of a request's object, for messages.
 func described(r *http.Request) string {
 	resource := path.Base(r.URL.Path)
 	if r.Method != http.MethodPost {
@@ -113,7 +111,7 @@ func described(r *http.Request) string {
 	return fmt.Sprintf("%s %q", resource, subject(r))
 }
 
-// body ends the context of a request when its answer is read.
+// body ends the context of a request at the end of its answer.
 type body struct {
 	io.ReadCloser
 

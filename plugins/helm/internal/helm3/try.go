@@ -20,9 +20,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// try asks the target whether it would accept the objects of a release that is to take the place of another one. Nothing
-// is changed. An object that exists is not created, so that only its owner matters; one that does not is created as a
-// dry run.
+// try asks the target whether it would accept the objects of a release in the place of a former one. It changes
+// nothing. For an existing object only its owner matters; a missing one is created as a dry run.
 func (k *objectClient) try(result *helm.Result) error {
 	if err := k.findNamespace(); err != nil {
 		return err
@@ -57,12 +56,12 @@ func (k *objectClient) try(result *helm.Result) error {
 func (k *objectClient) findNamespace() error {
 	_, err := k.o.history.core.Namespaces().Get(k.o.ctx, k.o.req.Release.Namespace, metav1.GetOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) && k.o.req.CreateNamespace {
-		return nil // nobody can tell, or it will be there
+		return nil // not allowed to read it, or it will be there
 	}
 	return k.o.failed(err)
 }
 
-// definedBy returns the kinds that the folders crds of a chart define.
+// definedBy returns the kinds of the definitions in the folders crds of a chart.
 func definedBy(definitions []helm.Object) (map[schema.GroupKind]bool, error) {
 	kinds := map[schema.GroupKind]bool{}
 	for _, o := range definitions {
@@ -80,7 +79,7 @@ func definedBy(definitions []helm.Object) (map[schema.GroupKind]bool, error) {
 	return kinds, nil
 }
 
-// objectsOfInstall returns the objects of the hooks that run when a release is installed.
+// objectsOfInstall returns the objects of the hooks of an installation.
 func objectsOfInstall(hooks []helm.Hook) []helm.Object {
 	var objects []helm.Object
 	for _, h := range hooks {
@@ -91,7 +90,8 @@ func objectsOfInstall(hooks []helm.Hook) []helm.Object {
 	return objects
 }
 
-// tryObject reports whether an object is taken over from the former release. The error says why it cannot be made.
+// tryObject reports whether an object is taken over from the former release. The error is the reason against its
+// creation.
 func (k *objectClient) tryObject(info *resource.Info, defined map[schema.GroupKind]bool) (taken bool, err error) {
 	mapping := info.Mapping
 	definition := object.Key{
@@ -114,7 +114,7 @@ func (k *objectClient) tryObject(info *resource.Info, defined map[schema.GroupKi
 	case former, k.o.req.Options.TakeOwnership, helm.ReleaseOf(metadata(live)) == k.o.req.Release:
 		return former && !k.goes(objectKey(info)), nil
 	case isHook(info):
-		return false, nil // it names no release, and its deletion policy decides
+		return false, nil // it names no release; its deletion policy decides
 	default:
 		return false, failure(helm.OwnedByOthers, "%s exists and cannot be imported into the release: it belongs to %s",
 			objectKey(info), describeRelease(helm.ReleaseOf(metadata(live))))
@@ -152,7 +152,7 @@ func merged(before, more map[string]string) map[string]string {
 	return all
 }
 
-// isNoRefusal reports whether an error of a dry run says nothing about the creation once the former release is gone.
+// isNoRefusal reports whether the error of a dry run has no meaning for the creation after the former release.
 func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
 	text := err.Error()
 	status := &apierrors.StatusError{}
@@ -172,8 +172,8 @@ func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
 	}
 }
 
-// frees reports whether the deletion of an object may free what the creation of another one was refused for: a quota, the
-// port or address of a Service, or whatever a webhook names together with the object.
+// frees reports whether the deletion of an object may free the cause of a refused creation: a quota, the port or
+// address of a Service, or the object in the refusal of a webhook.
 func frees(gone object.Key, info *resource.Info, refusal string) bool {
 	kind := info.Mapping.GroupVersionKind.GroupKind()
 	same := kind == schema.GroupKind{Group: gone.Group, Kind: gone.Kind}

@@ -25,18 +25,18 @@ import (
 )
 
 const (
-	// maxTries bounds the writes of one object when other clients change it at the same time, and maxConflicts how many
-	// of them hold its resourceVersion: after that only the UID counts, or an object that changes all the time could not
-	// be written.
+	// maxTries bounds the writes of one object against concurrent changes of other clients, and maxConflicts those of
+	// them with its resourceVersion: after that only the UID counts, or an object under constant change could not be
+	// written.
 	maxTries, maxConflicts = 8, 5
-	// concurrency bounds how many objects of a kind are deleted at once.
+	// concurrency bounds the concurrent deletions of objects of a kind.
 	concurrency = 8
 )
 
 var errKeepsChanging = errors.New("other clients keep changing it at the same time")
 
-// update does what Helm's client does: it brings objects to the target, and deletes those of original that the target
-// lacks. Unlike Helm it leaves alone what is not the release's, and writes nothing but the object that it has read.
+// update does the work of Helm's client: it brings objects to the target state, and deletes the original ones missing
+// in it. Unlike Helm it leaves objects of others alone, and writes only to the object it has read.
 func (k *objectClient) update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result := &kube.Result{}
 	live, err := k.readExisting(original, target)
@@ -66,7 +66,7 @@ func (k *objectClient) update(original, target kube.ResourceList, force bool) (*
 	return result, err
 }
 
-// changesOf returns the autoscalers that come and go with an update.
+// changesOf returns the autoscalers added and removed by an update.
 func changesOf(original, target kube.ResourceList) ignore.Changes {
 	var changes ignore.Changes
 	for _, info := range target {
@@ -85,8 +85,7 @@ func changesOf(original, target kube.ResourceList) ignore.Changes {
 	return changes
 }
 
-// readExisting returns the objects of the target that exist, when the observer has heard which of them the release has
-// not made.
+// readExisting returns the existing ones of the objects, and reports those of others to the observer.
 func (k *objectClient) readExisting(original, target kube.ResourceList) (map[*resource.Info]runtime.Object, error) {
 	live := map[*resource.Info]runtime.Object{}
 	var found []helm.Found
@@ -100,7 +99,7 @@ func (k *objectClient) readExisting(original, target kube.ResourceList) (map[*re
 			continue
 		}
 		live[info] = o
-		// Helm adds those of the target that it takes over.
+		// Helm adds the taken over ones of the target to the original.
 		adopted := original.Get(info) == info || what == "install"
 		if fate := k.fateInUpdate(metadata(o), adopted); fate != "" {
 			found = append(found, helm.Found{Key: objectKey(info), Fate: fate, Of: helm.ReleaseOf(metadata(o))})
@@ -109,7 +108,7 @@ func (k *objectClient) readExisting(original, target kube.ResourceList) (map[*re
 	return live, k.tell(found)
 }
 
-// read returns an object as it is on the target; nil if it does not exist.
+// read returns a live object; nil if it does not exist.
 func (k *objectClient) read(info *resource.Info) (runtime.Object, error) {
 	o, err := helperFor(info).Get(info.Namespace, info.Name)
 	if apierrors.IsNotFound(err) {
@@ -131,9 +130,9 @@ func (k *objectClient) create(info *resource.Info) error {
 	return info.Refresh(created, true)
 }
 
-// change writes an object that exists. before is the object as the revision before has it; nil if that lacks it.
+// change writes an existing object. before is the object in the revision before; nil if that lacks it.
 func (k *objectClient) change(info, before *resource.Info, live runtime.Object, force bool) error {
-	taken := !k.isOurs(metadata(live)) // the observer has heard of it
+	taken := !k.isOurs(metadata(live)) // known to the observer
 	for try := range maxTries {
 		base := live
 		if before != nil {
@@ -160,7 +159,7 @@ func (k *objectClient) change(info, before *resource.Info, live runtime.Object, 
 	return fmt.Errorf("%q: %w", info.Name, errKeepsChanging)
 }
 
-// withoutIgnored returns an object with the fields as they are on the target that belong to other clients.
+// withoutIgnored returns an object with the live values of the fields of other clients.
 func (k *objectClient) withoutIgnored(info *resource.Info, live runtime.Object) (*resource.Info, error) {
 	wanted, isWanted := info.Object.(*unstructured.Unstructured)
 	found, isFound := live.(*unstructured.Unstructured)
@@ -187,7 +186,8 @@ func (k *objectClient) withoutIgnored(info *resource.Info, live runtime.Object) 
 	return &out, nil
 }
 
-// write sends one change to an object, if there is one. unchanged has it fail if the object is not as it was read.
+// write sends one change to an object, if there is one. With unchanged it fails if the object has changed since it was
+// read.
 func (k *objectClient) write(
 	info *resource.Info, before, live runtime.Object, force, unchanged bool,
 ) (runtime.Object, error) {
@@ -222,8 +222,8 @@ func (k *objectClient) write(
 	return written, nil
 }
 
-// patchOf returns Helm's three-way patch; empty without a change. Kinds that the library has no types for get a JSON
-// merge patch.
+// patchOf returns Helm's three-way patch; empty without a change. Kinds without types in the library get a JSON merge
+// patch.
 func patchOf(info *resource.Info, before, live runtime.Object) (map[string]any, types.PatchType, error) {
 	var documents [3][]byte
 	for i, o := range []runtime.Object{before, info.Object, live} {
@@ -254,7 +254,7 @@ func patchOf(info *resource.Info, before, live runtime.Object) (map[string]any, 
 	return patch, patchType, err
 }
 
-// withPreconditions returns a patch that fails with a conflict at any other object.
+// withPreconditions returns a patch for this object alone; at another one it fails with a conflict.
 func withPreconditions(patch map[string]any, live metav1.Object, unchanged bool) ([]byte, error) {
 	fields, _ := patch["metadata"].(map[string]any)
 	if fields == nil {
@@ -268,8 +268,8 @@ func withPreconditions(patch map[string]any, live metav1.Object, unchanged bool)
 	return json.Marshal(patch)
 }
 
-// deleteDropped deletes objects that a revision lacks. As with Helm an error holds up nothing: the job deletes
-// afterwards what is left.
+// deleteDropped deletes the objects missing in a revision. As with Helm an error holds up nothing: the job deletes the
+// rest afterwards.
 func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceList, error) {
 	var deleted kube.ResourceList
 	var found []helm.Found
@@ -289,7 +289,7 @@ func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceLi
 	return deleted, k.tell(found)
 }
 
-// deletable leaves out what is not to be deleted.
+// deletable leaves out the objects not to be deleted.
 func (k *objectClient) deletable(resources kube.ResourceList) kube.ResourceList {
 	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.o.req.Undeleted, objectKey(info)) })
 }
@@ -332,7 +332,7 @@ func (k *objectClient) deleteAll(resources kube.ResourceList) (*kube.Result, []e
 	return result, failed
 }
 
-// remove deletes an object that is the release's and that keep does not hold, and what depends on it in the background.
+// remove deletes an object of the release, unless keep holds it, and its dependents in the background.
 func (k *objectClient) remove(info *resource.Info, keep func(metav1.Object) bool) (helm.Found, error) {
 	for try := range maxTries {
 		o, err := k.read(info)

@@ -8,20 +8,21 @@ import (
 )
 
 // Helm warns of charts and their values in the standard logger of the process, among other lines and with values. Each
-// line goes to the operation that has begun last: a worker has one at a time.
+// line goes to the latest operation: a worker has one at a time.
 
 var (
-	// aWarning is how lines about charts and values begin. Other lines are about requests, or for authors of charts.
+	// aWarning matches the beginnings of lines about charts and values. Others are about requests, or for authors of
+	// charts.
 	aWarning = regexp.MustCompile(`^(?:(?i:warning): |(Conflict: |key .* is table))`)
-	// unknownHook is the line about an object that is left out; it has the annotation.
+	// unknownHook matches the line about an object left out, with its annotation.
 	unknownHook = regexp.MustCompile(`^info: skipping unknown hook: (.*)`)
-	// ignoredReference is the line that Helm writes once in a process; see checkReferences.
+	// ignoredReference matches a line written once in a process; see checkReferences.
 	ignoredReference = regexp.MustCompile(`^WARNING: unresolved URN`)
-	// inBrackets is where Helm writes values.
+	// inBrackets matches the values in a line.
 	inBrackets = regexp.MustCompile(`(?s) \(.*`)
 )
 
-// warningOf returns what a line of Helm's warns of, without values; empty for a line about something else.
+// warningOf returns the warning in a line of Helm's, without values; empty for others.
 func warningOf(line string) string {
 	line = strings.TrimSpace(line)
 	hook := unknownHook.FindStringSubmatch(line)
@@ -35,17 +36,17 @@ func warningOf(line string) string {
 	}
 }
 
-// library is what Helm writes its lines to.
+// library gets Helm's log lines.
 var library libraryLog
 
 type libraryLog struct {
 	mu sync.Mutex
-	// hear gets the warnings; nil for nobody. It is that of the listener with this number.
+	// hear gets the warnings, in the name of the listener of this number; nil for none.
 	hear     func(warning string)
 	listener int
 }
 
-// goTo has a function hear the warnings until stop is called.
+// goTo passes the warnings to hear until stop is called.
 func (l *libraryLog) goTo(hear func(warning string)) (stop func()) {
 	log.SetFlags(0)
 	log.SetOutput(l)

@@ -15,20 +15,20 @@ type call struct {
 	req      *helm.Request
 	observer helm.Observer
 	process  *process
-	// rendered is called once the chart was rendered.
+	// rendered is called after the rendering.
 	rendered func()
-	// grace is how long the worker may take to stop.
+	// grace is the worker's time to stop.
 	grace time.Duration
 }
 
-// errTooSlow is why the parent gives up a worker.
+// errTooSlow is the parent's reason to give up a worker.
 var errTooSlow = errors.New("the chart was not rendered in time")
 
-// run carries the request out. It returns the worker's last message, which has a result then. When ctx has ended the
-// process is about to end.
+// run carries the request out, and returns the worker's last message with a result. After the end of ctx the process
+// is about to end.
 func (c *call) run(ctx context.Context) (*done, error) {
 	dismiss := context.AfterFunc(ctx, func() {
-		_ = c.process.to.Close() // asks it to stop; if it has ended, there is nobody to ask
+		_ = c.process.to.Close() // asks it to stop; an error is that of an ended process
 		time.AfterFunc(c.grace, c.process.kill)
 	})
 	defer dismiss()
@@ -48,9 +48,10 @@ func (c *call) run(ctx context.Context) (*done, error) {
 	return nil, verdict(c.req, c.process.state, c.process.stderr.text(), err)
 }
 
-// follow receives the worker's messages until the last one. The error is why there will be none.
+// follow receives the worker's messages until the last one. The error is the reason for its absence.
 func (c *call) follow(ctx context.Context) (*done, error) {
-	// inTime tells whether the process has rendered, or ended, before it was killed for not doing so.
+	// inTime reports whether the process has rendered, or ended, before the time for rendering was up; after it the
+	// process is killed.
 	inTime := sync.OnceValue(time.AfterFunc(c.req.Limits.RenderTime, c.process.kill).Stop)
 	defer inTime()
 	if c.req.Action == helm.Uninstall {
@@ -87,7 +88,8 @@ func (c *call) follow(ctx context.Context) (*done, error) {
 // send does not fail: if the process has ended, or is to stop, its reports end.
 func (c *call) send(o order) { _ = c.process.orders.Encode(o) }
 
-// answer asks the observer which objects are to be created. It knows why it refuses; the worker need not.
+// answer asks the observer for the objects to create. The observer keeps the reason of a refusal; the worker need not
+// know it.
 func (c *call) answer(ctx context.Context, objects []helm.Object) *answer {
 	objects, err := c.observer.Rendered(ctx, objects)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// collectorShare of the memory is where the garbage collector begins to work hard, in hundredths.
+	// collectorShare is the memory, in hundredths of the limit, from which on the garbage collector works hard.
 	collectorShare = 90
-	// collectorPercent is how much garbage there may be, in hundredths of what is in use: with the default of 100 the
-	// collector takes a fifth of a request's time. Where the memory gets scarce the limit counts instead.
+	// collectorPercent bounds the garbage, in hundredths of the memory in use: with the default of 100 the collector
+	// takes a fifth of a request's time. When memory gets scarce the limit counts instead.
 	collectorPercent = 400
 	// watchInterval is the time between two looks at the memory. A look takes some microseconds.
 	watchInterval = 5 * time.Millisecond
-	// keptShare is the share of the memory that a worker may have after a request, to be used again.
+	// keptShare is the divisor of the memory: a worker with less than this share after a request is used again.
 	keptShare = 4
 )
 
-// limitMemory bounds what this process uses until stop is closed. What is over it ends the process.
+// limitMemory bounds the memory of this process until stop is closed. Above the limit the process ends.
 func limitMemory(limit int64, stop <-chan struct{}) error {
 	debug.SetGCPercent(collectorPercent)
 	debug.SetMemoryLimit(limit / 100 * collectorShare)
@@ -38,7 +38,7 @@ func watchMemory(limit int64, stop <-chan struct{}) {
 	os.Exit(exitMemory)
 }
 
-// usedMemory is how many bytes this process has from the system.
+// usedMemory returns the bytes this process has from the system.
 func usedMemory() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

@@ -6,17 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservedBytes is about what Go reserves of the address space before it uses any of it, with libraries and threads of
-// C: up to 1.6 GiB were seen. How much it is cannot be asked: a confined worker does not see /proc/self.
+// reservedBytes is about the address space reserved by Go before any use, with libraries and threads of C: up to 1.6
+// GiB were seen. The number cannot be read: a confined worker does not see /proc/self.
 const reservedBytes = 3 << 30
 
-// limitMapped has the kernel bound the address space of this process, far above what it may use, so that a huge
-// allocation fails before any of it is used: while it is filled, as the function repeat of templates does, nothing else
-// may run. RLIMIT_DATA would be closer, but does not hold for Go: its heap takes the place of what was reserved, for
-// which the kernel does not look at that limit; then everything else fails, in ways in which a Go program does not
-// expect it to.
+// limitMapped has the kernel bound the address space of this process, far above its limit of memory, so a huge
+// allocation fails before any use: while it is filled, as in the function repeat of templates, nothing else may run.
+// RLIMIT_DATA would be closer, but does not hold for Go: its heap takes the place of the reservation, and the kernel
+// does not check that limit there; then everything else fails, in ways unexpected by a Go program.
 func limitMapped(bytes int64) error {
-	if raceDetector { // which reserves all there is
+	if raceDetector { // it reserves all address space
 		return nil
 	}
 	var limit unix.Rlimit

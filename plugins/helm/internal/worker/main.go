@@ -15,10 +15,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// workerName is the first argument of a worker; no path, as that of other processes mostly is.
+// workerName is the first argument of a worker; no path, unlike those of most processes.
 const workerName = "pergola-helm-worker"
 
-// Exit codes of a worker that has not said how it went.
+// Exit codes of a worker without a report of its end.
 const (
 	exitFailed = 1
 	exitMemory = 4
@@ -26,8 +26,8 @@ const (
 
 func isWorker() bool { return len(os.Args) == 1 && os.Args[0] == workerName }
 
-// Main is the main function of a worker: in a process that a Pool has started it has h carry requests out and does not
-// return. In any other it does nothing. It is to be called before anything else that a program does.
+// Main is the main function of a worker: in a process started by a Pool it has h carry requests out and does not
+// return. In all others it does nothing. A program calls it before anything else.
 func Main(h helm.Helm) {
 	if isWorker() {
 		serve(h)
@@ -37,11 +37,11 @@ func Main(h helm.Helm) {
 
 // serve carries out one request after the other, until the parent closes the pipe.
 func serve(h helm.Helm) {
-	// Signals often reach the whole process group. It is the parent that decides.
+	// Signals often reach the whole process group. The decision is the parent's.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	log.SetOutput(io.Discard) // Helm prints values there
 	w := &worker{orders: make(chan order), reports: gob.NewEncoder(os.Stdout)}
-	os.Stdout = os.Stderr // what a library prints is no report
+	os.Stdout = os.Stderr // the output of a library is no report
 	ctx, stop := context.WithCancel(context.Background())
 	go w.listen(os.Stdin, stop)
 	w.send(report{})
@@ -55,13 +55,13 @@ func serve(h helm.Helm) {
 	}
 }
 
-// worker is the other side of processes.
+// worker is the other side of a process.
 type worker struct {
 	orders  chan order
 	reports *gob.Encoder
 }
 
-// run has Helm carry a request out, and says how that went.
+// run has Helm carry a request out, and returns its end.
 func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) *done {
 	over := make(chan struct{})
 	defer close(over)
@@ -86,7 +86,7 @@ func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) *done 
 	}
 }
 
-// listen hears what the parent sends, until the parent wants no more or has ended.
+// listen receives the parent's orders, until the parent closes the pipe or has ended.
 func (w *worker) listen(from io.Reader, stop func()) {
 	defer stop()
 	decoder := gob.NewDecoder(from)
@@ -102,7 +102,7 @@ func (w *worker) listen(from io.Reader, stop func()) {
 	}
 }
 
-// errRefused is for Helm. The parent knows why.
+// errRefused is for Helm. The parent has the reason.
 var errRefused = errors.New("the deployer has refused the change")
 
 // Changing implements helm.Observer.
@@ -122,7 +122,7 @@ func (w *worker) Found(ctx context.Context, found []helm.Found) error {
 	return err
 }
 
-// ask waits for the parent's answer, which has the objects that are to be created.
+// ask waits for the parent's answer, with the objects to create.
 func (w *worker) ask(ctx context.Context, question report) ([]helm.Object, error) {
 	w.send(question)
 	select {
@@ -149,7 +149,7 @@ func (w *worker) Warning(reason, message string) {
 // Log implements helm.Observer.
 func (w *worker) Log(line string) { w.send(report{Log: line}) }
 
-// send ends the process if nobody listens.
+// send ends the process if the parent is gone.
 func (w *worker) send(r report) {
 	if err := w.reports.Encode(r); err != nil {
 		fmt.Fprintf(os.Stderr, "%s cannot send to its parent: %v\n", workerName, err)

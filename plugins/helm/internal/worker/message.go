@@ -6,21 +6,21 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// order is what a parent sends: one of these.
+// order is a message of a parent: one of these.
 type order struct {
 	Request *helm.Request
-	// Answer is that to report.Changing, report.Rendered or report.Found.
+	// Answer is the answer to report.Changing, report.Rendered or report.Found.
 	Answer *answer
 }
 
-// answer says which objects are to be created, or that the deployer wants no change.
+// answer has the objects to create, or the deployer's refusal of a change.
 type answer struct {
 	// Objects are for report.Rendered.
 	Objects []helm.Object
 	Refused bool
 }
 
-// report is what a worker sends: one of these, or nothing when it has started.
+// report is a message of a worker: one of these, or nothing after its start.
 type report struct {
 	// Changing, Rendered and Found ask for an answer.
 	Changing bool
@@ -39,12 +39,12 @@ type progress struct{ Step, Message string }
 
 type warning struct{ Reason, Message string }
 
-// done is how a request has ended: with one of Result and Err.
+// done is the end of a request: one of Result and Err.
 type done struct {
 	Result *helm.Result
 	Err    *helm.Error
-	// Busy is how much time of processors the process has used since it was started.
+	// Busy is the CPU time used by the process since its start.
 	Busy time.Duration
-	// Last says that the process has too much memory to take another request.
+	// Last: the process has too much memory for another request.
 	Last bool
 }

@@ -16,37 +16,37 @@ import (
 const (
 	defaultWorkers = 16
 	defaultGrace   = 3 * time.Second
-	// maxRequests is how many requests a worker carries out, maxIdle how long it waits for the next one.
+	// maxRequests bounds the requests of a worker, maxIdle its wait for the next one.
 	maxRequests = 200
 	maxIdle     = 30 * time.Second
-	// startDelay is how long a request waits for a worker that others use before another one is started, which takes
-	// longer, and more of a processor, than a small chart does.
+	// startDelay is the wait of a request for a busy worker before a new one is started: a start takes longer than a
+	// small chart, and more CPU time.
 	startDelay = 50 * time.Millisecond
 )
 
 // Options are the settings of a Pool. The zero value stands for defaults.
 type Options struct {
-	// Log gets what workers write to their standard errors, at level debug. Defaults to none.
+	// Log gets the workers' standard errors, at level debug. Defaults to none.
 	Log *slog.Logger
-	// Workers is how many processes there are at once. Defaults to 16.
+	// Workers is the maximum number of processes. Defaults to 16.
 	Workers int
-	// Rendering is how many of them load and render charts at once, which is what takes memory and time; the others
-	// talk to a target. Defaults to the number of processors, and is two at least then.
+	// Rendering is the maximum number of processes at work on charts, from loading to rendering: that takes memory and
+	// time, while the others talk to a target. Defaults to the number of processors, and is two at least then.
 	Rendering int
-	// Grace is how long a worker may take to leave off when its request is cancelled. Defaults to 3 s.
+	// Grace is a worker's time to stop after the cancellation of its request. Defaults to 3 s.
 	Grace time.Duration
 }
 
-// Pool carries out requests in processes of their own, as many at once as it may; the others wait for a slot in the
-// order in which they came. Processes that wait for the next request end after some time, with Close, and with the
-// program. It is safe for concurrent use.
+// Pool carries out requests in processes of their own, up to a number at once; the others wait for a slot in the order
+// of their arrival. Idle processes end after some time, with Close, and with the program. It is safe for concurrent
+// use.
 type Pool struct {
 	log                 *slog.Logger
 	grace               time.Duration
 	maxIdle, startDelay time.Duration
 
 	workers, rendering slots
-	// returned gets something when there is another idle worker.
+	// returned receives a value for a new idle worker.
 	returned chan struct{}
 
 	mu     sync.Mutex
@@ -76,12 +76,12 @@ func New(o Options) *Pool {
 	}
 }
 
-// Run carries a request out in a worker. Beyond what helm.Helm says: if the worker is done although ctx has ended
-// meanwhile, its result is returned. A worker that has not succeeded has ended when Run returns.
+// Run carries a request out in a worker. Beyond the contract of helm.Helm: the result of a finished worker is returned
+// even if ctx has ended meanwhile. After a failure the worker has ended at the return of Run.
 func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
 	rendered := func() {}
 	if req.Action != helm.Uninstall {
-		// Before the other slot: whoever waits for this one must not keep those waiting who do not need it.
+		// Before the other slot: a wait for this one must not hold up requests without it.
 		if err := p.rendering.take(ctx); err != nil {
 			return nil, fmt.Errorf("wait for a worker that renders: %w", err)
 		}
@@ -115,15 +115,14 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 	return last.Result, nil
 }
 
-// worker returns a worker that has waited for a request, or a new one. While more are at work than render, one of them
-// may be done soon.
+// worker returns an idle worker, or a new one. While more are busy than render, one of them may be done soon.
 func (p *Pool) worker(ctx context.Context) (*process, error) {
 	delay := time.NewTimer(p.startDelay)
 	defer delay.Stop()
 	for {
 		child := p.takeIdle()
 		switch {
-		case child != nil && child.hasEnded(): // it was killed while it waited
+		case child != nil && child.hasEnded(): // killed while idle
 			child.end()
 			continue
 		case child != nil:
@@ -144,7 +143,7 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 func (p *Pool) takeIdle() *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, child := range slices.Backward(p.idle) { // the newest, so that those that a burst has left expire
+	for i, child := range slices.Backward(p.idle) { // the newest, so those left by a burst expire
 		if child.idle.Stop() {
 			p.idle = slices.Delete(p.idle, i, i+1)
 			return child
@@ -164,12 +163,12 @@ func (p *Pool) keep(child *process) bool {
 	child.idle = time.AfterFunc(p.maxIdle, func() { p.drop(child) })
 	select {
 	case p.returned <- struct{}{}:
-	default: // all who may wait are told already
+	default: // there is a value for each possible waiter already
 	}
 	return true
 }
 
-// drop ends a worker that has waited for too long.
+// drop ends a worker idle for too long.
 func (p *Pool) drop(child *process) {
 	p.mu.Lock()
 	p.idle = slices.DeleteFunc(p.idle, func(other *process) bool { return other == child })
@@ -177,8 +176,7 @@ func (p *Pool) drop(child *process) {
 	child.end()
 }
 
-// Close ends the workers that wait for a request, and has the others end after theirs. It blocks until the former have
-// ended.
+// Close ends the idle workers, and has the others end after their requests. It blocks until the former have ended.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	waiting := p.idle
@@ -190,7 +188,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// slots are taken by callers in the order in which they come.
+// slots are taken by callers in the order of their arrival.
 type slots chan struct{}
 
 func (s slots) take(ctx context.Context) error {
@@ -207,7 +205,7 @@ func (s slots) take(ctx context.Context) error {
 
 func (s slots) giveBack() { <-s }
 
-// causeOf is why a context has ended. It is the context's own error, too.
+// causeOf returns the cause of a context's end; it is the context's own error, too.
 func causeOf(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ctx.Err()) {

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// maxProcessors is how many processors a worker uses at once. A chart is rendered by one; the rest is for the garbage
-// collector.
+// maxProcessors bounds the processors of a worker. A chart needs one; the rest is for the garbage collector.
 const maxProcessors = 4
 
-// process is a worker as its parent sees it. It has one request at a time.
+// process is a worker as seen by its parent. It has one request at a time.
 type process struct {
-	// requests is how many it was given, and busy how much time of processors it had used before the last one.
+	// requests is the number of its requests, and busy its CPU time before the last one.
 	requests int
 	busy     time.Duration
-	// idle ends it while it waits for a request.
+	// idle ends it after a time without a request.
 	idle *time.Timer
 
 	// to and from are its standard input and output.
@@ -32,9 +31,9 @@ type process struct {
 	stderr  stderr
 	// kill kills it, if it has not ended.
 	kill context.CancelFunc
-	// ended is closed when the process has ended.
+	// ended is closed at the end of the process.
 	ended chan struct{}
-	// state is how it ended; valid once ended is closed.
+	// state is its exit state; valid once ended is closed.
 	state *os.ProcessState
 }
 
@@ -49,7 +48,7 @@ func start(ctx context.Context) (*process, error) {
 	child := &process{from: from, reports: gob.NewDecoder(from), kill: kill, ended: make(chan struct{})}
 	cmd := exec.CommandContext(life, path) // #nosec G204 -- it is this program
 	cmd.Args = []string{workerName}
-	// A confined worker cannot find out itself how many processors it may use.
+	// A confined worker cannot find out its number of processors itself.
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(min(runtime.GOMAXPROCS(0), maxProcessors)))
 	cmd.Stdout, cmd.Stderr = stdout, &child.stderr
 	cmd.SysProcAttr = attributes()
@@ -73,8 +72,8 @@ func start(ctx context.Context) (*process, error) {
 	return child, nil
 }
 
-// live starts the process and waits for its end. One thread does all of it, and ends with it: the priority is that of
-// the thread that starts a process, and the kernel takes that thread for the parent whose end ends the worker.
+// live starts the process and waits for its end. One thread does all of it, and ends with it: a new process has the
+// priority of its starting thread, and the kernel takes that thread for the parent and ends the worker with it.
 func (c *process) live(cmd *exec.Cmd, stdout *io.PipeWriter, started chan<- error) {
 	runtime.LockOSThread()
 	err := lowerPriority()
@@ -85,9 +84,9 @@ func (c *process) live(cmd *exec.Cmd, stdout *io.PipeWriter, started chan<- erro
 	if err != nil {
 		return
 	}
-	_ = cmd.Wait() // it says what cmd.ProcessState says, or that we have killed it
+	_ = cmd.Wait() // the same as in cmd.ProcessState, or our kill
 	c.state = cmd.ProcessState
-	_ = stdout.Close() // which never fails
+	_ = stdout.Close() // it never fails
 	close(c.ended)
 }
 
@@ -100,10 +99,10 @@ func (c *process) hasEnded() bool {
 	}
 }
 
-// end kills the process if it has not ended, and returns when nothing is left of it.
+// end kills the process if it has not ended, and returns after its end.
 func (c *process) end() {
 	c.kill()
-	_ = c.to.Close()   // what was not sent yet is for nobody
-	_ = c.from.Close() // which never fails
+	_ = c.to.Close()   // unsent data has no reader
+	_ = c.from.Close() // it never fails
 	<-c.ended
 }

@@ -5,15 +5,15 @@ import (
 	"syscall"
 )
 
-// niceness is the priority of workers: the others get most of the time when all of it is wanted.
+// niceness is the priority of workers: under load the other processes get most of the time.
 const niceness = 10
 
-// programPath names what this process executes, even if its file has another name meanwhile, or none.
+// programPath names this process's program, even if its file was renamed or deleted meanwhile.
 func programPath() (string, error) { return "/proc/self/exe", nil }
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// lowerPriority lowers that of this thread, and so of the processes that it starts.
+// lowerPriority lowers the priority of this thread, and so of its child processes.
 func lowerPriority() error {
 	const none = 20 // the kernel answers with 20 less the niceness
 	found, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)

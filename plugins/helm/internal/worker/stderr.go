@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// maxStderr is how much is kept of what a worker writes during a request, in bytes.
+// maxStderr bounds the kept output of a worker during a request, in bytes.
 const maxStderr = 32 << 10
 
-// stderr keeps the beginning of what a worker writes to its standard error during a request.
+// stderr keeps the beginning of a worker's standard error during a request.
 type stderr struct {
 	mu   sync.Mutex
 	kept []byte
 }
 
-// Write takes everything, and keeps what there is room for.
+// Write takes everything, and keeps it as long as there is room.
 func (s *stderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,10 +30,10 @@ func (s *stderr) text() string {
 	return string(s.kept)
 }
 
-// panicMessage is what a program has panicked with, up to the stack. It may hold values.
+// panicMessage matches the message of a panic, up to the stack. It may hold values.
 var panicMessage = regexp.MustCompile(`(?ms)^panic: .*?(^goroutine |\z)`)
 
-// logTo logs what was written since the last time.
+// logTo logs the output since the last call.
 func (s *stderr) logTo(log *slog.Logger) {
 	text := panicMessage.ReplaceAllString(s.text(), "panic: (its message is not shown, for it may hold values)\n$1")
 	for line := range strings.Lines(text) {

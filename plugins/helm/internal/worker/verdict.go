@@ -14,11 +14,11 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// busyShare is the share of the time for rendering that a chart must have used of a processor for it to be to blame
-// that there was not enough of it. What has waited for the target, or for a processor, has used less.
+// busyShare is the divisor of the time for rendering: a chart with less CPU time than this share is not to blame for
+// the end of that time. It has waited for the target, or for a processor.
 const busyShare = 10
 
-// doing says what a request was about, as the beginning of a sentence.
+// doing describes a request, as the beginning of a sentence.
 func doing(req *helm.Request) string {
 	release := req.Release.Namespace + "/" + req.Release.Name
 	switch req.Action {
@@ -43,7 +43,7 @@ func exceeds(req *helm.Request, what string) *helm.Error {
 	return &helm.Error{Kind: helm.LimitExceeded, Message: doing(req) + " needs more than it may have: " + what}
 }
 
-// tooSlow is for a process that was killed because it had not rendered in time, in which it was busy for so long.
+// tooSlow is the error about a process killed before it had rendered, and busy for so long.
 func tooSlow(req *helm.Request, busy time.Duration) *helm.Error {
 	limit := req.Limits.RenderTime
 	if busy >= limit/busyShare {
@@ -54,10 +54,10 @@ func tooSlow(req *helm.Request, busy time.Duration) *helm.Error {
 			"not answer, templates ask it too much with the function lookup, or the machine is overloaded", doing(req), limit)}
 }
 
-// outOfMemory is what Go's runtime says before it ends a process that gets no memory, or whose stack is too large.
+// outOfMemory matches the message of Go's runtime at the end of a process without memory, or with too large a stack.
 var outOfMemory = regexp.MustCompile(`(?m)^(fatal error|runtime): .*(out of memory|cannot allocate|stack overflow)`)
 
-// verdict says why a process has ended that has not said it itself. err is why there are no further reports.
+// verdict returns the reason for the end of a process without a last report. err is that for the end of its reports.
 func verdict(req *helm.Request, state *os.ProcessState, stderr string, err error) *helm.Error {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
