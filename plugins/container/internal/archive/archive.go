@@ -55,7 +55,7 @@ func refuse(name, format string, args ...any) error {
 	return refusal(fmt.Sprintf("%q ", shorten(name)) + fmt.Sprintf(format, args...))
 }
 
-// shorten keeps a message readable despite a long name. The end of a name tells more than its beginning.
+// shorten keeps a message readable despite a long name. The end of a name is more distinctive than its beginning.
 func shorten(name string) string {
 	const enough = 200
 	if len(name) <= enough {

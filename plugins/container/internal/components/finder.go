@@ -32,7 +32,7 @@ type Request struct {
 	OCMConfig *sdk.OCMConfig
 	// Credentials for registries and addresses. Required.
 	Credentials *sdk.Credentials
-	// Warning tells the user of a problem without an effect on the job. Required.
+	// Warning shows the user a problem without an effect on the job. Required.
 	Warning func(reason, text string)
 }
 

@@ -59,7 +59,7 @@ func (j *podJob) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, er
 	switch {
 	case err != nil:
 		return nil, j.explain(place, stepStart, err)
-	case found != "" && found != place.Cluster: // a deleted namespace has nothing in it
+	case found != "" && found != place.Cluster: // without the namespace there is nothing in it
 		return nil, j.elsewhere(place)
 	default:
 		return at, nil

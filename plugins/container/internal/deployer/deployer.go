@@ -39,8 +39,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Deployer runs containers. Between calls it keeps clients of clusters, and watches for items in waiting; both are
-// for speed alone.
+// Deployer runs containers. Between calls it keeps clients of clusters, and watches for waiting items; both are for
+// speed alone.
 type Deployer struct {
 	options  Options
 	settings settings
@@ -152,7 +152,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	return &sdk.Response{ProviderStatus: j.status, Exports: exports}, nil
 }
 
-// Delete runs the image to its end once more, unless the item has the annotation against it, and removes everything
+// Delete runs the image to its end once more, unless the item has the annotation forceCleanup, and removes everything
 // of the item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = target.WithBreaker(ctx)

@@ -37,7 +37,7 @@ const (
 	uploadPatience = 2 * time.Minute
 )
 
-// podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, and else
+// podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, otherwise
 // nil.
 type podJob struct {
 	deployer *Deployer
@@ -229,8 +229,8 @@ func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, out
 	return j.explain(r.Place, stepRun, j.renewAccess(ctx, at))
 }
 
-// askForUpload has the wait container upload the results of main although others go on. These would use up the grace
-// period of a stopped Pod, unless they end when asked to.
+// askForUpload has the wait container upload the results of main although others go on. After a deletion of the Pod,
+// these would use up its grace period unless they end when asked to.
 func (j *podJob) askForUpload(ctx context.Context, at *pod.Cluster, p *corev1.Pod, outliving []string) error {
 	j.request.Warning(reasonOutliving, fmt.Sprintf("the Pod %s/%s is stopped as soon as exports and state are uploaded: "+
 		"its container main has ended, but these go on: %s; make them native sidecars "+
@@ -242,7 +242,7 @@ func (j *podJob) askForUpload(ctx context.Context, at *pod.Cluster, p *corev1.Po
 	return nil
 }
 
-// uploadDue returns the time limit of an upload asked for; zero for none, and for a Pod under deletion.
+// uploadDue returns the time limit of a requested upload; zero for none, and for a Pod under deletion.
 func (j *podJob) uploadDue(p *corev1.Pod) time.Time {
 	if asked := j.status.Run.UploadAsked; asked != nil && p.DeletionTimestamp == nil {
 		return asked.Add(uploadPatience)

@@ -30,8 +30,7 @@ const (
 	maxBytes = 1500
 )
 
-// readStatus reads the last saved status. Landscaper's statuses have no run: for this deployer nothing was begun
-// then.
+// readStatus reads the last saved status. Landscaper's statuses have no run: this deployer has begun nothing then.
 func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	status := &v1alpha1.ProviderStatus{}
 	_, err := req.DecodeProviderStatus(status, v1alpha1.ProviderStatusKind, v1alpha1.GroupVersion.String())

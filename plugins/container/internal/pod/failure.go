@@ -275,8 +275,7 @@ func Gone(namespace, name string) *Failure {
 		"somebody has deleted it and taken its finalizer off; start a new job to run it again", namespace, name)
 }
 
-// final returns a failure for the end of the job: a second run of an image needs a decision with knowledge of its
-// work.
+// final returns a failure for the end of the job: a decision about a second run needs knowledge of the image.
 func final(p *corev1.Pod, reason, format string, args ...any) *Failure {
 	return &Failure{
 		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},

@@ -22,7 +22,7 @@ import (
 const (
 	// InstallationLabel tells the items of one cluster from those of others with the same host cluster.
 	InstallationLabel = mark.ContainerInstallation
-	// ItemLabel has the UID of the deploy item.
+	// ItemLabel has the UID of the item.
 	ItemLabel = mark.ContainerItem
 	// RunLabel has the name of the run.
 	RunLabel = "container.pergola.dev/run"
