@@ -1,9 +1,9 @@
-// Command container is the plugin that runs containers: deploy items of type landscaper.gardener.cloud/container.
+// Command container is the plugin with the container deployer, for items of type landscaper.gardener.cloud/container.
 package main
 
 import "github.com/pergola-deploy/pergola/plugins/container/plugin"
 
-// version is set when the plugin is built for a release.
+// version is set by the build of a release.
 var version = "dev"
 
 func main() { plugin.Serve(version) }

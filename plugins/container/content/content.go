@@ -1,7 +1,7 @@
-// Package content lets the author of a plugin add repositories of components to the container deployer.
+// Package content adds repositories of components to the container deployer, for authors of plugins.
 //
-// The deployer itself finds what blueprint.ref and componentDescriptor.ref refer to in OCI registries. A Resolver is for
-// other repositories and types of access. Package plugins/container/plugin takes it.
+// The deployer itself resolves blueprint.ref and componentDescriptor.ref in OCI registries. A Resolver is for other
+// repositories and types of access; package plugins/container/plugin takes it.
 package content
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Resolver finds what references refer to.
+// Resolver resolves references to components.
 type Resolver interface {
-	// Resolve finds what the references of a request refer to. It is called before a Pod is created, and at the same
-	// time for several deploy items. It should return soon after ctx has ended.
+	// Resolve resolves the references of a request. It is called before the creation of a Pod, and for several items at
+	// the same time. It should return soon after the end of ctx.
 	//
-	// Without an error it may return nil; the deployer looks for the references itself then.
+	// A nil result without an error leaves the references to the deployer.
 	//
-	// An error that has an *sdk.Error in its chain decides by its codes whether the job has failed; without one the
-	// call is retried. Its text appears in the status of the deploy item and must hold no secrets.
+	// With an *sdk.Error in the chain of the error, its codes decide whether the job has failed; other errors lead to a
+	// retry of the call. The text of the error appears in the status of the item and must hold no secrets.
 	Resolve(ctx context.Context, req *ResolveRequest) (*Resolved, error)
 }
 
@@ -36,32 +36,29 @@ func (f ResolverFunc) Resolve(ctx context.Context, req *ResolveRequest) (*Resolv
 	return f(ctx, req)
 }
 
-// ResolveRequest asks for what a provider configuration refers to. It is valid until the call returns, and must not be
+// ResolveRequest has the references of a provider configuration. It is valid until the call returns, and must not be
 // changed.
 type ResolveRequest struct {
-	// Blueprint is the reference of the field blueprint; nil if it has none.
+	// Blueprint is the reference in the field blueprint; nil for none.
 	Blueprint *containerv1alpha1.BlueprintReference
-	// ComponentDescriptor is the field of that name, which may hold a component descriptor itself; nil if there is
-	// none.
+	// ComponentDescriptor is the field of the same name, with a reference or a component descriptor; nil for none.
 	ComponentDescriptor *containerv1alpha1.ComponentDescriptor
-	// DeployItem that it is for.
+	// DeployItem with the references.
 	DeployItem *v1alpha1.DeployItem
-	// Context of the deploy item, which has the repository context of the component model. It is never nil but may be
-	// empty.
+	// Context of the item, with the repository context of the component model. It is never nil but may be empty.
 	Context *v1alpha1.Context
-	// Credentials that the Context names; nil if there are none. They are for this call, and only for the servers that
-	// they are meant for.
+	// Credentials of the Context; nil for none. They are for this call, and each of them only for its own servers.
 	Credentials *sdk.Credentials
-	// Log arrives in the host with the deploy item and the job added. Never nil.
+	// Log arrives in the host with the item and the job added. Never nil.
 	Log *slog.Logger
 }
 
-// Resolved is what a Resolver has found.
+// Resolved is the result of a Resolver.
 type Resolved struct {
-	// Files of the blueprint by their paths with slashes, such as "charts/shop.tgz"; they count only if the request has
-	// a Blueprint. A path that fs.ValidPath does not take, such as "../shop.tgz" or "/shop.tgz", fails the job.
+	// Files of the blueprint by their paths with slashes, such as "charts/shop.tgz"; they count only for a request with
+	// a Blueprint. A path invalid for fs.ValidPath, such as "../shop.tgz" or "/shop.tgz", fails the job.
 	Files map[string][]byte
-	// ComponentDescriptors are that of the component and those of the components that it refers to, as JSON; they count
-	// only if the request has a reference to a component descriptor.
+	// ComponentDescriptors are the descriptors of the component and of all components referenced by it, as JSON; they
+	// count only for a request with a reference to a component descriptor.
 	ComponentDescriptors []json.RawMessage
 }

@@ -1,13 +1,13 @@
-// Command helper is what runs beside the image of a container deploy item: it prepares the image's directories, and
-// uploads what the image has left in them. It is one small program, because it runs where a stranger's image does: of
-// Kubernetes it knows one request, and it depends on nothing but Go's own packages and those of this deployer.
+// Command helper runs beside the image of a container item: it prepares the image's directories, and uploads the
+// results in them. It is one small program, because it runs beside a stranger's image: it knows one request of
+// Kubernetes, and depends on nothing but Go's own packages and those of this deployer.
 //
 // # helper init
 //
-// The init container. It makes the directories that the image expects in /data/ls/shared, unpacks the archive in
-// /data/ls/internal/input into shared, and that in /data/ls/internal/state into shared/state, if there is one. Then it
-// connects to the API server, without a request and without a token: what main leaves could not be uploaded if the Pod
-// cannot reach it. It tries for less than a minute, and ends with the exit code 3 then.
+// The init container. It makes the image's directories in /data/ls/shared, unpacks the archive in
+// /data/ls/internal/input into shared, and the one in /data/ls/internal/state into shared/state, if present. Then it
+// connects to the API server, without a request and without a token: a Pod without a way to the API server could not
+// upload the results of main. It tries for less than a minute, and then ends with the exit code 3.
 //
 //	reads   /data/ls/internal/input, /data/ls/internal/state: chunks of an archive, 0000, 0001, ...
 //	        /data/ls/internal/access/ca.crt, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT
@@ -15,27 +15,27 @@
 //
 // # helper wait
 //
-// The wait container, a native sidecar: SIGTERM tells it that main has ended, or a file if Kubernetes does not since
-// others go on; it waits for SIGTERM at last then. Until then it reads nothing. Then it packs shared/state, takes the
-// exports, and uploads both, the report about it last. A second signal changes nothing. What the image has done wrong is
-// told in the report; everything else is uploaded all the same. It tries until it succeeds or is killed, unless the API
-// server refuses: what is forbidden, it tries for about a minute.
+// The wait container, a native sidecar. SIGTERM announces the end of main. While other containers go on, Kubernetes
+// sends none; a file announces it instead, and the wait container waits for SIGTERM after its uploads. Until the end
+// of main it reads nothing. Then it packs shared/state, takes the exports, and uploads both, with the report about
+// them last. A second signal changes nothing. The report names the mistakes of the image; everything else is uploaded
+// all the same. It tries until it succeeds or is killed, unless the API server refuses; a forbidden request it tries
+// for about a minute.
 //
 //	reads   /data/ls/shared/state, /data/ls/shared/exports/values: regular files only,
 //	        since the image may put links there
 //	        /data/ls/internal/access: token, ca.crt, upload.json and ended. The token is read for
 //	        each attempt, since it may be replaced.
 //	        KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT
-//	needs   create and patch for the Secrets that upload.json names; it reads nothing from the API server and
+//	needs   create and patch for the Secrets in upload.json; it reads nothing from the API server and
 //	        writes nothing else.
 //
 // # Both
 //
-// --base is used instead of /data/ls. Standard error has a few plain lines, and never contents. A failure is one
-// sentence there and in the termination message (--termination-message, if that file is there), with the exit code 1;
-// the exit code 2 means wrong arguments. "helper version" prints the version. It is a static program that needs nothing
-// in its image, no writable file system besides shared, and no user of its own, as long as it may read what the image
-// writes.
+// --base replaces /data/ls. Standard error has a few plain lines, and never contents. A failure is one sentence there
+// and in the termination message (--termination-message, if the file exists), with the exit code 1; the exit code 2
+// means wrong arguments. "helper version" prints the version. It is a static program and needs nothing in its image,
+// no writable file system besides shared, and no user of its own, as long as it may read the files of the image.
 package main
 
 import (
@@ -52,12 +52,12 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// version is set when the program is built for a release.
+// version is set by the build of a release.
 var version = "dev"
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run returns the code to exit with.
+// run runs a command, and returns the exit code.
 func run(args []string) int {
 	command := ""
 	if len(args) > 0 {
@@ -69,8 +69,7 @@ func run(args []string) int {
 			return initialize(base, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		})
 	case "wait":
-		// First of all, since the signal may come at any time. There is room for one; what comes after it changes
-		// nothing.
+		// First of all, since the signal may come at any time. There is room for one; later ones change nothing.
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 		return do(args, "the results of the image cannot be uploaded", func(base string) error {
@@ -92,10 +91,10 @@ func misused(what string) int {
 	return 2
 }
 
-// do does what a command is for, and tells of its failure.
+// do parses the arguments of a command, runs it and reports its failure.
 func do(args []string, failed string, work func(base string) error) int {
 	flags := flag.NewFlagSet("helper", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // it is told below
+	flags.SetOutput(io.Discard) // misused prints the error
 	base := flags.String("base", layout.Base, "")
 	message := flags.String("termination-message", "/dev/termination-log", "")
 	if err := flags.Parse(args); err != nil {
@@ -119,7 +118,7 @@ func do(args []string, failed string, work func(base string) error) int {
 	return 1
 }
 
-// leave writes the termination message to a file that Kubernetes has made, if it has.
+// leave writes the termination message to the file made by Kubernetes, if it exists.
 func leave(path, sentence string) error {
 	const most = 4096 // Kubernetes reads no more
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)

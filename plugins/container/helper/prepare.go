@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// initialize makes what the image finds when it starts, and finds out whether there is a way for what it will leave.
+// initialize prepares the image's directories, and finds out whether its results can be uploaded.
 func initialize(base string, log *slog.Logger) error {
 	if err := prepare(base); err != nil {
 		return err
@@ -29,7 +29,7 @@ func initialize(base string, log *slog.Logger) error {
 	return server.reach()
 }
 
-// prepare makes what the image finds when it starts.
+// prepare makes the image's directories with its input and its last state.
 func prepare(base string) error {
 	syscall.Umask(0o022) // the image may run as another user, and has to read all of it
 	shared := filepath.Join(base, layout.Shared)
@@ -60,7 +60,7 @@ func prepare(base string) error {
 	return nil
 }
 
-// unpack unpacks the archive whose chunks are in a directory into a directory of the root, if there are any.
+// unpack unpacks the archive of the chunks in dir into a directory of the root, if there are any.
 func unpack(dir string, root *os.Root, into string) (found bool, err error) {
 	all := &chunks{dir: dir}
 	if found, err := all.open(); err != nil || !found {
@@ -70,10 +70,10 @@ func unpack(dir string, root *os.Root, into string) (found bool, err error) {
 	return true, archive.Unpack(all, root, into)
 }
 
-// chunks reads the chunks in a directory one after the other, after the first was opened.
+// chunks reads the chunks in a directory one after the other; open comes first.
 type chunks struct {
 	dir string
-	// file is the chunk that is read, and opened how many were opened.
+	// file is the current chunk, and opened the number of chunks opened so far.
 	file   *os.File
 	opened int
 }
@@ -110,5 +110,5 @@ func (c *chunks) Read(p []byte) (int, error) {
 	}
 }
 
-// inShared is where a path of layout is in what the containers share.
+// inShared returns a path of layout relative to the shared directory.
 func inShared(name string) string { return strings.TrimPrefix(name, layout.Shared+"/") }

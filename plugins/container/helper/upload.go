@@ -24,26 +24,26 @@ import (
 )
 
 const (
-	// attemptTime is how long one attempt may take.
+	// attemptTime bounds one attempt.
 	attemptTime = time.Minute
-	// maxRetryAfter bounds how long the API server can have itself left alone.
+	// maxRetryAfter bounds the effect of the header Retry-After.
 	maxRetryAfter = time.Minute
 	firstPause    = 500 * time.Millisecond
 	maxPause      = 30 * time.Second
-	// maxForbidden is for how long what is forbidden is tried again. The Pod has less than five minutes left when main
-	// has ended.
+	// maxForbidden is the time for new attempts at a forbidden request. The Pod has less than five minutes left after
+	// the end of main.
 	maxForbidden = time.Minute
 
-	// reachTime is how long one attempt to reach the API server may take, and maxUnreachable for how long the pauses
-	// between them may add up: a Pod has less than a minute if its job has one.
+	// reachTime bounds one attempt to reach the API server, and maxUnreachable the sum of the pauses between them: with
+	// a job of less than a minute, the Pod has even less.
 	reachTime      = 5 * time.Second
 	maxUnreachable = 15 * time.Second
 )
 
-// errUnreachable says that the Pod cannot reach the API server.
+// errUnreachable is the error of a Pod without a way to the API server.
 var errUnreachable = errors.New("the API server cannot be reached")
 
-// server is the API server, as far as it is written to.
+// server sends the uploads to the API server.
 type server struct {
 	// address has the scheme, the host and the port.
 	address string
@@ -53,12 +53,12 @@ type server struct {
 	client    *http.Client
 	log       *slog.Logger
 
-	// sleep and random are those of the standard library, except in tests.
+	// sleep and random come from the standard library, except in tests.
 	sleep  func(time.Duration)
 	random func() float64
 }
 
-// connect finds out where the API server is and which authorities vouch for it. It makes no connection yet.
+// connect finds the address of the API server and the certificates of its authorities. It makes no connection yet.
 func connect(access string, log *slog.Logger) (*server, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -82,7 +82,7 @@ func connect(access string, log *slog.Logger) (*server, error) {
 			Timeout: attemptTime,
 			// No proxy: the API server is in the cluster.
 			Transport: &http.Transport{TLSClientConfig: config},
-			// What is uploaded is for nobody else.
+			// The uploads are for no other server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		sleep: time.Sleep, random: rand.Float64,
@@ -120,18 +120,18 @@ func (s *server) shakeHands() error {
 	return nil
 }
 
-// temporaryError is why an attempt has failed, when another one may succeed.
+// temporaryError is the reason of a failed attempt if another one may succeed.
 type temporaryError struct {
 	reason string
-	// after is how long the API server wants to be left alone.
+	// after is the wish of the API server in the header Retry-After.
 	after time.Duration
-	// forbidden: it is tried for a while only.
+	// forbidden: new attempts are made for maxForbidden only.
 	forbidden bool
 }
 
 func (e *temporaryError) Error() string { return e.reason }
 
-// apply writes a Secret, whether or not it exists. It tries until it succeeds, or the API server refuses.
+// apply creates a Secret or replaces its fields. It tries until it succeeds, or the API server refuses.
 func (s *server) apply(namespace string, document *secret) error {
 	name := document.Metadata.Name
 	body, err := json.Marshal(document)
@@ -181,7 +181,7 @@ func (s *server) patch(address string, body []byte) error {
 	defer func() { _ = response.Body.Close() }() // the answer has been read, as far as it matters
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if response.StatusCode/100 == 2 {
-		return nil // whatever becomes of the answer, which only repeats what is written
+		return nil // the body only repeats the Secret
 	}
 	if err != nil {
 		return &temporaryError{reason: err.Error()}
@@ -189,8 +189,8 @@ func (s *server) patch(address string, body []byte) error {
 	return explain(response, answer)
 }
 
-// explain returns an answer that is none of success as an error. What is forbidden may be allowed soon: one of several
-// API servers may not have heard of the run's Role so far, and a quota has room again when others are gone.
+// explain returns an unsuccessful answer as an error. A forbidden request may be allowed soon: the run's Role may not
+// have reached each of several API servers yet, and a quota has room again after a deletion.
 func explain(response *http.Response, answer []byte) error {
 	found := fmt.Sprintf("the API server answers %d (%s)", response.StatusCode, http.StatusText(response.StatusCode))
 	after := retryAfter(response.Header.Get("Retry-After"))
@@ -198,7 +198,7 @@ func explain(response *http.Response, answer []byte) error {
 	case code >= 500,
 		code == http.StatusUnauthorized, // the token is being replaced
 		code == http.StatusRequestTimeout,
-		code == http.StatusConflict, // somebody counts a quota, or writes, at the same time
+		code == http.StatusConflict, // a quota is counted, or the Secret written, at the same time
 		code == http.StatusTooManyRequests:
 		return &temporaryError{reason: found, after: after}
 	case code == http.StatusForbidden:
@@ -213,8 +213,8 @@ func explain(response *http.Response, answer []byte) error {
 	}
 }
 
-// because is what the API server says of a request that is forbidden, in one line. Only then it speaks of names and
-// rights; otherwise it may quote what was written.
+// because returns the API server's message about a forbidden request, in one line. Such a message speaks only of
+// names and rights; others may quote the Secret.
 func because(answer []byte) string {
 	const enough = 500
 	var status struct {
@@ -230,7 +230,7 @@ func because(answer []byte) string {
 	return ": " + text
 }
 
-// retryAfter reads the header, which the API server writes in seconds.
+// retryAfter reads the header; the API server writes it in seconds.
 func retryAfter(header string) time.Duration {
 	seconds, err := strconv.Atoi(header)
 	if err != nil || seconds <= 0 {
@@ -239,8 +239,8 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 }
 
-// pause is how long to wait after an attempt, the first of which is 0. It doubles each time, and luck (from 0 to 1)
-// makes it up to twice as short, so that not all try at once. It is never shorter than the API server asks for.
+// pause returns the time to wait after an attempt, counted from 0. It doubles each time, and luck (from 0 to 1)
+// shortens it by up to half, to spread the attempts of many Pods. It is never shorter than the API server's wish.
 func pause(attempt int, luck float64, after time.Duration) time.Duration {
 	longest := min(firstPause<<min(attempt, 10), maxPause)
 	return max(longest-time.Duration(luck*float64(longest/2)), after)

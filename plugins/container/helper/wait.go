@@ -17,16 +17,16 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// lookAgain is how often the wait container looks whether it is told that main has ended.
+// lookAgain is the interval at which the wait container looks for the end of main.
 const lookAgain = time.Second
 
-// wait waits until main has ended, and uploads what it has left.
+// wait waits for the end of main, and uploads its results.
 func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 	access := filepath.Join(base, layout.Access)
 	log.Info("waiting for main to end")
 	signal := mainEnded(filepath.Join(access, layout.EndedFile), ended)
 	if signal == nil {
-		// Whoever ends before it is asked to is started again, as long as others go on.
+		// The kubelet restarts a native sidecar after an unasked end, as long as other containers go on.
 		defer func() { <-ended }()
 	}
 	log.Info("main has ended, uploading its results", "signal", signal)
@@ -56,7 +56,7 @@ func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 	}
 	stateless := report.StateChunks == 0 && !report.StateFailed
 	if stateless {
-		// Whatever is said last has it.
+		// The last line must have it.
 		server.log = log.With("note", layout.NoState)
 		server.log.Info("there is nothing to keep")
 	}
@@ -71,7 +71,7 @@ func wait(base string, ended <-chan os.Signal, log *slog.Logger) error {
 	return nil
 }
 
-// mainEnded waits until main has ended, and returns the signal that says so; nil if it is a file.
+// mainEnded waits for the end of main, and returns its signal; nil for the file.
 func mainEnded(file string, ended <-chan os.Signal) os.Signal {
 	for {
 		select {
@@ -100,7 +100,7 @@ func readUpload(path string) (*layout.Upload, error) {
 	return upload, nil
 }
 
-// secret is a Secret as far as it is written.
+// secret has the written fields of a Secret.
 type secret struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -123,8 +123,8 @@ func newSecret(name string, labels, annotations map[string]string, data map[stri
 	}
 }
 
-// collectState gives the Secrets with the state that main has left to store, one after the other, so that it never
-// holds more than one. What cannot be taken is told in the report.
+// collectState passes the Secrets with the state of main to store, one after the other, to hold no more than one in
+// memory. The report names refused files.
 func collectState(shared *os.Root, u *layout.Upload, report *layout.Report, store func(*secret) error) error {
 	var failed error
 	chunks, err := archive.Pack(shared, inShared(layout.State), int64(len(u.State))*layout.ChunkBytes,
@@ -147,7 +147,7 @@ func collectState(shared *os.Root, u *layout.Upload, report *layout.Report, stor
 	return nil
 }
 
-// collectResult gives the Secret with the exports that main has left and the report, which is complete then, to store.
+// collectResult passes the Secret with the exports of main and the complete report to store.
 func collectResult(shared *os.Root, u *layout.Upload, report *layout.Report, store func(*secret) error) error {
 	data := map[string][]byte{}
 	exports, err := readExports(shared, u.MaxExportBytes)
@@ -163,7 +163,7 @@ func collectResult(shared *os.Root, u *layout.Upload, report *layout.Report, sto
 	return store(newSecret(u.Result, u.ResultLabels, u.ResultAnnotations, data))
 }
 
-// readExports reads the file with exports. The error is fs.ErrNotExist if there is none.
+// readExports reads the file with exports. The error is fs.ErrNotExist for a missing one.
 func readExports(shared *os.Root, maxBytes int64) ([]byte, error) {
 	name := inShared(layout.Exports)
 	f, err := archive.Open(shared, name)
@@ -181,7 +181,7 @@ func readExports(shared *os.Root, maxBytes int64) ([]byte, error) {
 	return content, nil
 }
 
-// advised says what to do about an error that does not.
+// advised adds a way out to an error about missing rights.
 func advised(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; have the image let all users read what it leaves", err)

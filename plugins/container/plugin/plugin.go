@@ -1,7 +1,6 @@
-// Package plugin makes a program of the container deployer. Its purpose is that the author of a plugin can build one
-// that knows what references to components refer to; see package content. Such a program takes the place of Pergola's
-// own in the plugin directory: both serve deploy items of type landscaper.gardener.cloud/container, and have the same
-// configuration.
+// Package plugin is the container deployer as a program, for authors of plugins with a resolver of their own for
+// references to components; see package content. Such a program replaces Pergola's own in the plugin directory: both
+// serve items of type landscaper.gardener.cloud/container, and have the same configuration.
 package plugin
 
 import (
@@ -16,20 +15,20 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
-// name of the plugin. It is part of the names of its locks.
+// name of the plugin; it is part of the names of its locks.
 const name = "container"
 
-// Option adds something to what Serve serves.
+// Option adds something to the plugin of Serve.
 type Option func(*deployer.Options)
 
-// WithResolver has a resolver asked for references to components, before the deployer looks for them in OCI registries.
+// WithResolver has references to components resolved by a Resolver, and only then by the deployer in OCI registries.
 // The last one counts.
 func WithResolver(resolver content.Resolver) Option {
 	return func(o *deployer.Options) { o.Resolver = resolver }
 }
 
-// Serve is the main function of a container plugin; all that is said of sdk.Serve goes for it. version is that of the
-// program, free text, semantic version preferred.
+// Serve is the main function of a container plugin; the documentation of sdk.Serve applies to it. version is the
+// version of the program: free text, semantic version preferred.
 func Serve(version string, opts ...Option) {
 	o := deployer.Options{UserAgent: "pergola-container/" + version, CacheDir: cacheDir()}
 	for _, opt := range opts {
@@ -41,12 +40,13 @@ func Serve(version string, opts ...Option) {
 		sdk.ContextCredentials(), sdk.ContextOCMConfig(), sdk.HostClusterAccess(), sdk.LatePickUp(), sdk.ScheduleInConfig())
 }
 
-// cacheDir is where components are kept: in the user's directory for such things, which the host has made for this
-// process alone and removes with it, unless the operator lets the plugin have the variable XDG_CACHE_HOME.
+// cacheDir returns the directory of the cache of components, in the user's cache directory. The host makes that for
+// this process alone and removes it with the process, unless the operator passes the variable XDG_CACHE_HOME to the
+// plugin.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		dir = os.TempDir() // of a process without a home, which no host starts
+		dir = os.TempDir() // for a process without a home; hosts start none
 	}
 	return filepath.Join(dir, "pergola", "components")
 }

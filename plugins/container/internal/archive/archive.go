@@ -1,9 +1,9 @@
-// Package archive moves directories between containers that do not trust each other, as gzipped tar archives in chunks
-// that fit into Secrets.
+// Package archive moves directories between containers without trust in each other, as gzipped tar archives in chunks
+// with the size of a Secret.
 //
-// An image may put anything into its directories. Pack and Open stay in the root that they are given, wait for nothing,
-// and take regular files and directories alone. Archives may come from Landscaper's deployer, and through other hands:
-// Unpack makes regular files and directories below its directory, within limits, whatever an archive holds.
+// An image may put anything into its directories. Pack and Open stay in their root, wait for nothing, and take
+// regular files and directories alone. Archives may come from Landscaper's deployer, and through other hands: Unpack
+// makes regular files and directories below its directory, within limits, whatever the archive holds.
 package archive
 
 import (
@@ -24,8 +24,8 @@ const (
 	executableMode = 0o755
 	directoryMode  = 0o755
 
-	// maxNameBytes is more than any name needs, and bounds how deep directories are nested: each is opened on the way
-	// to a file.
+	// maxNameBytes is more than any name needs, and bounds the depth of nested directories: each is opened on the way to
+	// a file.
 	maxNameBytes = 1024
 )
 
@@ -34,8 +34,8 @@ func Split(archive []byte) [][]byte {
 	return slices.Collect(slices.Chunk(archive, layout.ChunkBytes))
 }
 
-// Join returns the archive that was split, for Unpack. There may be something behind its end: Landscaper fills the last
-// chunk up with what it had in its buffer.
+// Join returns a split archive, for Unpack. More bytes may follow its end: Landscaper fills the last chunk up with
+// the rest of its buffer.
 func Join(chunks [][]byte) io.Reader {
 	readers := make([]io.Reader, len(chunks))
 	for i, chunk := range chunks {
@@ -44,18 +44,18 @@ func Join(chunks [][]byte) io.Reader {
 	return io.MultiReader(readers...)
 }
 
-// refusal is why a file or an archive is not taken, as a sentence that is safe to be shown: names are quoted and short,
-// and it has nothing of what is in a file.
+// refusal is the reason against a file or an archive, as a sentence safe to show: names are quoted and short, and no
+// content of files is in it.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// refuse refuses what has a name, which may be hostile.
+// refuse returns the refusal of a file by its name; the name may be hostile.
 func refuse(name, format string, args ...any) error {
 	return refusal(fmt.Sprintf("%q ", shorten(name)) + fmt.Sprintf(format, args...))
 }
 
-// shorten keeps a message readable whatever a file is called. The end of a name tells more than its beginning.
+// shorten keeps a message readable despite a long name. The end of a name is more distinctive than its beginning.
 func shorten(name string) string {
 	const enough = 200
 	if len(name) <= enough {
@@ -79,7 +79,7 @@ func fileMode(executable bool) fs.FileMode {
 	return plainMode
 }
 
-// clean returns the name of an entry without what does not matter in it: "." for the directory that is packed.
+// clean validates and normalizes the name of an entry: "." for the packed directory itself.
 func clean(name string) (string, error) {
 	switch {
 	case name == "":
@@ -94,7 +94,7 @@ func clean(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// entries has the names of an archive, which are clean, and what they stand for. It bounds how many there are.
+// entries has the clean names of an archive and their kinds. It bounds their number.
 type entries map[string]kind
 
 type kind int
@@ -102,11 +102,11 @@ type kind int
 const (
 	file kind = iota + 1
 	directory
-	// implied is a directory that has no entry, or none yet, but something is in it.
+	// implied is a directory without an entry so far, but with something in it.
 	implied
 )
 
-// add adds an entry. No name may be there twice, nor be in a file.
+// add adds an entry. No name may come twice, nor below a file.
 func (e entries) add(name string, k kind) error {
 	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
 		switch e[parent] {

@@ -17,15 +17,15 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// Pack packs what is in a directory, which is relative to the root: regular files and directories. Names, contents and
-// the right to execute are kept, and nothing else, so that the same files make the same archive. It gives the archive
-// to store in chunks of layout.ChunkBytes, the last of which may be shorter, one after the other; a chunk is store's
-// during the call only. It returns how many there are: none if there is nothing in the directory, or no such directory.
-// It is an error if there is something that is not taken, or more of it than is allowed; maxBytes bounds the archive.
+// Pack packs the regular files and directories in a directory of the root. It keeps names, contents and the right to
+// execute, and nothing else: the same files make the same archive. It passes the archive to store in chunks of
+// layout.ChunkBytes, one after the other, the last of them perhaps shorter; store may use a chunk during its call
+// only. It returns the number of chunks: 0 for an empty or missing directory. It refuses other kinds of files, and
+// too many or too large ones; maxBytes bounds the archive.
 func Pack(
 	root *os.Root, dir string, maxBytes int64, store func(number int, chunk []byte) error,
 ) (chunks int, err error) {
-	// It is packed twice, so that nothing of what is refused is stored, and never more than a chunk is in memory.
+	// Pack it twice, to store nothing of a refused directory, and to have no more than a chunk in memory.
 	size := &counter{}
 	if found, err := pack(root, dir, size); err != nil || found == 0 {
 		return 0, err
@@ -41,7 +41,7 @@ func Pack(
 	return out.number + 1, out.flush()
 }
 
-// pack writes the archive of a directory to its end, and returns how many files and directories there are.
+// pack writes the archive of a directory to its end, and returns the number of files and directories.
 func pack(root *os.Root, dir string, to io.Writer) (found int, err error) {
 	if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -56,17 +56,17 @@ func pack(root *os.Root, dir string, to io.Writer) (found int, err error) {
 	return p.found, nil
 }
 
-// packing is the state of packing one directory. Names in it are relative to that.
+// packing is the state of packing one directory. Names are relative to the directory.
 type packing struct {
 	root   *os.Root
 	dir    string
 	writer *writer
-	// found is how many files and directories there are so far, and bytes how many bytes the files have.
+	// found is the number of files and directories so far, and bytes the size of the files together.
 	found int
 	bytes int64
 }
 
-// directory packs what is in a directory, in an order that is always the same.
+// directory packs the content of a directory, always in the same order.
 func (p *packing) directory(name string) error {
 	names, err := p.list(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *packing) directory(name string) error {
 	return nil
 }
 
-// list returns the names in a directory. It does not read on when there are too many.
+// list returns the names in a directory. It stops reading at too many.
 func (p *packing) list(name string) ([]string, error) {
 	at := path.Join(p.dir, name)
 	f, _, err := open(p.root, at, fs.ModeDir)
@@ -137,8 +137,8 @@ func (p *packing) file(name string) error {
 	return nil
 }
 
-// Open opens a regular file for reading, whatever others have put there. It follows no symbolic links and does not
-// wait. The name is relative to the root. The error is fs.ErrNotExist if there is nothing of that name.
+// Open opens a regular file for reading, whatever the image has put there. It follows no symbolic links and does not
+// wait. The name is relative to the root. The error is fs.ErrNotExist for a missing file.
 func Open(root *os.Root, name string) (*os.File, error) {
 	name = path.Clean(name)
 	for i, c := range name {
@@ -152,8 +152,8 @@ func Open(root *os.Root, name string) (*os.File, error) {
 	return f, err
 }
 
-// open opens what is of a type. Others may put a pipe there meanwhile, for whose writer nobody waits, or a link, which
-// the root does not let lead out of it.
+// open opens a file or directory of the wanted type. The image may replace it meanwhile by a pipe or by a link:
+// O_NONBLOCK waits for no writer of a pipe, and the root lets no link lead out of it.
 func open(root *os.Root, name string, want fs.FileMode) (*os.File, fs.FileInfo, error) {
 	if err := expectThere(root, name, want); err != nil {
 		return nil, nil, err
@@ -174,13 +174,13 @@ var typeNames = map[fs.FileMode]string{
 	fs.ModeSocket: "a socket", fs.ModeDevice: "a device", fs.ModeDevice | fs.ModeCharDevice: "a device",
 }
 
-// expectThere refuses what is there of another type, without opening it.
+// expectThere refuses another type, without opening the file.
 func expectThere(root *os.Root, name string, want fs.FileMode) error {
 	_, err := expect(name, want, func() (fs.FileInfo, error) { return root.Lstat(name) })
 	return err
 }
 
-// expect refuses what is of another type.
+// expect refuses another type.
 func expect(name string, want fs.FileMode, stat func() (fs.FileInfo, error)) (fs.FileInfo, error) {
 	info, err := stat()
 	if err != nil {
@@ -197,8 +197,8 @@ func expect(name string, want fs.FileMode, stat func() (fs.FileInfo, error)) (fs
 	return nil, refuse(name, "is %s, but only %s can be taken; replace or remove it", what, typeNames[want])
 }
 
-// FromFiles packs files that are in memory. Directories above them need no entries. It is an error if Unpack would not
-// take the archive.
+// FromFiles packs files in memory. Directories above them need no entries. It refuses names, numbers and sizes
+// refused by Unpack.
 func FromFiles(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, known, left := newWriter(&out), entries{}, layout.MaxUnpackedBytes
@@ -226,7 +226,7 @@ func FromFiles(files map[string][]byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writer writes an archive without anything that would make it another one tomorrow.
+// writer writes an archive without times, owners and the like: the same files make the same archive.
 type writer struct {
 	zip *gzip.Writer
 	tar *tar.Writer
@@ -241,10 +241,10 @@ func (w *writer) directory(name string) error {
 	return w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: directoryMode})
 }
 
-// errChanged says that a file was not left alone.
+// errChanged is the error about a file written to during the packing.
 var errChanged = errors.New("it has changed while it was read; let nothing write there when the main process has ended")
 
-// file writes a file. The error is errChanged if its content has another size.
+// file writes a file. The error is errChanged for a content of another size.
 func (w *writer) file(name string, executable bool, size int64, content io.Reader) error {
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(fileMode(executable)), Size: size}
 	if err := w.tar.WriteHeader(header); err != nil {
@@ -259,7 +259,7 @@ func (w *writer) file(name string, executable bool, size int64, content io.Reade
 
 func (w *writer) close() error { return errors.Join(w.tar.Close(), w.zip.Close()) }
 
-// counter counts what is written.
+// counter counts the written bytes.
 type counter struct{ written int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -267,16 +267,16 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// chunker stores what is written in chunks. The last one is stored by flush.
+// chunker stores the written bytes in chunks. flush stores the last one.
 type chunker struct {
-	// left is how much may be written.
+	// left is the number of bytes still allowed.
 	left   int64
 	chunk  []byte
 	number int
 	store  func(number int, chunk []byte) error
 }
 
-// Write implements io.Writer. The error is errChanged if there is more than before.
+// Write implements io.Writer. The error is errChanged for more bytes than allowed.
 func (c *chunker) Write(p []byte) (int, error) {
 	if c.left -= int64(len(p)); c.left < 0 {
 		return 0, errChanged

@@ -15,20 +15,19 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// maxStreamBytes bounds what an archive decompresses to: its files, and what surrounds them. An entry with a name of
-// the greatest length has 3 KiB around it.
+// maxStreamBytes bounds the decompressed archive: its files, and the headers around them. An entry with a name of the
+// greatest length has 3 KiB around it.
 const maxStreamBytes = layout.MaxUnpackedBytes + layout.MaxFiles*4<<10
 
-// Unpack unpacks an archive into a directory, which is relative to the root and there. It stops at the end of the
-// archive, whatever comes behind it. Files that are there are replaced, and nothing is written through a link. All may
-// read what is made, and execute what somebody may, as far as the umask allows. After an error, some of the archive may
-// be unpacked.
+// Unpack unpacks an archive into an existing directory of the root. It stops at the end of the archive, whatever
+// follows. It replaces existing files, and writes nothing through a link. As far as the umask allows, all users may
+// read the result, and execute the executable files. After an error, some of the archive may be unpacked.
 func Unpack(r io.Reader, root *os.Root, dir string) error {
 	u := &unpacking{root: root, dir: dir, known: entries{}, left: layout.MaxUnpackedBytes}
 	return read(r, u.entry)
 }
 
-// Files returns the files of an archive that FromFiles has made, by their paths.
+// Files returns the files of an archive of FromFiles, by their paths.
 func Files(r io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := read(r, func(header *tar.Header, content io.Reader) (err error) {
@@ -54,7 +53,7 @@ func read(r io.Reader, entry func(header *tar.Header, content io.Reader) error) 
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		_, err = io.Copy(io.Discard, stream) // which checks the sum
+		_, err = io.Copy(io.Discard, stream) // this checks the sum
 	}
 	if stream.N <= 0 {
 		return refusal(fmt.Sprintf("the archive unpacks to more than the %d bytes that are allowed",
@@ -63,8 +62,8 @@ func read(r io.Reader, entry func(header *tar.Header, content io.Reader) error) 
 	return broken(err)
 }
 
-// broken makes a refusal of an error of the decoders, which quote nothing; nil for nil. Refusals and errors of the disk
-// stay what they are.
+// broken makes a refusal of an error of the decoders; these quote nothing. It returns nil for nil, and refusals and
+// errors of the disk unchanged.
 func broken(err error) error {
 	_, refused := errors.AsType[refusal](err)
 	_, disk := errors.AsType[syscall.Errno](err)
@@ -119,7 +118,7 @@ func (u *unpacking) entry(header *tar.Header, content io.Reader) error {
 	return refuse(header.Name, "is %s; only regular files and directories are unpacked", what)
 }
 
-// sparse tells of a file of which the archive holds parts only. A few bytes can stand for any size.
+// sparse reports whether the archive holds only parts of a file. A few bytes can stand for any size.
 func sparse(header *tar.Header) bool {
 	for key := range header.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -129,7 +128,7 @@ func sparse(header *tar.Header) bool {
 	return false
 }
 
-// mkdir makes a directory and those above it, as far as they are missing. A link is no directory, wherever it leads.
+// mkdir makes a directory and its missing parents. A link is no directory, wherever it leads.
 func (u *unpacking) mkdir(name string) error {
 	at := u.dir
 	for part := range strings.SplitSeq(name, "/") {
@@ -160,7 +159,7 @@ func (u *unpacking) file(name string, header *tar.Header, content io.Reader) err
 	if info, err := u.root.Lstat(at); err == nil && info.IsDir() {
 		return refuse(name, "is a file in the archive, but a directory is there")
 	}
-	// What is there is removed and not written to, since it may be a link.
+	// Remove the old file and do not write to it, since it may be a link.
 	if err := u.root.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace file %q: %w", shorten(name), withoutPath(err))
 	}

@@ -23,9 +23,9 @@ const (
 	maxPacked   = 10 << 20
 	maxUnpacked = 32 << 20
 	maxFiles    = 5000
-	// entryBytes is around each file in a tar at most.
+	// entryBytes bounds the bytes around each file in a tar.
 	entryBytes = 4 << 10
-	// blueprintFile is what makes files a blueprint.
+	// blueprintFile is the required file of a blueprint.
 	blueprintFile = "blueprint.yaml"
 )
 
@@ -38,7 +38,7 @@ func leftOutText(root *component.Version, n int) string {
 		root.Name, root.Version, n)
 }
 
-// blueprint returns the files of a blueprint, which is a resource of a component version.
+// blueprint returns the files of a blueprint, a resource of a component version.
 func (s *source) blueprint(ctx context.Context, v *component.Version, name string) (map[string][]byte, error) {
 	what := fmt.Sprintf("blueprint %q of component %s %s", name, v.Name, v.Version)
 	files, err := s.blueprintFiles(ctx, v, name)
@@ -79,7 +79,7 @@ func (s *source) blueprintFiles(ctx context.Context, v *component.Version, name 
 	return unpack(content)
 }
 
-// unpack returns the regular files of a tar, which may be compressed, by their paths. Links and devices are passed over.
+// unpack returns the regular files of a plain or gzipped tar by their paths. It skips links and devices.
 func unpack(from io.Reader) (map[string][]byte, error) {
 	plain := bufio.NewReader(from)
 	var stream io.Reader = plain

@@ -1,4 +1,4 @@
-// Package components finds what a provider configuration of the container deployer refers to in the component model:
-// the files of a blueprint, and component descriptors with all that they refer to. It also reads file systems that stand
-// in documents.
+// Package components resolves the references of the container deployer's provider configuration in the component
+// model: the files of a blueprint, and component descriptors with all components referenced by them. It also reads
+// file systems in documents.
 package components

@@ -15,13 +15,13 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 )
 
-// maxDepth bounds how deep directories are nested, and what is in files together with them: in YAML each line is as
-// long as it is deep.
+// maxDepth bounds the depth of nested directories, together with the depth of the YAML in their files: in YAML the
+// length of each line grows with its depth.
 const maxDepth = 50
 
-// ReadFiles reads a file system that stands in a document, and returns its files by their paths. An object is a
-// directory, a text a file, and anything else the content of a file in YAML. The file system may also be a text that
-// has it as YAML.
+// ReadFiles reads a file system in a document, and returns its files by their paths. An object is a directory, a text
+// a file, and any other value the content of a file in YAML. The file system may also be a text with such an object
+// in YAML.
 func ReadFiles(raw json.RawMessage) (map[string][]byte, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -71,7 +71,7 @@ func addDirectory(files map[string][]byte, at string, entries map[string]any, de
 	return nil
 }
 
-// isDeeper tells whether lists and objects are nested more than so many levels deep.
+// isDeeper reports whether lists and objects are nested more than so many levels deep.
 func isDeeper(value any, levels int) bool {
 	switch value := value.(type) {
 	case map[string]any:

@@ -13,36 +13,36 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Finder finds what references refer to. Its methods can be called concurrently.
+// Finder resolves references to components. Its methods can be called concurrently.
 type Finder struct {
 	reader *ocm.Reader
 }
 
-// NewFinder returns a Finder that uses a Fetcher.
+// NewFinder returns a Finder with a Fetcher.
 func NewFinder(fetcher *fetch.Fetcher) *Finder { return &Finder{reader: ocm.NewReader(fetcher)} }
 
-// Request says what to find. It must not be changed until Find returns.
+// Request has the references for Find. It must not be changed until Find returns.
 type Request struct {
-	// Blueprint is the reference of the field blueprint; nil if it has none. It is a resource of Descriptor.
+	// Blueprint is the reference in the field blueprint, to a resource of Descriptor; nil for none.
 	Blueprint *containerv1alpha1.BlueprintReference
-	// Descriptor is the field componentDescriptor; nil if there is none.
+	// Descriptor is the field componentDescriptor; nil for none.
 	Descriptor *containerv1alpha1.ComponentDescriptor
-	// Context and OCMConfig of the call say where components are; nil for nowhere.
+	// Context and OCMConfig of the call name the places of components; nil for none.
 	Context   *v1alpha1.Context
 	OCMConfig *sdk.OCMConfig
 	// Credentials for registries and addresses. Required.
 	Credentials *sdk.Credentials
-	// Warning tells the user something that does not keep the job from going on. Required.
+	// Warning shows the user a problem without an effect on the job. Required.
 	Warning func(reason, text string)
 }
 
-// Find finds the files of the blueprint, and the descriptors of the component and of those that it refers to. It blocks
-// until they are there or ctx ends. The error is an *sdk.Error, or the cause of ctx.
+// Find returns the files of the blueprint, and the descriptors of the component and of all components referenced by
+// it. It blocks until they are there or ctx ends. The error is an *sdk.Error, or the cause of ctx.
 func (f *Finder) Find(ctx context.Context, req *Request) (*content.Resolved, error) {
 	found, err := f.find(ctx, req)
 	switch cause := context.Cause(ctx); {
 	case err != nil && cause != nil:
-		return nil, cause // says more than what came of it
+		return nil, cause // clearer than its consequence
 	case err != nil:
 		return nil, explain(err)
 	default:
@@ -75,11 +75,11 @@ func (f *Finder) find(ctx context.Context, req *Request) (*content.Resolved, err
 	return found, err
 }
 
-// source is where the components of one request are.
+// source has the places of the components of one request.
 type source struct {
 	finder *Finder
 	req    *Request
-	// inline is the repository in the item, which is asked first; nil for none.
+	// inline is the repository in the item, asked first; nil for none.
 	inline *repository
 	places component.Places
 }
@@ -94,8 +94,8 @@ func (f *Finder) newSource(ctx context.Context, req *Request) (*source, error) {
 	return s, err
 }
 
-// repositoryContext returns where components are looked up first: where the reference, or the descriptor in the item,
-// says that they are, or else the Context. It is empty if nothing says so, and if they are in the item.
+// repositoryContext returns the first place for look-ups of components: the one of the reference, or of the
+// descriptor in the item, or else of the Context. It is empty without any of them, and with a repository in the item.
 func (s *source) repositoryContext(ctx context.Context) (json.RawMessage, error) {
 	if ref := s.req.Descriptor.Reference; ref != nil {
 		if len(ref.RepositoryContext) > 0 && string(ref.RepositoryContext) != "null" {
@@ -120,7 +120,7 @@ func (s *source) repositoryContext(ctx context.Context) (json.RawMessage, error)
 	return nil, nil
 }
 
-// root returns the component version that the provider configuration names, or has.
+// root returns the component version named by, or given in, the provider configuration.
 func (s *source) root(ctx context.Context) (*component.Version, error) {
 	if ref := s.req.Descriptor.Reference; ref != nil {
 		if err := component.CheckName("spec.config: componentDescriptor.ref", ref.ComponentName, ref.Version); err != nil {
@@ -131,15 +131,15 @@ func (s *source) root(ctx context.Context) (*component.Version, error) {
 	return s.given(s.req.Descriptor.Inline, "", "")
 }
 
-// given returns a component version whose descriptor is in the item; name and version are empty for any. Its content is
-// in the first place that may have it.
+// given returns a component version with its descriptor in the item; name and version are empty for any. Its home,
+// for its content, is the first of its places.
 func (s *source) given(document []byte, name, version string) (*component.Version, error) {
 	descriptor, err := component.Parse(document, name, version)
 	if err != nil {
 		return nil, err
 	}
 	v := &component.Version{Descriptor: descriptor}
-	// What is all in the item needs neither a place nor a name for it.
+	// A component entirely in the item needs neither a place nor a name for it.
 	if component.CheckName("", descriptor.Name, descriptor.Version) == nil {
 		if places, err := s.places.For(descriptor.Name, descriptor.Version); err == nil {
 			v.Home = places[0].Home(descriptor.Name)
@@ -148,7 +148,7 @@ func (s *source) given(document []byte, name, version string) (*component.Versio
 	return v, nil
 }
 
-// version looks a component version up.
+// version looks a component version up, first in the item.
 func (s *source) version(ctx context.Context, name, version string) (*component.Version, error) {
 	if s.inline != nil {
 		v, err := s.inline.version(name, version)
@@ -160,13 +160,14 @@ func (s *source) version(ctx context.Context, name, version string) (*component.
 }
 
 const (
-	// maxComponents bounds how many components a list has.
+	// maxComponents bounds the components of a list.
 	maxComponents = 1000
 	// maxDescriptors bounds the bytes of their descriptors.
 	maxDescriptors = 8 << 20
 )
 
-// descriptors returns the descriptor of a component and of all that it refers to, each once, in the form of schema v2.
+// descriptors returns the descriptors of a component and of all components referenced by it, each once, in the form
+// of schema v2.
 func (s *source) descriptors(ctx context.Context, root *component.Version) ([]json.RawMessage, error) {
 	known := map[id]bool{{root.Name, root.Version}: true}
 	list, bytes, leftOut := []json.RawMessage{root.V2}, len(root.V2), 0
@@ -198,8 +199,8 @@ func (s *source) descriptors(ctx context.Context, root *component.Version) ([]js
 	return list, nil
 }
 
-// referenced returns the component version of a reference; nil if the component descriptor is in the item, and neither
-// the item nor the Context has a place for the reference.
+// referenced returns the component version of a reference; nil with the component descriptor in the item, but without
+// a place for the reference in the item or the Context.
 func (s *source) referenced(ctx context.Context, r component.Reference) (*component.Version, error) {
 	if document := r.Inline(); document != nil {
 		return s.given(document, r.Component, r.Version)

@@ -14,10 +14,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 )
 
-// repository is a repository of components in a document, as Landscaper has it.
+// repository is a repository of components in a document, in Landscaper's form.
 type repository struct {
 	descriptors map[id]*component.Descriptor
-	// problem is what is wrong with the first file of a descriptor that cannot be read; empty if all can be.
+	// problem is the error of the first unreadable file of a descriptor; empty for none.
 	problem string
 	// blobs are files by their paths.
 	blobs map[string][]byte
@@ -26,7 +26,7 @@ type repository struct {
 // id names a component version.
 type id struct{ name, version string }
 
-// readRepository reads a repository context; nil for one of another type, which is no repository in a document.
+// readRepository reads a repository context; nil for another type, without a repository in the document.
 func readRepository(ctx context.Context, document json.RawMessage) (*repository, error) {
 	var found struct {
 		Type           string          `json:"type"`
@@ -76,7 +76,7 @@ func below(files map[string][]byte, directory string) map[string][]byte {
 	return found
 }
 
-// readDescriptors reads the descriptors in files, which may also have others.
+// readDescriptors reads the descriptors in files; other files may be among them.
 func (r *repository) readDescriptors(ctx context.Context, files map[string][]byte) error {
 	left := maxDescriptors
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -86,7 +86,7 @@ func (r *repository) readDescriptors(ctx context.Context, files map[string][]byt
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// As JSON it has what aliases stand for.
+		// In JSON, aliases are replaced by their values.
 		document, err := boundedyaml.ToJSON(files[name])
 		if left -= len(document); left < 0 {
 			return tooMuchf("the files in the repositoryContext in spec.config: componentDescriptor.ref have more than %d bytes",
@@ -122,7 +122,7 @@ func (r *repository) version(name, version string) (*component.Version, error) {
 // localTypes are the types of access to content of the repository.
 var localTypes = []string{"localBlob", "LocalBlob", "localFilesystemBlob"}
 
-// blueprint returns the files of a resource that is a directory or a tar in the repository.
+// blueprint returns the files of a resource: a directory or a tar in the repository.
 func (r *repository) blueprint(resource component.Resource) (map[string][]byte, error) {
 	var access struct {
 		Type           string `json:"type"`

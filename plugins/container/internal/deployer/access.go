@@ -18,24 +18,22 @@ import (
 )
 
 const (
-	// reasonNoHostCluster is given to the error about a plugin that the operator has granted no access to the host
-	// cluster.
+	// reasonNoHostCluster is the reason of the error about a plugin without granted access to the host cluster.
 	reasonNoHostCluster = "HostClusterNotGranted"
-	// reasonHostCluster is given to the errors of the host cluster.
+	// reasonHostCluster is the reason of the errors of the host cluster.
 	reasonHostCluster = "HostClusterError"
-	// reasonElsewhere is given to the error about a Target that leads to another cluster than the one that something is
-	// on.
+	// reasonElsewhere is the reason of the error about a Target leading to another cluster than before.
 	reasonElsewhere = "TargetChanged"
-	// reasonLeftBehind is given to the warning about what cannot be removed for that reason.
+	// reasonLeftBehind is the reason of the warning about objects left on the former cluster.
 	reasonLeftBehind = "LeftBehind"
-	// removalPoll is when objects that are being removed are looked at again: nobody watches any but the Pods.
+	// removalPoll is the interval between looks at objects under deletion: only Pods among them are watched.
 	removalPoll = 10 * time.Second
 )
 
-// namespace is where Pods are run on the host cluster.
+// namespace returns the namespace of Pods on the host cluster.
 func (d *Deployer) namespace(access *sdk.HostCluster) (string, error) {
 	if access == nil {
-		// It has no code: when the operator has granted the access, the job goes on.
+		// It has no code: after the grant of the access, the job goes on.
 		return "", &sdk.Error{Reason: reasonNoHostCluster, Err: errors.New(
 			"this plugin has no access to the host cluster, on which Pods are run; " +
 				"the operator grants it with hostCluster.serviceAccount in the plugin's entry of the " +
@@ -44,7 +42,7 @@ func (d *Deployer) namespace(access *sdk.HostCluster) (string, error) {
 	return cmp.Or(d.settings.Namespace, access.Namespace), nil
 }
 
-// at returns access to a place. The error is errElsewhere if it is on another cluster than the Target leads to now.
+// at returns access to a place. The error is errElsewhere for another cluster than the Target leads to now.
 func (j *podJob) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, error) {
 	if !place.OnTarget {
 		return j.deployer.onHost(j.request.HostCluster, place.Namespace)
@@ -61,14 +59,14 @@ func (j *podJob) at(ctx context.Context, place v1alpha1.Place) (*pod.Cluster, er
 	switch {
 	case err != nil:
 		return nil, j.explain(place, stepStart, err)
-	case found != "" && found != place.Cluster: // in a namespace that is gone there is nothing
+	case found != "" && found != place.Cluster: // without the namespace there is nothing in it
 		return nil, j.elsewhere(place)
 	default:
 		return at, nil
 	}
 }
 
-// errElsewhere says that something is on another cluster.
+// errElsewhere is the error about objects on another cluster.
 var errElsewhere = errors.New("another cluster")
 
 func (j *podJob) elsewhere(place v1alpha1.Place) error {
@@ -83,8 +81,7 @@ func (j *podJob) elsewhere(place v1alpha1.Place) error {
 	}
 }
 
-// leftBehind passes over what cannot be removed because the Target leads elsewhere now, and tells the user. Other
-// errors are returned.
+// leftBehind replaces errElsewhere by a warning for the user about the objects left behind. It returns other errors.
 func (j *podJob) leftBehind(place v1alpha1.Place, err error) error {
 	if !errors.Is(err, errElsewhere) {
 		return err
@@ -96,7 +93,7 @@ func (j *podJob) leftBehind(place v1alpha1.Place, err error) error {
 	return nil
 }
 
-// locate notes on which cluster the Pod will be run.
+// locate notes the cluster of the Pod.
 func (j *podJob) locate(ctx context.Context) error {
 	if !j.place.OnTarget || j.place.Cluster != "" {
 		return nil
@@ -109,7 +106,7 @@ func (j *podJob) locate(ctx context.Context) error {
 	return err
 }
 
-// onHost returns access to a namespace of the host cluster, which defaults to that where Pods are run.
+// onHost returns access to a namespace of the host cluster; empty for the namespace of Pods.
 func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*pod.Cluster, error) {
 	fallback, err := d.namespace(access)
 	if err != nil {
@@ -123,8 +120,8 @@ func (d *Deployer) onHost(access *sdk.HostCluster, namespace string) (*pod.Clust
 	return &pod.Cluster{Client: client, Namespace: cmp.Or(namespace, fallback)}, nil
 }
 
-// explain returns an error of the cluster of a place as one of the deployer; nil for nil. What the API server finds
-// wrong with an object ends the job.
+// explain returns an error of the cluster of a place as one of the deployer; nil for nil. The job ends if the API
+// server refuses an object as invalid.
 func (j *podJob) explain(place v1alpha1.Place, step string, err error) error {
 	switch {
 	case err == nil:

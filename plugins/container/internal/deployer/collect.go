@@ -11,11 +11,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// errStopping says that there is something left to be removed when Pods have stopped. The host asks again.
+// errStopping is the error about objects to be removed after the stop of Pods. The host calls again.
 var errStopping = errors.New("there are Pods that have not stopped yet")
 
-// Holdings tells for which deploy items there are objects on the host cluster. What was run on a target cannot be told
-// without it.
+// Holdings returns the items with objects on the host cluster. Objects on a target are out of reach without a Target.
 func (d *Deployer) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk.HoldingsResponse, error) {
 	if req.HostCluster == nil {
 		return &sdk.HoldingsResponse{}, nil
@@ -46,7 +45,7 @@ func (d *Deployer) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk
 	return &sdk.HoldingsResponse{Holdings: holdings}, nil
 }
 
-// Collect removes the objects of deploy items that are gone, and those of jobs that are over.
+// Collect removes the objects of deleted items and of ended jobs.
 func (d *Deployer) Collect(ctx context.Context, req *sdk.CollectRequest) error {
 	at, err := d.onHost(req.HostCluster, "")
 	if err != nil {
@@ -63,7 +62,7 @@ func (d *Deployer) Collect(ctx context.Context, req *sdk.CollectRequest) error {
 	return errors.Join(errs...)
 }
 
-// obsolete selects what is kept for holdings.
+// obsolete returns selectors of the objects of holdings.
 func obsolete(holdings []sdk.Holding) []pod.Selector {
 	var all []pod.Selector
 	for _, h := range holdings {

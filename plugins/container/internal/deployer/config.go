@@ -28,19 +28,19 @@ import (
 //go:embed providerconfiguration.schema.json
 var ConfigSchema []byte
 
-// config is what a provider configuration asks for, with the defaults of the plugin's settings.
+// config is a provider configuration with the defaults of the plugin's settings.
 type config struct {
 	*v1alpha1.ProviderConfiguration
 
-	// files of the blueprint, by their paths; nil without one, or with a reference to one.
+	// files of the blueprint, by their paths; nil for none or a reference.
 	files map[string][]byte
 	// resources of main.
 	resources corev1.ResourceRequirements
-	// unknown are the fields that were passed over, as texts for people.
+	// unknown are the ignored fields, as texts for the user.
 	unknown []string
 }
 
-// readConfig reads and validates the provider configuration. The error names everything that is wrong with it.
+// readConfig reads and validates the provider configuration. The error names all its problems.
 func readConfig(req *sdk.Request, s *settings) (*config, error) {
 	document, unknown, misread, err := decodeConfig(req, s.isStrict())
 	if err != nil {
@@ -51,7 +51,7 @@ func readConfig(req *sdk.Request, s *settings) (*config, error) {
 	return c, misread.Error(problems)
 }
 
-// validateConfig returns everything that is wrong with a provider configuration.
+// validateConfig returns all problems of a provider configuration.
 func validateConfig(raw []byte, s *settings) ([]sdk.Problem, error) {
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: raw}
@@ -139,7 +139,7 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings) (*config
 	return c, append(problems, checkPlace(document, s)...)
 }
 
-// checkSource is about a field that refers to something, or holds it.
+// checkSource validates a field with either a reference or a content.
 func checkSource(name string, reference, inline bool) field.ErrorList {
 	path := field.NewPath(name)
 	switch {
@@ -152,12 +152,12 @@ func checkSource(name string, reference, inline bool) field.ErrorList {
 	}
 }
 
-// invalid does not quote what was found.
+// invalid returns an error without a quote of the value.
 func invalid(path *field.Path, detail string) *field.Error {
 	return field.Invalid(path, field.OmitValueType{}, detail)
 }
 
-// checkPlace is about where and as whom the Pod is run.
+// checkPlace validates the place and the ServiceAccount of the Pod.
 func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.ErrorList {
 	var problems field.ErrorList
 	if t := document.RunOnTarget; t != nil {
@@ -184,17 +184,17 @@ func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.Err
 	return problems
 }
 
-// quantities are the amounts of a resource that are read: none that is negative, and no exponents, over some of which
-// the library is busy for minutes.
+// quantities are the accepted amounts of a resource: no negative ones, and no exponents; some exponents keep the
+// library busy for minutes.
 var quantities = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
 
-// checkQuantities looks at the amounts in the field resources of a provider configuration before anybody decodes them,
-// and returns what is wrong with them. What is wrong with the rest is found when it is decoded.
+// checkQuantities returns the problems of the amounts in the field resources of a provider configuration, before they
+// are decoded. The decoder finds all other problems.
 func checkQuantities(item *landscaper.DeployItem) []sdk.Problem {
 	if item.Spec.Config == nil {
 		return nil
 	}
-	// By exact names, as the decoder has it.
+	// By exact names, as in the decoder.
 	var document, resources map[string]json.RawMessage
 	if json.Unmarshal(item.Spec.Config.Raw, &document) != nil ||
 		json.Unmarshal(document["resources"], &resources) != nil {

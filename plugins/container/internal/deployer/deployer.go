@@ -1,11 +1,10 @@
-// Package deployer is the deployer of containers: each job of a deploy item runs a Pod to its end. What it
-// reads of users and operators is checked here, and what happens to the Pod is decided; package pod knows what that is.
+// Package deployer is the deployer of containers: each job of an item runs a Pod to its end. This package checks the
+// input of users and operators, and decides about the Pod; package pod creates, reads and removes it.
 //
-// A job has one run, whose name follows from the deploy item, the job and the operation. The run is noted in the
-// provider status before anything of it is created, and its outcome before anything of it is removed. So whoever is
-// called next, after a crash or in another replica, finds the Pod that there is, and never runs an image a second time
-// that has run. A Pod has a finalizer until its outcome is noted: one that was deleted by somebody is not taken for one
-// that was never created.
+// A job has one run, named after the item, the job and the operation. The run is noted in the provider status before
+// the creation of its objects, and its outcome before their removal. So the next call, after a crash or in another
+// replica, finds the existing Pod, and never repeats a finished run. A Pod has a finalizer until its outcome is
+// noted, to tell a deleted Pod from one never created.
 package deployer
 
 import (
@@ -26,28 +25,28 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
-// Options say what a Deployer is made of.
+// Options are the options of a Deployer.
 type Options struct {
-	// UserAgent is how it introduces itself to API servers.
+	// UserAgent is the user agent for API servers.
 	UserAgent string
-	// Resolver finds what references refer to before the deployer looks for it; nil for none.
+	// Resolver resolves references before the deployer does; nil for none.
 	Resolver content.Resolver
 	// CacheDir is the folder for components. It belongs to the deployer alone. Required for references.
 	CacheDir string
 	// Clients are options for its clients.
 	Clients []target.Option
-	// Now is the clock; nil for that of the machine.
+	// Now is the clock; nil for the machine's.
 	Now func() time.Time
 }
 
-// Deployer runs containers. Between calls it keeps clients of clusters, and watches what deploy items wait for; both
-// are for speed alone.
+// Deployer runs containers. Between calls it keeps clients of clusters, and watches for waiting items; both are for
+// speed alone.
 type Deployer struct {
 	options  Options
 	settings settings
 	clusters *target.Cache
 	watches  *watch.Set
-	// finder finds components, and makes its cache when it is called first.
+	// finder returns the Finder, and makes it and its cache at the first call.
 	finder func() (*components.Finder, error)
 }
 
@@ -120,8 +119,8 @@ func (d *Deployer) Hooks() hook.Hooks {
 	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(scheduleOf)))
 }
 
-// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has
-// none. A schedule that is wrong is an error, which counts as none: the job has failed over it and said so.
+// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.
+// An invalid schedule is an error and counts as none: the job has failed over it with a message.
 func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	schedule, err := continuousreconcile.ReadSpec(item)
 	if err != nil || schedule == nil {
@@ -153,8 +152,8 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	return &sdk.Response{ProviderStatus: j.status, Exports: exports}, nil
 }
 
-// Delete runs the image to its end once more, unless the user has said that it should not, and removes all that there
-// is of the deploy item.
+// Delete runs the image to its end once more, unless the item has the annotation forceCleanup, and removes everything
+// of the item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = target.WithBreaker(ctx)
 	status, err := readStatus(req)
@@ -186,7 +185,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	return j.removeAll(ctx)
 }
 
-// Abort stops the Pod of the deploy item, if one runs, and waits until it has stopped.
+// Abort stops a running Pod of the item, and waits until it has stopped.
 func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = target.WithBreaker(ctx)
 	status, err := readStatus(req)
@@ -203,7 +202,7 @@ func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, 
 	return j.end(), nil
 }
 
-// placeOf is where a provider configuration has the Pod run; nil for where the plugin's settings say.
+// placeOf returns the place of the Pod by the provider configuration; nil for the place of the plugin's settings.
 func placeOf(c *config) *v1alpha1.Place {
 	if c.RunOnTarget == nil {
 		return nil

@@ -16,14 +16,14 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// forceCleanup is the annotation of a deploy item that is to be deleted without its image being run.
+// forceCleanup is the annotation for the deletion of an item without a run of its image.
 const forceCleanup = pod.ForceCleanupAnnotation
 
-// maxListed bounds how many objects are named in a message.
+// maxListed bounds the objects named in a message.
 const maxListed = 5
 
-// clear removes what nobody needs of the run that was noted last, whose outcome is noted: all but its result, and the
-// state for the next one. It is by the names of this run, so that whoever comes late does no harm to another one.
+// clear removes the objects of the run noted last, after its outcome: all but its result, and the state for the next
+// one. It selects them by the name of this run, so a late call does no harm to another run.
 func (j *podJob) clear(ctx context.Context) error {
 	r := j.status.Run
 	if r.Cleared {
@@ -33,7 +33,7 @@ func (j *podJob) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// At the same time: a user waits for it.
+	// At the same time: the user waits for it.
 	var removals errgroup.Group
 	removals.Go(func() error { return j.clearPod(ctx, at) })
 	removals.Go(func() error { return at.RemoveRights(ctx, pod.OfRun(j.identity.UID, r.Name)) })
@@ -51,7 +51,7 @@ func (j *podJob) clear(ctx context.Context) error {
 	return nil
 }
 
-// removeState removes a state that is kept elsewhere, which another one has replaced, or none.
+// removeState removes a state in another place, replaced by another state or by none.
 func (j *podJob) removeState(ctx context.Context, s *v1alpha1.State) error {
 	if j.status.State != nil && j.status.State.Place == s.Place {
 		return nil // there was no other
@@ -63,20 +63,20 @@ func (j *podJob) removeState(ctx context.Context, s *v1alpha1.State) error {
 	return at.RemoveSecrets(ctx, pod.StateOf(j.identity.UID, s.ID))
 }
 
-// clearPod lets the Pod go, and removes it unless the operator wants to have a look at it.
+// clearPod releases the Pod, and removes it unless the operator wants to inspect it.
 func (j *podJob) clearPod(ctx context.Context, at *pod.Cluster) error {
 	p, err := j.ownPod(ctx, at)
 	if err != nil || p == nil {
 		return err
 	}
-	// One that has not stopped might still start.
+	// A Pod not yet stopped might still start.
 	if j.deployer.settings.Debug.KeepPod && p.DeletionTimestamp == nil && pod.Stopped(p, j.now()) {
 		return at.Keep(ctx, p)
 	}
 	return at.Discard(ctx, p)
 }
 
-// exports returns those of the run that was noted last, which has succeeded.
+// exports returns the exports of the run noted last; it has succeeded.
 func (j *podJob) exports(ctx context.Context) (map[string]any, error) {
 	if j.result == nil {
 		at, err := j.at(ctx, j.status.Run.Place)
@@ -95,12 +95,12 @@ func (j *podJob) exports(ctx context.Context) (map[string]any, error) {
 	return readExports(j.result.Exports)
 }
 
-// noRetry is an error that ends the job: another try would find the same, or do something twice.
+// noRetry returns an error for the end of the job: another try would have the same result, or repeat something.
 func noRetry(step, reason string, err error) error {
 	return &sdk.Error{Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Operation: step, Reason: reason, Err: err}
 }
 
-// removeAll removes all that there is of the deploy item, and waits until it is gone.
+// removeAll removes everything of the item, and waits until it is gone.
 func (j *podJob) removeAll(ctx context.Context) (*sdk.Response, error) {
 	places, err := j.places()
 	if err != nil {
@@ -118,7 +118,7 @@ func (j *podJob) removeAll(ctx context.Context) (*sdk.Response, error) {
 		}
 		left, err := removeAt(ctx, at, all)
 		if err == nil && len(left) == 0 {
-			// Landscaper, too, removes a state with its deploy item: the next one of that name must not begin with it.
+			// Landscaper, too, removes a state with its item: the next item of the same name must not begin with it.
 			err = at.RemoveSecrets(ctx, j.identity.LeftByUpstream())
 		}
 		if err != nil {
@@ -134,8 +134,8 @@ func (j *podJob) removeAll(ctx context.Context) (*sdk.Response, error) {
 	return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 }
 
-// removeAt removes what a selector selects, and returns what is left. The rest goes with the last Pod, which may have
-// gone meanwhile.
+// removeAt removes the selected objects, and returns the remaining ones. The other objects go after the last Pod,
+// perhaps gone meanwhile; hence the second round.
 func removeAt(ctx context.Context, at *pod.Cluster, selector pod.Selector) (left pod.Remaining, err error) {
 	for range 2 {
 		if err := at.Remove(ctx, selector); err != nil {
@@ -148,7 +148,7 @@ func removeAt(ctx context.Context, at *pod.Cluster, selector pod.Selector) (left
 	return left, nil
 }
 
-// places are those where there may be something of the deploy item.
+// places returns all places with objects of the item.
 func (j *podJob) places() ([]v1alpha1.Place, error) {
 	var places []v1alpha1.Place
 	if r := j.status.Run; r != nil {
@@ -164,7 +164,7 @@ func (j *podJob) places() ([]v1alpha1.Place, error) {
 		}
 		places = append(places, v1alpha1.Place{Namespace: namespace})
 	}
-	// First the host cluster, which nobody who writes Targets can take away.
+	// First the host cluster: authors of Targets cannot take it away.
 	slices.SortFunc(places, func(a, b v1alpha1.Place) int {
 		return strings.Compare(fmt.Sprint(a.OnTarget, a), fmt.Sprint(b.OnTarget, b))
 	})

@@ -15,8 +15,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
-// redactor returns what hides, in what the container says, what it was given: what the deploy item says now, and, once
-// it has said something, what it said when the Pod was created, which is in the run's input.
+// redactor returns a Redactor for the words of the container. It hides the container's input: the present values of
+// the item, and, if main has left last words, those at the creation of the Pod; the run's input has these.
 func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
 	hidden := redact.New(nil)
 	known := given{learn: hidden.Learn, publish: hidden.Publish}
@@ -41,19 +41,18 @@ func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *co
 	return hidden, nil
 }
 
-// maxTexts bounds how many texts a text is in that is looked into. It is two for a kubeconfig in the file with the
-// Target.
+// maxTexts bounds the levels of texts in texts. A kubeconfig in the file with the Target is at level two.
 const maxTexts = 5
 
-// given takes apart what a container was given: texts, and the values in them if they are JSON or YAML. The names of
-// their fields are told although they are values, too.
+// given takes apart the input of a container: texts, and the values in them if they are JSON or YAML. The names of
+// their fields are shown, although they are values, too.
 type given struct {
-	// learn has a text or a json.Number hidden, and publish has texts told.
+	// learn hides a text or a json.Number, and publish shows texts.
 	learn   func(value any)
 	publish func(names ...string)
 }
 
-// addText adds a text, and what stands in it. depth is how many texts it is in itself.
+// addText adds a text, and the values in it. depth counts the texts around it.
 func (g given) addText(text string, depth int) {
 	g.addWhole(text)
 	if depth <= maxTexts {
@@ -61,13 +60,13 @@ func (g given) addText(text string, depth int) {
 	}
 }
 
-// addWhole adds a text as it comes in messages, in which each byte that is no text is replaced.
+// addWhole adds a text in the form of messages: invalid bytes are replaced there.
 func (g given) addWhole(text string) { g.learn(string([]rune(text))) }
 
-// addDocument adds what stands in a text, and nothing if it is neither JSON nor YAML. Aliases are not replaced: what
-// they stand for is added where it stands, so that nothing grows.
+// addDocument adds the values in a text, and nothing if it is neither JSON nor YAML. Aliases are not replaced: their
+// values are added at their anchors, so nothing grows.
 func (g given) addDocument(text string, depth int) {
-	if json.Valid([]byte(text)) { // of which some is no YAML for the library
+	if json.Valid([]byte(text)) { // some JSON is no YAML for the library
 		decoder := json.NewDecoder(strings.NewReader(text))
 		decoder.UseNumber()
 		var value any
@@ -81,7 +80,7 @@ func (g given) addDocument(text string, depth int) {
 	}
 }
 
-// addValue adds a value of JSON, and what stands in it if it is a text: a kubeconfig in the content of a Target is a
+// addValue adds a value of JSON, and the values in it if it is a text: a kubeconfig in the content of a Target is a
 // text in a document.
 func (g given) addValue(value any, depth int) {
 	switch value := value.(type) {
@@ -126,7 +125,7 @@ func (g given) addNode(node *yaml.Node, depth int) {
 	}
 }
 
-// addScalar adds a text, or a number both as it is written and as it is meant.
+// addScalar adds a text, or a number both as written and as decoded.
 func (g given) addScalar(node *yaml.Node, depth int) {
 	var value any
 	if node.Decode(&value) != nil {
@@ -137,7 +136,7 @@ func (g given) addScalar(node *yaml.Node, depth int) {
 	case string:
 		g.addValue(value, depth)
 	case int, int64, uint64, float64:
-		meant, _ := json.Marshal(value) //nolint:errchkjson // what is infinite has no digits
+		meant, _ := json.Marshal(value) //nolint:errchkjson // infinite numbers have no digits
 		for _, number := range [][]byte{[]byte(node.Value), meant} {
 			if json.Valid(number) {
 				g.learn(json.Number(number))

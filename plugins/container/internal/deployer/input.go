@@ -18,10 +18,10 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// reasonInput is given to the error about something that cannot be given to the container.
+// reasonInput is the reason of the error about unusable input for the container.
 const reasonInput = "InputInvalid"
 
-// descriptorList is how the container gets component descriptors.
+// descriptorList is the container's file of component descriptors.
 type descriptorList struct {
 	Metadata struct {
 		Version string `json:"schemaVersion"`
@@ -29,7 +29,7 @@ type descriptorList struct {
 	Components []json.RawMessage `json:"components"`
 }
 
-// input returns the files that the init container puts into the shared directory, by their paths in it.
+// input returns the files of the init container for the shared directory, by their paths in it.
 func (j *podJob) input(ctx context.Context, c *config) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	add := func(at string, content []byte) { files[strings.TrimPrefix(at, layout.Shared+"/")] = content }
@@ -62,8 +62,8 @@ func (j *podJob) input(ctx context.Context, c *config) (map[string][]byte, error
 	return files, nil
 }
 
-// resolve returns files and component descriptors, those of the provider configuration or those that it refers to. A
-// resolver is asked for references first.
+// resolve returns files and component descriptors, from the provider configuration or by its references. The Resolver
+// is asked for references first.
 func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, error) {
 	descriptor := c.ComponentDescriptor
 	blueprintAway := c.Blueprint != nil && c.Blueprint.Reference != nil
@@ -80,7 +80,7 @@ func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, err
 			Context: j.request.Context, Credentials: j.request.Credentials, Log: j.request.Log,
 		})
 		if err == nil && found != nil && !descriptorAway {
-			found.ComponentDescriptors = nil // which stand in the provider configuration
+			found.ComponentDescriptors = nil // the provider configuration has them
 			if descriptor != nil {
 				found.ComponentDescriptors = []json.RawMessage{descriptor.Inline}
 			}
@@ -98,7 +98,7 @@ func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, err
 	return found, checkNames(found.Files)
 }
 
-// find finds what the provider configuration refers to in the component model.
+// find resolves the references of the provider configuration in the component model.
 func (j *podJob) find(
 	ctx context.Context, c *config, blueprint *v1alpha1.BlueprintReference,
 ) (*content.Resolved, error) {
@@ -123,7 +123,7 @@ func (j *podJob) find(
 	})
 }
 
-// checkNames refuses files that would be put beside those of the blueprint, in the place of others: their names may
+// checkNames refuses names of files outside the directory of the blueprint, in the place of other files: they may
 // come from a repository.
 func checkNames(files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -136,7 +136,7 @@ func checkNames(files map[string][]byte) error {
 	return nil
 }
 
-// targetFile is a Target with its content, in the form of Landscaper's type ResolvedTarget.
+// targetFile returns a Target with its content, in the form of Landscaper's type ResolvedTarget.
 func targetFile(namespace string, t *sdk.Target) ([]byte, error) {
 	file := struct {
 		Target  landscaper.Target `json:"target"`

@@ -19,38 +19,38 @@ import (
 )
 
 const (
-	// The steps of a job, as users see them in its progress and its errors.
+	// The steps of a job in its progress and its errors.
 	stepStart  = "StartPod"
 	stepRun    = "RunPod"
 	stepStop   = "StopPod"
 	stepExport = "Export"
 	stepRemove = "Remove"
 
-	// pollAfter is when a job is reconciled again that nobody has woken.
+	// pollAfter is the interval between reconciles of a job without events.
 	pollAfter = 5 * time.Minute
-	// giveUpGrace is how long a Pod has to stop whose containers will not start: a user waits for the error, and there
+	// giveUpGrace is the grace period of a Pod without hope for its containers: the user waits for the error, and there
 	// is nothing to upload.
 	giveUpGrace = 2 * time.Second
-	// uploadGrace is how long a Pod has to stop whose main has ended: exports and state are uploaded.
+	// uploadGrace is the grace period of a Pod after the end of its main: exports and state are uploaded.
 	uploadGrace = 30 * time.Second
-	// uploadPatience is for how long exports and state may be uploaded while others than main go on.
+	// uploadPatience is the time for the upload of exports and state while others than main go on.
 	uploadPatience = 2 * time.Minute
 )
 
-// podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, and nil if it
-// can.
+// podJob is one call of the deployer. Its methods return a response if the job cannot go on in this call, otherwise
+// nil.
 type podJob struct {
 	deployer *Deployer
 	request  *sdk.Request
 	identity pod.Identity
 	place    v1alpha1.Place
 	status   *v1alpha1.ProviderStatus
-	// result is that of the run, if it was read in this call when the run was over.
+	// result is the result of the run, if read in this call after the end of the run.
 	result *pod.Result
 }
 
-// begin returns what a call works with. place is where the Pod is to be run, unless the run has begun already; nil for
-// where the settings say.
+// begin returns the podJob of a call. place is the place of the Pod, unless the run has begun already; nil for the
+// place of the settings.
 func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *v1alpha1.Place) (*podJob, error) {
 	status, err := readStatus(req)
 	if err != nil {
@@ -78,12 +78,12 @@ func (d *Deployer) begin(req *sdk.Request, operation v1alpha1.Operation, place *
 	return j, nil
 }
 
-// begun tells whether the run of this job is the one that was noted last.
+// begun reports whether the run of this job is the one noted last.
 func (j *podJob) begun() bool {
 	return j.status.Run != nil && j.status.Run.Name == j.identity.RunName()
 }
 
-// warnOf tells which fields of the provider configuration were passed over, in the first call of the item's job.
+// warnOf warns the user of ignored fields of the provider configuration, in the first call of the item's job.
 func (j *podJob) warnOf(unknown []string) {
 	phase := j.request.DeployItem.Status.Phase
 	first := phase == landscaper.DeployItemPhaseInit || phase == landscaper.DeployItemPhaseInitDelete
@@ -92,7 +92,7 @@ func (j *podJob) warnOf(unknown []string) {
 	}
 }
 
-// run brings the run of this job to its end. The error is why it has not succeeded.
+// run brings the run of this job to its end. The error is the reason of its failure.
 func (j *podJob) run(ctx context.Context, c *config) (*sdk.Response, error) {
 	if !j.begun() {
 		if res, err := j.stopLast(ctx); res != nil || err != nil {
@@ -117,8 +117,8 @@ func (j *podJob) run(ctx context.Context, c *config) (*sdk.Response, error) {
 			return res, err
 		}
 	case r.PodUID == "":
-		// It was not created, or so it seems: what the host has read of the deploy item may be old, and the run over
-		// and cleared away long ago. Nothing can be saved then.
+		// It was not created, or so it seems: the host's copy of the item may be old, and the run over and cleared away
+		// long ago. In this case the save fails.
 		if err := j.save(ctx); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (j *podJob) run(ctx context.Context, c *config) (*sdk.Response, error) {
 	return j.conclude(ctx)
 }
 
-// ownPod returns the Pod of the run that was noted last; nil if there is none.
+// ownPod returns the Pod of the run noted last; nil for none.
 func (j *podJob) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, error) {
 	p, err := at.Pod(ctx, j.status.Run.Name)
 	if err == nil && p != nil && p.Labels[pod.ItemLabel] != string(j.identity.UID) {
@@ -141,7 +141,7 @@ func (j *podJob) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, erro
 	return p, j.explain(j.status.Run.Place, stepRun, err)
 }
 
-// follow waits for the end of the Pod, and notes its outcome then.
+// follow waits for the end of the Pod, and then notes its outcome.
 func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
 	r := j.status.Run
 	result, err := at.Result(ctx, r.Name)
@@ -173,7 +173,7 @@ func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *core
 	return j.wait(at, p, result, hidden.Hide(progress.WaitingFor), progress.CheckAgain), nil
 }
 
-// progress tells how far the run has come that was noted last, and notes since when it is hindered.
+// progress returns the progress of the run noted last, and notes the beginning of a hindrance.
 func (j *podJob) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
 	facts := pod.Facts{
@@ -192,7 +192,7 @@ func (j *podJob) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	return progress
 }
 
-// givenUp is why the Pod of a run was stopped; nil if it was not.
+// givenUp returns the reason for the stop of a run's Pod; nil for none.
 func givenUp(r *v1alpha1.Run) *pod.Failure {
 	if r.Reason == "" {
 		return nil
@@ -200,8 +200,8 @@ func givenUp(r *v1alpha1.Run) *pod.Failure {
 	return &pod.Failure{Reason: r.Reason, Message: r.Message, Codes: r.Codes}
 }
 
-// attend does what there is to do while a Pod runs: it stops one that is given up, whose time is up, or in which others
-// outlive main, and sees to the rights of its wait container.
+// attend looks after a running Pod: it stops one given up, at the end of its time, or with containers outliving main,
+// and renews the rights of its wait container.
 func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, outliving []string) error {
 	r := j.status.Run
 	due := pod.TimeIsUp(p)
@@ -217,12 +217,11 @@ func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, out
 	case len(outliving) > 0 && !j.now().Before(j.uploadDue(p)):
 		return j.stop(ctx, at, p, min(uploadGrace, j.timeToStop(ctx)))
 	case !due.IsZero() && !j.now().Before(due):
-		// Kubernetes does not stop a Pod that has no node yet.
+		// Kubernetes does not stop a Pod without a node.
 		r.TimedOut = true
 		return j.stop(ctx, at, p, j.timeToStop(ctx))
 	case r.RenewAccess == nil:
-		// Somebody has died before the token was noted, and the limits may be others than those that he has made the
-		// Role for.
+		// A replica has died before it noted the token, and the limits may have changed since it made the Role.
 		if err := at.Apply(ctx, j.identity.Role(j.upload())); err != nil {
 			return j.explain(r.Place, stepRun, err)
 		}
@@ -230,8 +229,8 @@ func (j *podJob) attend(ctx context.Context, at *pod.Cluster, p *corev1.Pod, out
 	return j.explain(r.Place, stepRun, j.renewAccess(ctx, at))
 }
 
-// askForUpload has the wait container upload what main has left although others go on. They would use up the time of a
-// Pod that is stopped if they do not end when they are asked to.
+// askForUpload has the wait container upload the results of main although others go on. After a deletion of the Pod,
+// these would use up its grace period unless they end when asked to.
 func (j *podJob) askForUpload(ctx context.Context, at *pod.Cluster, p *corev1.Pod, outliving []string) error {
 	j.request.Warning(reasonOutliving, fmt.Sprintf("the Pod %s/%s is stopped as soon as exports and state are uploaded: "+
 		"its container main has ended, but these go on: %s; make them native sidecars "+
@@ -243,7 +242,7 @@ func (j *podJob) askForUpload(ctx context.Context, at *pod.Cluster, p *corev1.Po
 	return nil
 }
 
-// uploadDue is when a Pod is stopped whose wait container was asked to upload; zero if it was not, or is being stopped.
+// uploadDue returns the time limit of a requested upload; zero for none, and for a Pod under deletion.
 func (j *podJob) uploadDue(p *corev1.Pod) time.Time {
 	if asked := j.status.Run.UploadAsked; asked != nil && p.DeletionTimestamp == nil {
 		return asked.Add(uploadPatience)
@@ -251,7 +250,7 @@ func (j *podJob) uploadDue(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// stop stops a Pod. Why is saved before.
+// stop saves the reason and then stops a Pod.
 func (j *podJob) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace time.Duration) error {
 	if err := j.save(ctx); err != nil {
 		return err
@@ -259,8 +258,8 @@ func (j *podJob) stop(ctx context.Context, at *pod.Cluster, p *corev1.Pod, grace
 	return j.explain(j.status.Run.Place, stepStop, at.Stop(ctx, p, grace))
 }
 
-// timeToStop is how long a Pod may take to stop whose time is up: what is left of the job, less some for finding out
-// what has become of it.
+// timeToStop returns the grace period of a Pod at the end of its time: the rest of the job, less some to find out the
+// outcome.
 func (j *podJob) timeToStop(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -269,7 +268,7 @@ func (j *podJob) timeToStop(ctx context.Context) time.Duration {
 	return max(deadline.Sub(j.now())*2/3, time.Second)
 }
 
-// noteGone notes the outcome of a run whose Pod was there and is not any more: somebody has taken its finalizer off.
+// noteGone notes the outcome of a run with a vanished Pod: its finalizer was removed by another client.
 func (j *podJob) noteGone(ctx context.Context, at *pod.Cluster) error {
 	r := j.status.Run
 	result, err := at.Result(ctx, r.Name)
@@ -284,8 +283,8 @@ func (j *podJob) noteGone(ctx context.Context, at *pod.Cluster) error {
 	return j.note(ctx, v1alpha1.OutcomeFailed, j.withLoss(failure))
 }
 
-// wait is the response of a job that waits for a Pod. checkAgain is when that may be over without any change; zero for
-// never.
+// wait returns the response of a job in waiting for a Pod. checkAgain is the time of its possible end without any
+// change; zero for never.
 func (j *podJob) wait(
 	at *pod.Cluster, p *corev1.Pod, result *pod.Result, what string, checkAgain time.Time,
 ) *sdk.Response {
@@ -304,8 +303,8 @@ func (j *podJob) wait(
 // save saves the status now, and not only with the response.
 func (j *podJob) save(ctx context.Context) error { return j.request.SaveProviderStatus(ctx, j.status) }
 
-// note saves the outcome of the run that was noted last, with why it has not succeeded. Nothing of the run may be
-// removed before.
+// note saves the outcome of the run noted last, with the reason of a failure. Nothing of the run may be removed
+// before.
 func (j *podJob) note(ctx context.Context, outcome v1alpha1.Outcome, why *pod.Failure) error {
 	r := j.status.Run
 	r.Outcome, r.Reason, r.Message, r.Codes = outcome, why.Reason, why.Message, why.Codes
@@ -315,7 +314,7 @@ func (j *podJob) note(ctx context.Context, outcome v1alpha1.Outcome, why *pod.Fa
 	return j.save(ctx)
 }
 
-// conclude removes what nobody needs of the run that was noted last, and returns the error that it has ended with.
+// conclude removes the objects of the run noted last, and returns its error.
 func (j *podJob) conclude(ctx context.Context) (*sdk.Response, error) {
 	if err := j.clear(ctx); err != nil {
 		return j.end(), err
@@ -327,8 +326,8 @@ func (j *podJob) conclude(ctx context.Context) (*sdk.Response, error) {
 	return j.end(), &sdk.Error{Codes: r.Codes, Operation: stepRun, Reason: r.Reason, Err: errors.New(r.Message)}
 }
 
-// stopLast stops the Pod of the run that was noted last, if that has not come to an end, and waits until it has
-// stopped. What it has uploaded of its state counts.
+// stopLast stops the Pod of the run noted last if it has no outcome, and waits until it has stopped. The uploaded
+// part of its state counts.
 func (j *podJob) stopLast(ctx context.Context) (*sdk.Response, error) {
 	r := j.status.Run
 	if r == nil || r.Outcome != "" && r.Cleared {
@@ -369,7 +368,7 @@ func (j *podJob) stopLast(ctx context.Context) (*sdk.Response, error) {
 	return nil, nil //nolint:nilnil // see job
 }
 
-// end is the response of a call that ends with an error, or with nothing to say.
+// end returns the response of a call with an error, or without anything to report.
 func (j *podJob) end() *sdk.Response {
 	if j.status.Run == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// reasonPullSecret is given to the error about a Secret with credentials that cannot be used.
+// reasonPullSecret is the reason of the error about a Secret with unusable credentials.
 const reasonPullSecret = "RegistryPullSecretInvalid"
 
 // dockerConfig is Docker's configuration.
@@ -19,8 +19,9 @@ type dockerConfig struct {
 	Auths map[string]json.RawMessage `json:"auths"`
 }
 
-// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil if there are
-// none. What cannot be used in the Context may be for somebody else; what the provider configuration names is meant.
+// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil for none.
+// Unusable Secrets of the Context may be for other registries and are skipped; those of the provider configuration
+// are errors.
 func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
 	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
 	registries, err := j.registryCredentials(ctx, c)
@@ -40,8 +41,8 @@ func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error)
 	return document, nil
 }
 
-// registryCredentials returns the credentials of the Secrets that the provider configuration names, all of which can be
-// used, and then those of the Context.
+// registryCredentials returns the credentials of the Secrets in the provider configuration, all of them usable, and
+// then those of the Context.
 func (j *podJob) registryCredentials(ctx context.Context, c *config) ([]sdk.RegistryCredentials, error) {
 	var all []sdk.RegistryCredentials
 	for _, s := range c.RegistryPullSecrets {
@@ -60,7 +61,7 @@ func (j *podJob) registryCredentials(ctx context.Context, c *config) ([]sdk.Regi
 	return all, nil
 }
 
-// add takes the credentials for the registry of an image out of a configuration. Those that are there already count.
+// add adds the credentials for the registry of an image from a configuration. Earlier ones count.
 func (m *dockerConfig) add(document []byte, image string) {
 	var found dockerConfig
 	if json.Unmarshal(document, &found) != nil {
@@ -73,10 +74,10 @@ func (m *dockerConfig) add(document []byte, image string) {
 	}
 }
 
-// dockerHub is the registry of images without one, which has several names.
+// dockerHub is the default registry of images. It has several names.
 const dockerHub = "docker.io"
 
-// registryOf is the host of the registry that an image is in.
+// registryOf returns the host of an image's registry.
 func registryOf(image string) string {
 	host, _, found := strings.Cut(image, "/")
 	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" || host == "index."+dockerHub {
@@ -85,8 +86,8 @@ func registryOf(image string) string {
 	return host
 }
 
-// serves tells whether a server, as Docker's configuration names it, is a registry. Kubernetes knows patterns, too, one
-// for each part of a name.
+// serves reports whether a server in Docker's configuration is a registry. Kubernetes allows patterns, too, one for
+// each part of a name.
 func serves(server, registry string) bool {
 	if _, rest, ok := strings.Cut(server, "://"); ok {
 		server = rest

@@ -28,17 +28,17 @@ const (
 //go:embed settings.schema.json
 var SettingsSchema []byte
 
-// settingsDocument is the configuration of the plugin itself, which an operator writes. In the HostConfiguration it
-// stands in plugins.container.config. Amounts are texts as Kubernetes has them for memory, such as 512Mi, and times are
-// texts as Go has them, such as 90s or 1h30m.
+// settingsDocument is the configuration of the plugin, written by an operator. Its field in the HostConfiguration is
+// plugins.container.config. Amounts are texts in Kubernetes' format for memory, such as 512Mi, and times are texts in
+// Go's format, such as 90s or 1h30m.
 type settingsDocument struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
-	// Landscaper does, and told by a warning event. Defaults to true.
+	// Strict makes unknown fields of a provider configuration fail its job. With false they are ignored, as in
+	// Landscaper, and named in a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Namespace of the host cluster that Pods are run in, with all that belongs to them. It should have nothing else in
-	// it. Defaults to that of the ServiceAccount which the HostConfiguration grants.
+	// Namespace of the host cluster for Pods and everything belonging to them. It should contain nothing else. Defaults
+	// to the namespace of the ServiceAccount granted in the HostConfiguration.
 	Namespace string `json:"namespace,omitempty"`
 	// DefaultImage is run for provider configurations without an image. There is none by default.
 	DefaultImage string `json:"defaultImage,omitempty"`
@@ -46,37 +46,36 @@ type settingsDocument struct {
 	// InitContainer.
 	InitContainer pod.Helper `json:"initContainer,omitempty"`
 	WaitContainer pod.Helper `json:"waitContainer,omitempty"`
-	// ServiceAccounts are the names of those that a provider configuration may choose for a Pod on the host cluster.
-	// None by default.
+	// ServiceAccounts are the allowed names in a provider configuration for a Pod on the host cluster. None by default.
 	ServiceAccounts []string `json:"serviceAccounts,omitempty"`
-	// Resources are those of containers whose provider configuration has none.
+	// Resources are the resources of containers with none in their provider configuration.
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
-	// PodTemplate is merged into each Pod, as `kubectl patch` does it: metadata.labels, metadata.annotations and spec.
+	// PodTemplate is merged into each Pod, as by `kubectl patch`: metadata.labels, metadata.annotations and spec.
 	PodTemplate json.RawMessage `json:"podTemplate,omitempty"`
-	// Registries say how to speak to registries of components that are not spoken to in the usual way.
+	// Registries have the settings for unusual access to registries of components.
 	Registries []fetch.RegistryConfiguration `json:"registries,omitempty"`
-	// Debug helps to find out what is wrong.
+	// Debug has the settings for the search for errors.
 	Debug struct {
-		// KeepPod keeps a Pod that has ended until the next one of its deploy item, or until that is deleted.
+		// KeepPod keeps an ended Pod until the next one of its item, or until the deletion of the item.
 		KeepPod bool `json:"keepPod,omitempty"`
 	} `json:"debug,omitempty"`
-	// ImagePullPatience is for how long an image may fail to be pulled before the job fails. Defaults to 1m.
+	// ImagePullPatience is the time for failing pulls of an image before the job fails. Defaults to 1m.
 	ImagePullPatience *string `json:"imagePullPatience,omitempty"`
-	// Limits bounds what a container may leave behind.
+	// Limits bounds the results of a container.
 	Limits struct {
-		// State is how large the packed state may be. Defaults to 10Mi.
+		// State is the greatest size of the packed state. Defaults to 10Mi.
 		State *string `json:"state,omitempty"`
-		// Exports is how large the file with the exports may be. Defaults to 512Ki.
+		// Exports is the greatest size of the file with the exports. Defaults to 512Ki.
 		Exports *string `json:"exports,omitempty"`
 	} `json:"limits,omitempty"`
-	// GarbageCollection removes what belongs to deploy items that are gone.
+	// GarbageCollection removes the objects of deleted items.
 	GarbageCollection struct {
-		// Disable keeps it.
+		// Disable keeps them.
 		Disable bool `json:"disable,omitempty"`
 	} `json:"garbageCollection,omitempty"`
 }
 
-// settings are a document with its defaults, and what the texts in it mean.
+// settings are a document with its defaults and its parsed texts.
 type settings struct {
 	settingsDocument
 
@@ -88,9 +87,9 @@ type settings struct {
 const (
 	kibibyte = 1 << 10
 	mebibyte = 1 << 20
-	// maxExports leaves room for the rest of a Secret, which has one mebibyte.
+	// maxExports leaves room for the rest of a Secret of at most one mebibyte.
 	maxExports = 960 * kibibyte
-	// maxState is more than anybody should want to keep in Secrets.
+	// maxState is more than any sensible state in Secrets.
 	maxState = 100 * mebibyte
 )
 
@@ -98,11 +97,11 @@ func defaultSettings() settings {
 	return settings{patience: time.Minute, stateBytes: 10 * mebibyte, exportBytes: 512 * kibibyte}
 }
 
-// isStrict tells whether unknown fields are errors.
+// isStrict reports whether unknown fields are errors.
 func (s *settings) isStrict() bool { return s.Strict == nil || *s.Strict }
 
-// loadSettings reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong
-// with it, at once, but for a value of the wrong type, which is reported alone.
+// loadSettings reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once, except
+// for a value of the wrong type: that is reported alone.
 func loadSettings(document []byte) (settings, []sdk.Problem) {
 	s := defaultSettings()
 	if len(document) == 0 {
@@ -145,7 +144,7 @@ func checkPullPolicy(p *settingsfile.Problems, field string, policy corev1.PullP
 	}
 }
 
-// checkTemplate reads what is merged into a Pod with the types of Kubernetes.
+// checkTemplate decodes a podTemplate with the types of Kubernetes.
 func checkTemplate(p *settingsfile.Problems, template json.RawMessage) {
 	if len(template) == 0 {
 		return

@@ -16,25 +16,23 @@ import (
 )
 
 const (
-	// reasonNoHelper is given to the error about a plugin whose configuration has no image for its own containers.
+	// reasonNoHelper is the reason of the error about a plugin without a configured image for its own containers.
 	reasonNoHelper = "HelperImageMissing"
-	// reasonOutliving: containers of a Pod go on although its main has ended.
+	// reasonOutliving is the reason of the warning about containers of a Pod still running after the end of main.
 	reasonOutliving = "ContainersGoOn"
-	// reasonTemplate is given to the error about a podTemplate that does not fit.
+	// reasonTemplate is the reason of the error about an unfit podTemplate.
 	reasonTemplate = "PodTemplateInvalid"
 
-	// maxSlack is how long before the end of its job a Pod is stopped at most, so that there is time to find out what
-	// has become of it.
+	// maxSlack is the most time between the end of a Pod and the end of its job, to find out the outcome.
 	maxSlack   = 30 * time.Second
 	slackShare = 5
-	// endlessToken is how long the token of a job without a timeout is asked to live. It is renewed at half of its
-	// life.
+	// endlessToken is the requested lifetime of the token of a job without a timeout. It is renewed at half of its life.
 	endlessToken = 24 * time.Hour
-	// tokenSlack is for how long the token of a job outlives it: a Pod has some time to end.
+	// tokenSlack is the lifetime of a token after the end of its job: a Pod has some time to end.
 	tokenSlack = 15 * time.Minute
 )
 
-// start notes the run and creates it. It may have been noted, and created in part, before.
+// start notes the run and creates it. Both may have been done in part before.
 func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 	if err := j.locate(ctx); err != nil {
 		return j.end(), err
@@ -73,7 +71,7 @@ func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 		result, err = at.Result(ctx, p.Name)
 	}
 	if err == nil && result.Report != nil {
-		// The run is over, though nobody has noted it: the Pod was let go by somebody else.
+		// The run is over but not noted: the Pod was released by another client.
 		if err := j.noteGone(ctx, at); err != nil {
 			return j.end(), err
 		}
@@ -89,7 +87,7 @@ func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 	return j.wait(at, p, result, fmt.Sprintf("Pod %s/%s to start", p.Namespace, p.Name), time.Time{}), nil
 }
 
-// startFailed ends the run if it will never start; other errors are for another try.
+// startFailed ends the run after a final error; other errors are for another try.
 func (j *podJob) startFailed(ctx context.Context, err error) (*sdk.Response, error) {
 	final, ok := errors.AsType[*sdk.Error](err)
 	if !ok || len(final.Codes) == 0 {
@@ -102,8 +100,8 @@ func (j *podJob) startFailed(ctx context.Context, err error) (*sdk.Response, err
 	return j.conclude(ctx)
 }
 
-// noteStart saves that there is a run now, and removes the result of the last run, which nobody needs when there is
-// another job. It is by its name: whoever comes late must not take what is not his.
+// noteStart saves the run as begun, and removes the result of the last run, no longer needed in another job. The
+// removal is by the name of the last run: a late call must not remove another run's result.
 func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 	if j.begun() {
 		return nil
@@ -134,7 +132,7 @@ func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error 
 	return j.save(ctx)
 }
 
-// prepare returns the Secrets that the Pod needs, beside those for its uploads, and what the Pod is made of.
+// prepare returns the Secrets of the Pod, except those for its uploads, and its template.
 func (j *podJob) prepare(
 	ctx context.Context, c *config, restored *v1alpha1.State,
 ) ([]pod.Object, *pod.Template, error) {
@@ -168,7 +166,7 @@ func (j *podJob) prepare(
 	return secrets, t, nil
 }
 
-// podDeadline is how long the Pod may run: a little less than the job; 0 for ever.
+// podDeadline returns the time limit of the Pod, a little less than the job's; 0 for none.
 func (j *podJob) podDeadline(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -178,12 +176,12 @@ func (j *podJob) podDeadline(ctx context.Context) time.Duration {
 	return max(left-min(left/slackShare, maxSlack), time.Second)
 }
 
-// upload is what the wait container of the run is to upload.
+// upload returns the instructions for the run's wait container.
 func (j *podJob) upload() *layout.Upload {
 	return j.identity.Upload(j.deployer.settings.stateBytes, j.deployer.settings.exportBytes)
 }
 
-// renewAt is when the wait container needs another token; zero if it has none.
+// renewAt returns the due time of the wait container's next token; zero if it has none.
 func (j *podJob) renewAt() time.Time {
 	if r := j.status.Run; r != nil && r.RenewAccess != nil && r.Outcome == "" {
 		return r.RenewAccess.Time
@@ -191,8 +189,8 @@ func (j *podJob) renewAt() time.Time {
 	return time.Time{}
 }
 
-// renewAccess gives the wait container a token if it has none, or one of which half of its life is over. What it may
-// upload stays as it was when the Pod was created, whatever the limits are now: its Role is for that.
+// renewAccess gives the wait container a token if it has none, or if half of its token's life is over. The allowed
+// uploads stay those of the creation of the Pod, whatever the limits are now: its Role is for them.
 func (j *podJob) renewAccess(ctx context.Context, at *pod.Cluster) error {
 	now := j.now()
 	if due := j.renewAt(); !due.IsZero() && now.Before(due) {

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// reasonStateLost is given to the error about a state of which something is missing.
+	// reasonStateLost is the reason of the error about an incomplete or lost state.
 	reasonStateLost = "StateLost"
-	// reasonStateTooLarge is given to the error about a state for which the limit has become too low.
+	// reasonStateTooLarge is the reason of the error about a state above the present limit.
 	reasonStateTooLarge = "StateTooLarge"
 )
 
-// keepState takes what the run has left as the state for the next one, or notes that it is lost. p is nil if the Pod is
-// gone, and hide hides in the reason what the container was given.
+// keepState takes the uploaded state of the run for the next one, or notes its loss. p is nil for a deleted Pod, and
+// hide removes the container's input from the reason.
 func (j *podJob) keepState(p *corev1.Pod, result *pod.Result, hide func(string) string) {
 	report, r := result.Report, j.status.Run
 	if why := pod.StateLost(p, report, r); why != "" {
@@ -37,10 +37,10 @@ func (j *podJob) keepState(p *corev1.Pod, result *pod.Result, hide func(string) 
 	}
 }
 
-// withheld takes the place of a reason where it is not known what the container was given.
+// withheld replaces a reason where the container's input is not known.
 func withheld(string) string { return "what it has left could not be kept" }
 
-// withLoss adds to the failure of the run that was noted last that its state is lost, if it is; nil for nil.
+// withLoss adds the loss of the state, if there is one, to the failure of the run noted last; nil for nil.
 func (j *podJob) withLoss(failure *pod.Failure) *pod.Failure {
 	lost := j.status.StateLost
 	if failure == nil || lost == nil || lost.Run != j.status.Run.Name {
@@ -56,7 +56,7 @@ func (j *podJob) withLoss(failure *pod.Failure) *pod.Failure {
 	return &out
 }
 
-// checkLoss refuses to begin with a state that is older than what was done, unless the deploy item accepts that.
+// checkLoss refuses a start with a state older than the lost one, unless the item accepts it.
 func (j *podJob) checkLoss() error {
 	lost := j.status.StateLost
 	if lost == nil || j.request.DeployItem.Annotations[pod.AcceptLossAnnotation] == lost.Run {
@@ -71,7 +71,7 @@ func (j *podJob) checkLoss() error {
 		lost.Run, lost.Why, begins, pod.AcceptLossAnnotation, lost.Run)
 }
 
-// restored returns the state that the run begins with; nil for none.
+// restored returns the state for the start of the run; nil for none.
 func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
 	if j.begun() {
 		return j.status.Run.Restored, nil
@@ -83,7 +83,7 @@ func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State
 	if err != nil || state == nil {
 		return nil, err
 	}
-	// Main would add to what cannot be kept as it is.
+	// Main would add to a state already too large to keep.
 	if found, limit := len(pod.StateNames(state)), len(j.upload().State); found > limit {
 		return nil, &sdk.Error{Operation: stepStart, Reason: reasonStateTooLarge, Err: fmt.Errorf(
 			"the state of the last run is in %d Secrets of %d bytes, but limits.state allows %d; "+
@@ -92,8 +92,7 @@ func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State
 	return state, nil
 }
 
-// lastState returns the state of the last run; nil for none. The first run of all begins with one that Landscaper has
-// left.
+// lastState returns the state of the last run; nil for none. The first run of all begins with Landscaper's state.
 func (j *podJob) lastState(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
 	if j.status.Run != nil {
 		return j.status.State, nil
@@ -109,8 +108,8 @@ func (j *podJob) lastState(ctx context.Context, at *pod.Cluster) (*v1alpha1.Stat
 	return state, j.explain(j.place, stepStart, err)
 }
 
-// oldState returns the names of the Secrets with a state; none for nil. If they are somewhere else than the Pod will
-// be, copied are copies of them, and the names those of the copies.
+// oldState returns the names of the Secrets with a state; none for nil. With a state in another place than the Pod's,
+// it returns copies of the Secrets and their names.
 func (j *podJob) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
 	if state == nil {
 		return nil, nil, nil
@@ -140,7 +139,7 @@ func (j *podJob) oldState(ctx context.Context, state *v1alpha1.State) (names []s
 	return names, copied, nil
 }
 
-// stateLost ends the job: an image that finds no state may do everything once more that it has done before.
+// stateLost returns an error for the end of the job: an image without its state may repeat everything done before.
 func stateLost(format string, args ...any) error {
 	return noRetry(stepStart, reasonStateLost, fmt.Errorf(format, args...))
 }

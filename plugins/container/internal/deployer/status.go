@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// reasonAborted is that of a run that was stopped because somebody has ended its job, or there is a new one.
+	// reasonAborted is the reason of a stopped run: its job was aborted, or there is a new job.
 	reasonAborted = "Aborted"
-	// reasonExports is given to the error about exports that cannot be read.
+	// reasonExports is the reason of the error about unreadable or lost exports.
 	reasonExports = "ExportsInvalid"
 
-	// maxLines and maxBytes bound what is told of what a container has said.
+	// maxLines and maxBytes bound the shown words of a container.
 	maxLines = 10
 	maxBytes = 1500
 )
 
-// readStatus reads what was saved last. Landscaper's statuses have no run: for this deployer nothing was begun then.
+// readStatus reads the last saved status. Landscaper's statuses have no run: this deployer has begun nothing then.
 func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	status := &v1alpha1.ProviderStatus{}
 	_, err := req.DecodeProviderStatus(status, v1alpha1.ProviderStatusKind, v1alpha1.GroupVersion.String())
@@ -41,7 +41,7 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 	return status, nil
 }
 
-// podStatus is the state of a Pod and its containers. last is what was known before, nil if nothing.
+// podStatus returns the state of a Pod and its containers. last is the previous one, or nil.
 func podStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *redact.Redactor) *v1alpha1.PodStatus {
 	status := &v1alpha1.PodStatus{PodName: p.Name, LastRun: &p.CreationTimestamp}
 	if last != nil {
@@ -77,7 +77,7 @@ func containerStatus(c corev1.ContainerStatus, hidden *redact.Redactor) v1alpha1
 	return status
 }
 
-// lastLines is the end of a text.
+// lastLines returns the end of a text.
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	text = strings.Join(lines[max(0, len(lines)-maxLines):], "\n")
@@ -87,8 +87,7 @@ func lastLines(text string) string {
 	return text
 }
 
-// reported is a failure as users are told of it; nil for none. A run that has succeeded fails over its exports if they
-// cannot be read.
+// reported returns a failure as shown to users; nil for none. A successful run fails over unreadable exports.
 func reported(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor) *pod.Failure {
 	if failure == nil {
 		if _, err := readExports(result.Exports); err != nil {
@@ -106,7 +105,7 @@ func reported(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor)
 	return &pod.Failure{Reason: failure.Reason, Message: message, Codes: failure.Codes}
 }
 
-// errExports does not quote what was found, which may be secret; nor do the errors about YAML that are added to it.
+// errExports does not quote the file: it may be secret. The added errors about YAML do not quote it either.
 var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, "+
 	"with the names of exports as fields", layout.ExportsVariable)
 
@@ -126,7 +125,7 @@ func readExports(file []byte) (map[string]any, error) {
 	return exports, nil
 }
 
-// withWayOut adds to an error about the last run of a deploy item how to do without that; nil for nil.
+// withWayOut adds to an error about the last run of an item a way to delete the item without it; nil for nil.
 func withWayOut(err error) error {
 	known, ok := errors.AsType[*sdk.Error](err)
 	if !ok || len(known.Codes) == 0 {

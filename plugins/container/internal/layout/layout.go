@@ -1,6 +1,6 @@
-// Package layout is what the containers of a run agree on with each other and with the deployer: paths, names of
-// variables and the documents that they exchange. Paths and variables that the image sees are those of Landscaper's
-// container deployer, so that its images run unchanged.
+// Package layout is the contract of the containers of a run with each other and with the deployer: paths, names of
+// variables and the documents exchanged between them. The image sees the paths and variables of Landscaper's
+// container deployer, so its images run unchanged.
 package layout
 
 import (
@@ -15,10 +15,10 @@ const (
 	WaitContainer = "wait"
 )
 
-// Base is the directory that all paths are in, unless a test has another one.
+// Base is the directory above all paths, except in tests.
 const Base = "/data/ls"
 
-// Paths below Base. What is in shared is a volume that all containers have; the others are seen by one container each.
+// Paths below Base. Shared is a volume of all containers; the others are seen by one container each.
 const (
 	Shared              = "shared"
 	Imports             = Shared + "/imports/import.json"
@@ -28,12 +28,11 @@ const (
 	Content             = Shared + "/content"
 	State               = Shared + "/state"
 
-	// Input has the chunks of an archive with what the init container puts into shared, and OldState those of an
-	// archive with the content of State. Both are directories with files that ChunkFile names; there is no OldState
-	// before the first run.
+	// Input has the chunks of an archive, unpacked by the init container into shared, and OldState those of an archive
+	// with the content of State. Both are directories with files named by ChunkFile; the first run has no OldState.
 	Input    = "internal/input"
 	OldState = "internal/state"
-	// Access is what the wait container needs for its uploads: a directory with TokenFile, AuthoritiesFile and
+	// Access is the directory with everything the wait container needs for its uploads: TokenFile, AuthoritiesFile and
 	// UploadFile. The init container has AuthoritiesFile alone there.
 	Access = "internal/access"
 )
@@ -46,18 +45,18 @@ const (
 	AuthoritiesFile = "ca.crt"
 	// UploadFile is an Upload as JSON.
 	UploadFile = "upload.json"
-	// EndedFile is there when main has ended and other containers go on, for which Kubernetes does not end the wait
-	// container.
+	// EndedFile appears if main has ended and other containers go on: Kubernetes does not end the wait container then.
 	EndedFile = "ended"
 )
 
-// UnreachableExitCode is that of an init container which cannot reach the API server.
+// UnreachableExitCode is the exit code of an init container without a way to the API server.
 const UnreachableExitCode = 3
 
-// NoState is in the last lines of a wait container that has found no state, so that none is lost if it uploads nothing.
+// NoState is in the last lines of a wait container after a run without a state: without an upload, no state is lost
+// then.
 const NoState = "main has left no state"
 
-// Variables in the environment of all containers, which name paths.
+// Variables in the environment of all containers, with paths.
 const (
 	ImportsVariable             = "IMPORTS_PATH"
 	ExportsVariable             = "EXPORTS_PATH"
@@ -71,14 +70,14 @@ const (
 const (
 	PodNameVariable      = "POD_NAME"
 	PodNamespaceVariable = "POD_NAMESPACE"
-	// OperationVariable says what main is run for. Only main has it.
+	// OperationVariable has the operation of the run. Only main has it.
 	OperationVariable = "OPERATION"
 	// Of the init and wait containers, as in Landscaper.
 	DeployItemNameVariable      = "DEPLOY_ITEM_NAME"
 	DeployItemNamespaceVariable = "DEPLOY_ITEM_NAMESPACE"
 )
 
-// Variables returns the variables that name paths, with their values for a base directory.
+// Variables returns the variables with paths for a base directory.
 func Variables(base string) map[string]string {
 	return map[string]string{
 		ImportsVariable:             path.Join(base, Imports),
@@ -91,56 +90,57 @@ func Variables(base string) map[string]string {
 }
 
 const (
-	// ChunkBytes is the size of all chunks of an archive but the last: what a Secret can hold.
+	// ChunkBytes is the size of all chunks of an archive but the last: the capacity of a Secret.
 	ChunkBytes = 1 << 20
-	// MaxFiles is how many files and directories there may be in an archive.
+	// MaxFiles bounds the number of files and directories in an archive.
 	MaxFiles = 10_000
-	// MaxUnpackedBytes is how many bytes the files of an archive may have together.
+	// MaxUnpackedBytes bounds the bytes of all files of an archive together.
 	MaxUnpackedBytes = 256 << 20
 )
 
-// Upload says what the wait container uploads, and where to. It may write the Secrets that it names and nothing else,
-// and can read none.
+// Upload tells the wait container its uploads. Its rights allow it to write the named Secrets and nothing else, and
+// to read none.
 type Upload struct {
 	// Namespace of the Secrets.
 	Namespace string `json:"namespace"`
 	// Result is the name of the Secret with the exports and the Report.
 	Result string `json:"result"`
-	// State are the names of the Secrets for the chunks of the state, as many as there may be.
+	// State are the names of the Secrets for the chunks of the state, as many as its limit allows.
 	State []string `json:"state"`
 	// ResultLabels and StateLabels are the labels of those Secrets.
 	ResultLabels map[string]string `json:"resultLabels"`
 	StateLabels  map[string]string `json:"stateLabels"`
-	// ResultAnnotations and StateAnnotations are their annotations; those of the state have NumberAnnotation besides.
+	// ResultAnnotations and StateAnnotations are their annotations; the Secrets of the state have NumberAnnotation
+	// besides.
 	ResultAnnotations map[string]string `json:"resultAnnotations"`
 	StateAnnotations  map[string]string `json:"stateAnnotations"`
-	// MaxExportBytes is how long the exports may be.
+	// MaxExportBytes bounds the size of the exports.
 	MaxExportBytes int64 `json:"maxExportBytes"`
 }
 
 const (
-	// ChunkKey is the key of a chunk in a Secret of the state, as in Landscaper. It is also the one of the exports in
+	// ChunkKey is the key of a chunk in a Secret of the state, as in Landscaper. It is also the key of the exports in
 	// the result.
 	ChunkKey = "config"
 	// ReportKey is the key of the Report in the result.
 	ReportKey = "report"
 	// NumberAnnotation numbers the chunks of a state from zero, as in Landscaper.
 	NumberAnnotation = "container.deployer.landscaper.gardener.cloud/num"
-	// FieldManager owns the fields of what the wait container writes.
+	// FieldManager owns the fields written by the wait container.
 	FieldManager = "pergola-container-wait"
 )
 
-// Report says what the wait container has uploaded. It is uploaded last, so that all is there that it tells of.
+// Report lists the uploads of the wait container. It is uploaded last, after everything listed in it.
 type Report struct {
 	// Exported: there is a file with exports, and it is in the result.
 	Exported bool `json:"exported"`
-	// StateChunks is how many of the Secrets for the state are in use; 0 if there is no file in the state.
+	// StateChunks is the number of used Secrets of the state; 0 without a file in the state.
 	StateChunks int `json:"stateChunks"`
-	// Errors are what could not be uploaded and why, for the user; none if all is well. The state of before is to be
-	// kept if StateFailed.
+	// Errors are the results without an upload and the reasons, for the user; none if all is well. With StateFailed the
+	// previous state is kept.
 	Errors      []string `json:"errors,omitempty"`
 	StateFailed bool     `json:"stateFailed,omitempty"`
 }
 
-// ChunkFile is the name of the file with a chunk, numbered from zero.
+// ChunkFile returns the name of the file with a chunk, numbered from zero.
 func ChunkFile(number int) string { return fmt.Sprintf("%04d", number) }

@@ -23,25 +23,25 @@ import (
 
 const fieldManager = "pergola-container"
 
-// Cluster creates, reads and removes the objects of runs in one namespace of a cluster. Its errors are those of the API
-// server, wrapped.
+// Cluster creates, reads and removes the objects of runs in one namespace of a cluster. Its errors are wrapped errors
+// of the API server.
 type Cluster struct {
 	Client    *target.Client
 	Namespace string
 }
 
-// Create creates what a Pod needs, and brings what is there of it already to what it should be.
+// Create creates the objects of a Pod, and updates existing ones.
 func (c *Cluster) Create(ctx context.Context, i Identity, u *layout.Upload, secrets []Object) error {
 	result := i.Result()
 	_, err := c.Client.Core().Secrets(c.Namespace).Create(ctx, result, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create Secret %s/%s: %w", c.Namespace, result.Name, err)
 	}
-	// The Role comes before its binding: who may not do everything cannot bind one that is not there.
+	// The Role comes before its binding: without all rights, this client cannot bind a missing one.
 	return c.Apply(ctx, append(secrets, i.ServiceAccount(), i.Role(u), i.RoleBinding())...)
 }
 
-// Apply creates objects, or brings them to what they should be.
+// Apply creates or updates objects.
 func (c *Cluster) Apply(ctx context.Context, objects ...Object) error {
 	options := metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
 	for _, o := range objects {
@@ -67,7 +67,7 @@ func (c *Cluster) ReplaceToken(ctx context.Context, runName, token string) error
 	return nil
 }
 
-// AskForUpload tells the wait container of a Pod that main has ended. The annotation has the kubelet look at the Pod,
+// AskForUpload tells the wait container of a Pod of the end of main. The annotation has the kubelet look at the Pod,
 // and so at the Secret, at once.
 func (c *Cluster) AskForUpload(ctx context.Context, p *corev1.Pod) error {
 	err := c.patchAccess(ctx, p.Name, layout.EndedFile, "true")
@@ -82,7 +82,7 @@ func (c *Cluster) AskForUpload(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// patchAccess sets one file of what a run's wait container needs for its uploads.
+// patchAccess sets one file of the Secret for the uploads of a run's wait container.
 func (c *Cluster) patchAccess(ctx context.Context, runName, file, content string) error {
 	secret := accessName(runName)
 	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{file: []byte(content)}})
@@ -96,12 +96,12 @@ func (c *Cluster) patchAccess(ctx context.Context, runName, file, content string
 	return nil
 }
 
-// Token returns a token of a ServiceAccount for the API server, and when it ends. lifetime is how long it should live;
-// the API server may give it less, or more.
+// Token returns a token of a ServiceAccount for the API server, and its end. lifetime is a wish: the API server may
+// grant less, or more.
 func (c *Cluster) Token(
 	ctx context.Context, serviceAccount string, lifetime time.Duration,
 ) (token string, ends time.Time, err error) {
-	seconds := max(int64(lifetime/time.Second), 600) // the least that the API server takes
+	seconds := max(int64(lifetime/time.Second), 600) // the least lifetime accepted by the API server
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	accounts := c.Client.Core().ServiceAccounts(c.Namespace)
 	answer, err := accounts.CreateToken(ctx, serviceAccount, request, metav1.CreateOptions{})
@@ -112,7 +112,8 @@ func (c *Cluster) Token(
 	return answer.Status.Token, answer.Status.ExpirationTimestamp.Time, nil
 }
 
-// NamespaceUID tells this namespace from others of its name, on other clusters or before; empty if there is none.
+// NamespaceUID returns the UID of the namespace, to tell it from others of its name, on other clusters or before;
+// empty for none.
 func (c *Cluster) NamespaceUID(ctx context.Context) (types.UID, error) {
 	namespace, err := c.Client.Core().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -124,7 +125,7 @@ func (c *Cluster) NamespaceUID(ctx context.Context) (types.UID, error) {
 	return namespace.UID, nil
 }
 
-// Chunks reads what Secrets hold of a state, in their order.
+// Chunks reads the chunks of a state from Secrets, in their order.
 func (c *Cluster) Chunks(ctx context.Context, names []string) ([][]byte, error) {
 	chunks := make([][]byte, 0, len(names))
 	for _, name := range names {
@@ -137,7 +138,7 @@ func (c *Cluster) Chunks(ctx context.Context, names []string) ([][]byte, error) 
 	return chunks, nil
 }
 
-// Input reads the chunks of the input of a run; none if they are not there any more.
+// Input reads the chunks of the input of a run; none if they are gone.
 func (c *Cluster) Input(ctx context.Context, uid types.UID, runName string) ([][]byte, error) {
 	selector := OfRun(uid, runName).ofPart(PartInput)
 	list, err := c.Client.Core().Secrets(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: string(selector)})
@@ -158,7 +159,7 @@ func (c *Cluster) Input(ctx context.Context, uid types.UID, runName string) ([][
 	}
 }
 
-// MissingSecrets returns those of some names that no Secret has which a selector selects.
+// MissingSecrets returns the names without a Secret among those of a selector.
 func (c *Cluster) MissingSecrets(ctx context.Context, names []string, selector Selector) ([]string, error) {
 	found, err := c.list(ctx, secrets, selector)
 	if err != nil {
@@ -169,14 +170,13 @@ func (c *Cluster) MissingSecrets(ctx context.Context, names []string, selector S
 	}), nil
 }
 
-// Result is what a run has uploaded.
+// Result is the result uploaded by a run.
 type Result struct {
-	// Secret is the name of the Secret that it is in, and ResourceVersion that of the Secret; the latter is empty if
-	// there is none.
+	// Secret is the name of its Secret, and ResourceVersion the Secret's version; the latter is empty without a Secret.
 	Secret, ResourceVersion string
-	// Report is nil if nothing was uploaded yet.
+	// Report is nil before the upload.
 	Report *layout.Report
-	// Exports is the file, nil if there is none.
+	// Exports is the file, nil for none.
 	Exports []byte
 }
 
@@ -205,8 +205,8 @@ func (c *Cluster) Result(ctx context.Context, runName string) (*Result, error) {
 	return result, nil
 }
 
-// Remove removes all objects that a selector selects, Pods first: they are stopped and let go. As long as there are
-// some, the rest stays, which they may need.
+// Remove removes all objects of a selector. It stops and releases the Pods first; as long as there are some, it
+// leaves the other objects, since the Pods may need them.
 func (c *Cluster) Remove(ctx context.Context, selector Selector) error {
 	pods, err := c.pods(ctx, selector)
 	if err != nil {
@@ -222,24 +222,24 @@ func (c *Cluster) Remove(ctx context.Context, selector Selector) error {
 	return errors.Join(c.RemoveRights(ctx, selector), c.RemoveSecrets(ctx, selector))
 }
 
-// RemoveSecrets removes the Secrets that a selector selects.
+// RemoveSecrets removes the Secrets of a selector.
 func (c *Cluster) RemoveSecrets(ctx context.Context, selector Selector) error {
 	return c.remove(ctx, selector, secrets)
 }
 
-// RemoveRights removes the RoleBindings, Roles and ServiceAccounts that a selector selects.
+// RemoveRights removes the RoleBindings, Roles and ServiceAccounts of a selector.
 func (c *Cluster) RemoveRights(ctx context.Context, selector Selector) error {
 	return c.remove(ctx, selector, roleBindings, roles, serviceAccounts)
 }
 
-// Follow returns what to watch to hear of a Pod and its result.
+// Follow returns the objects to watch for a Pod and its result.
 func (c *Cluster) Follow(p *corev1.Pod, result *Result) []watch.Seen {
 	// Both have the same labels.
 	secret := metav1.ObjectMeta{Name: result.Secret, ResourceVersion: result.ResourceVersion, Labels: p.Labels}
 	return []watch.Seen{c.seen("pods", "Pod", &p.ObjectMeta), c.seen("secrets", "Secret", &secret)}
 }
 
-// FollowPods returns what to watch to hear of Pods that remain.
+// FollowPods returns the objects to watch for remaining Pods.
 func (c *Cluster) FollowPods(r Remaining) []watch.Seen {
 	var all []watch.Seen
 	for _, o := range r {

@@ -19,7 +19,7 @@ import (
 const (
 	// ReasonContainerFailed: main has ended with an exit code other than 0.
 	ReasonContainerFailed = "ContainerFailed"
-	// ReasonOutOfMemory: main was killed because it took more memory than it may, as the kubelet says.
+	// ReasonOutOfMemory: main was killed for too much memory, according to the kubelet.
 	ReasonOutOfMemory = "OutOfMemory"
 	// ReasonImage: the image of a container cannot be pulled.
 	ReasonImage = "ImagePullFailed"
@@ -27,43 +27,42 @@ const (
 	ReasonCannotStart = "ContainerCannotStart"
 	// ReasonInitFailed: the input could not be brought to main.
 	ReasonInitFailed = "InitFailed"
-	// ReasonUnreachable: the API server cannot be reached from the Pod, so that main was not started.
+	// ReasonUnreachable: the API server cannot be reached from the Pod, so main was not started.
 	ReasonUnreachable = "APIServerUnreachable"
-	// ReasonRefused: what main has left behind cannot be kept.
+	// ReasonRefused: the results of main cannot be kept.
 	ReasonRefused = "OutputRefused"
-	// ReasonResultLost: main has ended well, but nobody knows with which exports.
+	// ReasonResultLost: main has succeeded, but its exports are unknown.
 	ReasonResultLost = "ResultLost"
-	// ReasonDeleted: somebody has deleted the Pod.
+	// ReasonDeleted: the Pod was deleted by another client.
 	ReasonDeleted = "PodDeleted"
-	// ReasonDeadline: the Pod has run for as long as the job may take.
+	// ReasonDeadline: the Pod has run for the whole time of its job.
 	ReasonDeadline = "DeadlineExceeded"
-	// ReasonPodFailed: Kubernetes has given the Pod up, such as by an eviction, and says no reason of its own.
+	// ReasonPodFailed: Kubernetes has given the Pod up, such as by an eviction, without a reason of its own.
 	ReasonPodFailed = "PodFailed"
 )
 
 const (
-	// killed is the exit code of a process that was killed.
+	// killed is the exit code of a killed process.
 	killed = 137
-	// oomKilled is the kubelet's reason for a container that was killed for its memory.
+	// oomKilled is the kubelet's reason for a container killed for its memory.
 	oomKilled = "OOMKilled"
-	// startError is the reason that containerd gives for a container that it could not start, such as because its image
-	// has no such program, or because the kubelet has died meanwhile. What was started is killed then, so that nobody
-	// knows how far it has come.
+	// startError is containerd's reason for a container it could not start, such as because its image has no such
+	// program, or because the kubelet has died meanwhile. A started process is killed then, after unknown progress.
 	startError = "StartError"
-	// clockSkew is for how long before a Pod was asked to end its main must have ended, to have ended by itself: the
-	// clocks of the node and of the API server may differ, and both tell seconds only.
+	// clockSkew: main counts as ended by itself if it has ended at least this long before the request to end its Pod.
+	// The clocks of the node and of the API server may differ, and both are precise to the second only.
 	clockSkew = 5 * time.Second
 )
 
-// Failure is why a run has not succeeded.
+// Failure is the reason of an unsuccessful run.
 type Failure struct {
 	Reason, Message string
 	Codes           []landscaper.ErrorCode
-	// LastWords are what main has said at its end, several lines, which may hold secrets; empty if it has said nothing.
+	// LastWords are the last output of main, several lines, perhaps with secrets; empty for none.
 	LastWords string
 }
 
-// failure returns why a run that is over has not succeeded; nil if it has.
+// failure returns the failure of an ended run; nil after a success.
 func (f *Facts) failure() *Failure {
 	p, name := f.Pod, nameOf(f.Pod)
 	main := statusOf(p, layout.MainContainer).State.Terminated
@@ -108,7 +107,7 @@ func (f *Facts) failure() *Failure {
 	}
 }
 
-// endedByItself reports whether main has ended before it was asked to: one that is asked may well end with exit code 0,
+// endedByItself reports whether main has ended unasked: after a request to end, main may well end with exit code 0,
 // with nothing done.
 func endedByItself(p *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	if p.Status.Reason == "" && p.DeletionTimestamp == nil {
@@ -118,7 +117,7 @@ func endedByItself(p *corev1.Pod, main *corev1.ContainerStateTerminated) bool {
 	return !asked.IsZero() && !main.FinishedAt.IsZero() && main.FinishedAt.Time.Before(asked.Add(-clockSkew))
 }
 
-// askedToEnd is when the containers of a Pod were asked to end; zero if that is not known.
+// askedToEnd returns the time of the request to end a Pod's containers; zero if unknown.
 func askedToEnd(p *corev1.Pod) (asked time.Time) {
 	note := func(t time.Time) {
 		if asked.IsZero() || t.Before(asked) {
@@ -140,7 +139,7 @@ func askedToEnd(p *corev1.Pod) (asked time.Time) {
 	return asked
 }
 
-// deadlineExceeded is the failure of a run that has taken too long.
+// deadlineExceeded returns the failure of a run after its time limit.
 func deadlineExceeded(p *corev1.Pod) *Failure {
 	message := nameOf(p) + " was stopped, because it has run for as long as the timeout of the deploy item allows"
 	if c := statusOf(p, layout.MainContainer); c.State.Terminated == nil && c.State.Running == nil {
@@ -159,7 +158,7 @@ func deadlineExceeded(p *corev1.Pod) *Failure {
 	return failure
 }
 
-// notStartable is the failure of a container that will not start.
+// notStartable returns the failure of a container without hope for a start.
 func notStartable(p *corev1.Pod, c *corev1.ContainerStatus) *Failure {
 	w := c.State.Waiting
 	reason, what := hindrances[w.Reason], "cannot be started"
@@ -169,7 +168,7 @@ func notStartable(p *corev1.Pod, c *corev1.ContainerStatus) *Failure {
 	return configurationProblem(reason, "container %s of %s %s: %s: %s", c.Name, nameOf(p), what, w.Reason, w.Message)
 }
 
-// notStarted has no last words: the message is that of the node.
+// notStarted returns a failure without last words: the message is the node's.
 func notStarted(p *corev1.Pod, container string, t *corev1.ContainerStateTerminated) *Failure {
 	failure := final(p, ReasonCannotStart, "container %s of %s could not be started: %s", container, nameOf(p),
 		cmp.Or(strings.TrimSpace(t.Message), t.Reason))
@@ -185,7 +184,7 @@ func containerFailed(p *corev1.Pod, main *corev1.ContainerStateTerminated) *Fail
 			layout.MainContainer, nameOf(p), main.ExitCode, reason)
 	}
 	perhaps := ""
-	if main.ExitCode == killed && hasMemoryLimit(p) { // the kubelet does not always see that it was memory
+	if main.ExitCode == killed && hasMemoryLimit(p) { // the kubelet does not always notice a lack of memory
 		perhaps = "; it was killed, perhaps because it has taken more memory than resources.limits.memory"
 	}
 	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)%s",
@@ -198,7 +197,8 @@ func hasMemoryLimit(p *corev1.Pod) bool {
 	})
 }
 
-// resultLost is the failure of a run whose wait container has not reported. What main has said is not about that.
+// resultLost returns the failure of a run without a report. It has no last words: those of main are about other
+// things.
 func resultLost(p *corev1.Pod) *Failure {
 	failure := final(p, ReasonResultLost, "container %s of %s has succeeded, but %s",
 		layout.MainContainer, nameOf(p), notUploaded(p))
@@ -206,7 +206,7 @@ func resultLost(p *corev1.Pod) *Failure {
 	return failure
 }
 
-// notUploaded says why there is no report of the wait container.
+// notUploaded returns the reason of the missing report.
 func notUploaded(p *corev1.Pod) string {
 	why := "it was ended before it could"
 	if wait := statusOf(p, layout.WaitContainer).State.Terminated; wait != nil && wait.ExitCode != 0 {
@@ -215,8 +215,8 @@ func notUploaded(p *corev1.Pod) string {
 	return fmt.Sprintf("container %s has not uploaded exports and state: %s", layout.WaitContainer, why)
 }
 
-// StateLost says why the state that a run has left cannot be kept; empty if nothing is lost. The run is over, and p is
-// nil if its Pod is gone. A main that others have ended, or that has never started, has left nothing to rely on.
+// StateLost returns the reason of the loss of a run's state; empty if nothing is lost. The run is over; p is nil for
+// a deleted Pod. A main ended by others, or never started, has left nothing to rely on.
 func StateLost(p *corev1.Pod, report *layout.Report, r *v1alpha1.Run) string {
 	switch {
 	case report != nil && report.StateFailed:
@@ -232,7 +232,7 @@ func StateLost(p *corev1.Pod, report *layout.Report, r *v1alpha1.Run) string {
 	if r.Restored == nil && wait != nil && strings.Contains(wait.Message, layout.NoState) {
 		return ""
 	}
-	// Of a container that it does not find the kubelet does not know whether it has run.
+	// The kubelet does not know whether a container it does not find has run.
 	stopped := (r.TimedOut || p.Status.Reason == ReasonDeadline) && main.Reason != statusUnknown
 	if stopped || endedByItself(p, main) {
 		return notUploaded(p)
@@ -240,7 +240,7 @@ func StateLost(p *corev1.Pod, report *layout.Report, r *v1alpha1.Run) string {
 	return ""
 }
 
-// endOf is what a container of Pergola's own says at its end.
+// endOf returns the last message of one of Pergola's own containers.
 func endOf(t *corev1.ContainerStateTerminated) string {
 	code := fmt.Sprintf("exit code %d (%s)", t.ExitCode, cmp.Or(t.Reason, "no reason"))
 	message := strings.TrimSpace(t.Message)
@@ -250,7 +250,7 @@ func endOf(t *corev1.ContainerStateTerminated) string {
 	return cmp.Or(message, code)
 }
 
-// LastWords are what main of a Pod has said at its end; empty if it has not ended, or not run.
+// LastWords returns the last output of a Pod's main; empty before its end, or if it has not run.
 func LastWords(p *corev1.Pod) string {
 	main := statusOf(p, layout.MainContainer).State.Terminated
 	if main == nil || main.Reason == statusUnknown {
@@ -259,7 +259,7 @@ func LastWords(p *corev1.Pod) string {
 	return strings.TrimSpace(main.Message)
 }
 
-// disruption is what Kubernetes says of why it has deleted a Pod.
+// disruption returns Kubernetes' reason for the deletion of a Pod.
 func disruption(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -269,13 +269,13 @@ func disruption(p *corev1.Pod) string {
 	return ""
 }
 
-// Gone is the failure of a run whose Pod was there and is not any more, so that nobody knows how it has ended.
+// Gone returns the failure of a run with a vanished Pod, and so with an unknown end.
 func Gone(namespace, name string) *Failure {
 	return final(&corev1.Pod{}, ReasonDeleted, "Pod %s/%s is gone, and nobody knows how it has ended: "+
 		"somebody has deleted it and taken its finalizer off; start a new job to run it again", namespace, name)
 }
 
-// final is a failure that ends the job: to run an image a second time is for somebody to decide who knows what it does.
+// final returns a failure for the end of the job: a decision about a second run needs knowledge of the image.
 func final(p *corev1.Pod, reason, format string, args ...any) *Failure {
 	return &Failure{
 		Reason: reason, Message: fmt.Sprintf(format, args...), Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry},

@@ -1,5 +1,5 @@
-// Package pod is what runs a container once: the Pod and the objects that it needs, what is done with them in a
-// cluster, and what a Pod shows of how far it has come and why it has failed.
+// Package pod runs a container once: it has the Pod and its other objects, their requests to a cluster, and the
+// progress and the failure of a Pod by its status.
 package pod
 
 import (
@@ -20,18 +20,17 @@ import (
 
 // Labels of all objects, besides those of package owner.
 const (
-	// InstallationLabel tells the deploy items of one cluster from those of others that use the same host cluster.
+	// InstallationLabel tells the items of one cluster from those of others with the same host cluster.
 	InstallationLabel = mark.ContainerInstallation
-	// ItemLabel has the UID of the deploy item.
+	// ItemLabel has the UID of the item.
 	ItemLabel = mark.ContainerItem
 	// RunLabel has the name of the run.
 	RunLabel = "container.pergola.dev/run"
-	// PartLabel says what an object is good for: one of the parts below.
+	// PartLabel has the purpose of an object: one of the parts below.
 	PartLabel = "container.pergola.dev/part"
 )
 
-// The parts. Those that outlast a run are PartResult and PartState, and PartKept, which is a Pod that is kept for a
-// look at it.
+// The parts. PartResult, PartState and PartKept outlast a run; the last one is a Pod kept for inspection.
 const (
 	PartPod    = "pod"
 	PartKept   = "kept-pod"
@@ -43,21 +42,21 @@ const (
 	PartState  = "state"
 )
 
-// Annotations of all objects, which have what may be too long for a label.
+// Annotations of all objects, for texts perhaps too long for a label.
 const (
 	NameAnnotation      = "container.pergola.dev/deployitem-name"
 	NamespaceAnnotation = "container.pergola.dev/deployitem-namespace"
 	JobAnnotation       = "container.pergola.dev/job"
-	// OperationAnnotation of a Pod says what it is run for.
+	// OperationAnnotation of a Pod has the operation of the run.
 	OperationAnnotation = "container.pergola.dev/operation"
-	// EndedAnnotation of a Pod says that main has ended while other containers go on.
+	// EndedAnnotation of a Pod: main has ended while other containers go on.
 	EndedAnnotation = "container.pergola.dev/main-ended"
 )
 
-// AcceptLossAnnotation of a deploy item names a run whose state may be lost: the next run begins with the older one.
+// AcceptLossAnnotation of an item accepts the loss of the named run's state: the next run begins with the older one.
 const AcceptLossAnnotation = "container.pergola.dev/accept-lost-state"
 
-// Landscaper's labels and annotations, for people and programs that look for them, and for states that it has left.
+// Landscaper's labels and annotations, for users and programs in search of them, and for states left by Landscaper.
 const (
 	upstream                = "container.deployer.landscaper.gardener.cloud/"
 	upstreamItem            = "deployitem." + upstream
@@ -80,28 +79,28 @@ const (
 
 // Identity tells one run from all others.
 type Identity struct {
-	// Installation is that of sdk.HostCluster.
+	// Installation comes from sdk.HostCluster.
 	Installation string
-	// PodNamespace is where the Pod is, and all that belongs to it.
+	// PodNamespace is the namespace of the Pod and all its objects.
 	PodNamespace string
-	// Namespace, Name and UID of the deploy item, and its generation.
+	// Namespace, Name and UID of the item, and its generation.
 	Namespace, Name string
 	UID             types.UID
 	Generation      int64
-	// JobID is the job that it is for, and Operation what it is run for.
+	// JobID and Operation of the run's job.
 	JobID     string
 	Operation v1alpha1.Operation
 }
 
-// RunName is the name of the Pod, and the beginning of the names of what belongs to it. It is the same whoever asks, so
-// that there cannot be two Pods for one job. It begins with namespace and name of the deploy item, as far as there is
-// room, and ends with a hash of all that makes the run what it is.
+// RunName returns the name of the Pod, and the beginning of the names of its objects. It is the same in all calls and
+// replicas, to rule out two Pods for one job. It begins with namespace and name of the item, as far as there is room,
+// and ends with a hash of the UID, the job and the operation.
 func (i Identity) RunName() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(i.UID), i.JobID, string(i.Operation)}, "\x00")))
 	return readable(i.Namespace, i.Name) + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// readable is the part of a name that is for people.
+// readable returns the readable part of a name.
 func readable(namespace, name string) string {
 	if len(namespace)+1+len(name) > maxReadable && len(namespace) > readableNamespacePart {
 		namespace = namespace[:max(readableNamespacePart, maxReadable-1-len(name))]
@@ -122,13 +121,13 @@ func oldStateName(run string, number int) string {
 }
 func pullName(run string) string { return run + "-pull" }
 
-// accessName is the name of the Secret with what the wait container needs for its uploads.
+// accessName returns the name of the wait container's Secret for its uploads.
 func accessName(run string) string { return run + "-access" }
 
-// ResultName is the name of the Secret that the run's result is in.
+// ResultName returns the name of the Secret with the run's result.
 func ResultName(run string) string { return run + "-result" }
 
-// Labels returns those of a part of the run.
+// Labels returns the labels of a part of the run.
 func (i Identity) Labels(part string) map[string]string {
 	all := owner.Owner{Namespace: i.Namespace, Name: i.Name}.Labels()
 	all[InstallationLabel] = installationValue(i.Installation)
@@ -148,26 +147,26 @@ func (i Identity) Labels(part string) map[string]string {
 	return all
 }
 
-// Annotations returns those of all parts.
+// Annotations returns the annotations of all parts.
 func (i Identity) Annotations() map[string]string {
 	return map[string]string{NameAnnotation: i.Name, NamespaceAnnotation: i.Namespace, JobAnnotation: i.JobID}
 }
 
-// installationValue is a label for an installation, of which a host may know nothing.
+// installationValue returns the label of an installation; empty if the host does not know it.
 func installationValue(installation string) string {
 	return cmp.Or(installation, installationPlaceholder)
 }
 
-// Selector is a label selector, as a request has it.
+// Selector is a label selector, in the format of requests.
 type Selector string
 
-// OfItem selects all objects of a deploy item.
+// OfItem selects all objects of an item.
 func OfItem(uid types.UID) Selector { return Selector(ItemLabel + "=" + string(uid)) }
 
-// OfRun selects all objects of a run of a deploy item.
+// OfRun selects all objects of a run of an item.
 func OfRun(uid types.UID, name string) Selector { return OfItem(uid).and(RunLabel + "=" + name) }
 
-// OfInstallation selects all objects of all deploy items of an installation.
+// OfInstallation selects all objects of all items of an installation.
 func OfInstallation(installation string) Selector {
 	return Selector(InstallationLabel + "=" + installationValue(installation))
 }
@@ -175,11 +174,11 @@ func OfInstallation(installation string) Selector {
 // ResultOf selects the result of a run.
 func ResultOf(uid types.UID, name string) Selector { return OfRun(uid, name).ofPart(PartResult) }
 
-// StateOf selects the state that a run has left.
+// StateOf selects the state left by a run.
 func StateOf(uid types.UID, name string) Selector { return OfRun(uid, name).ofPart(PartState) }
 
-// Obsolete selects what nobody needs of a run that is over, whatever other runs there are: all that is temporary, and
-// its own state and the one that it has begun with unless they are the one that is kept; nil for none.
+// Obsolete selects the unneeded objects of an ended run, whatever other runs there are: everything temporary, its own
+// state and the state from its start, except the kept one; kept is nil for none.
 func Obsolete(uid types.UID, r *v1alpha1.Run, kept *v1alpha1.State) []Selector {
 	all := []Selector{Temporary(uid, r.Name)}
 	for _, id := range []string{r.Name, idOf(r.Restored)} {
@@ -190,7 +189,7 @@ func Obsolete(uid types.UID, r *v1alpha1.Run, kept *v1alpha1.State) []Selector {
 	return all
 }
 
-// idOf returns the ID of a state; empty for none, and for one that Landscaper has left.
+// idOf returns the ID of a state; empty for none, and for one of Landscaper.
 func idOf(s *v1alpha1.State) string {
 	if s == nil {
 		return ""
@@ -198,31 +197,30 @@ func idOf(s *v1alpha1.State) string {
 	return s.ID
 }
 
-// Temporary selects what does not outlast a run.
+// Temporary selects the objects of a run without those outlasting it.
 func Temporary(uid types.UID, name string) Selector {
 	return OfRun(uid, name).and(fmt.Sprintf("%s notin (%s,%s,%s)", PartLabel, PartResult, PartState, PartKept))
 }
 
-// Operations are all that an image is run for.
+// Operations returns all operations of an image.
 func Operations() []v1alpha1.Operation {
 	return []v1alpha1.Operation{v1alpha1.OperationReconcile, v1alpha1.OperationDelete}
 }
 
-// KeptPods selects the Pods of other runs than the one that is named, which were kept.
+// KeptPods selects the kept Pods of all runs but lastRun.
 func KeptPods(uid types.UID, lastRun string) Selector {
 	return OfItem(uid).and(PartLabel + "=" + PartKept).and(RunLabel + "!=" + lastRun)
 }
 
-// LeftByUpstream selects the states that Landscaper has left for the deploy item. Those of this deployer have its own
-// labels.
+// LeftByUpstream selects Landscaper's states of the item. States of this deployer have its own labels.
 func (i Identity) LeftByUpstream() Selector {
 	return Selector(UpstreamTypeLabel + "=" + UpstreamTypeState).
 		and(UpstreamItemName + "=" + mark.LabelValue(i.Name)).
 		and(UpstreamItemNamespace + "=" + mark.LabelValue(i.Namespace)).and("!" + ItemLabel)
 }
 
-// SecretsOf selects the Secrets of a state of the deploy item. Names alone do not tell whose a Secret is: who may write
-// the status of the item could name any.
+// SecretsOf selects the Secrets of a state of the item. Names alone do not prove the owner of a Secret: the status of
+// the item, and so its writers, could name any.
 func (i Identity) SecretsOf(s *v1alpha1.State) Selector {
 	if len(s.Secrets) > 0 {
 		return i.LeftByUpstream()

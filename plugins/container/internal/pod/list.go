@@ -28,16 +28,16 @@ var (
 	roleBindings    = rbacv1.SchemeGroupVersion.WithResource("rolebindings")
 )
 
-// Remaining are the objects that a selector selects, Pods first, without anything but their metadata.
+// Remaining are the selected objects, Pods first, with nothing but their metadata.
 type Remaining []RemainingObject
 
-// RemainingObject is an object that is there.
+// RemainingObject is an existing object.
 type RemainingObject struct {
 	Kind schema.GroupVersionResource
 	Meta metav1.ObjectMeta
 }
 
-// Remaining lists the objects that a selector selects.
+// Remaining lists the objects of a selector.
 func (c *Cluster) Remaining(ctx context.Context, selector Selector) (Remaining, error) {
 	var all Remaining
 	for _, kind := range []schema.GroupVersionResource{pods, secrets, serviceAccounts, roles, roleBindings} {
@@ -52,10 +52,10 @@ func (c *Cluster) Remaining(ctx context.Context, selector Selector) (Remaining, 
 	return all, nil
 }
 
-// HasPods tells whether there are Pods among them.
+// HasPods reports whether there are Pods among them.
 func (r Remaining) HasPods() bool { return len(r) > 0 && r[0].Kind == pods }
 
-// Names names the objects for people.
+// Names returns the objects as texts for the user.
 func (r Remaining) Names() []string {
 	names := make([]string, 0, len(r))
 	for _, o := range r {
@@ -83,7 +83,7 @@ func (c *Cluster) list(
 	}
 }
 
-// remove removes what a selector selects, one kind after the other.
+// remove removes the objects of a selector, one kind after the other.
 func (c *Cluster) remove(ctx context.Context, selector Selector, kinds ...schema.GroupVersionResource) error {
 	for _, kind := range kinds {
 		objects := c.Client.Metadata(target.Mapping{Resource: kind, Namespaced: true}, c.Namespace)
@@ -96,13 +96,13 @@ func (c *Cluster) remove(ctx context.Context, selector Selector, kinds ...schema
 	return nil
 }
 
-// ErrStateIncomplete says that a part of a state is missing.
+// ErrStateIncomplete is the error about a state with a missing part.
 var ErrStateIncomplete = errors.New("the state is not complete")
 
-// UpstreamState returns the newest state that Landscaper has left for a deploy item; nil if there is none. The error is
-// ErrStateIncomplete if a part of it is missing.
+// UpstreamState returns Landscaper's newest state of an item; nil for none. The error is ErrStateIncomplete for a
+// state with a missing part.
 func (c *Cluster) UpstreamState(ctx context.Context, of Identity) (*v1alpha1.State, error) {
-	// Those of this deployer are of another deploy item of that name, which is gone.
+	// States of this deployer belong to a deleted item of the same name.
 	all, err := c.list(ctx, secrets, of.LeftByUpstream())
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -114,7 +114,7 @@ func (c *Cluster) UpstreamState(ctx context.Context, of Identity) (*v1alpha1.Sta
 	return &v1alpha1.State{Place: v1alpha1.Place{Namespace: c.Namespace}, Chunks: len(names), Secrets: names}, nil
 }
 
-// newestState returns the names of the chunks of the state of which one was created last. There is at least one.
+// newestState returns the names of all chunks of the state with the newest chunk. There is at least one.
 func newestState(all []metav1.PartialObjectMetadata) ([]string, error) {
 	newest := slices.MaxFunc(all, func(a, b metav1.PartialObjectMetadata) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)

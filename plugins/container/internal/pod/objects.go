@@ -16,13 +16,13 @@ import (
 // inputKey is the key of a chunk of the input in its Secret.
 const inputKey = "chunk"
 
-// Object is an object that a Pod needs. It has its apiVersion and kind.
+// Object is one of a Pod's other objects, with its apiVersion and kind.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// ServiceAccount is that of the wait container. No other container has its token.
+// ServiceAccount returns the ServiceAccount of the wait container. No other container has its token.
 func (i Identity) ServiceAccount() *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: rbacv1.ServiceAccountKind},
@@ -30,9 +30,8 @@ func (i Identity) ServiceAccount() *corev1.ServiceAccount {
 	}
 }
 
-// Role allows to write the Secrets that an upload names, whether they are there yet or not, and nothing else.
-// Server-side apply needs the right to create an object that is not there, and the API server checks it with the name
-// that is applied.
+// Role returns the right to write the Secrets of an upload, existing or not, and nothing else. Server-side apply
+// needs the right to create a missing object, and the API server checks it with the applied name.
 func (i Identity) Role(u *layout.Upload) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
@@ -44,7 +43,7 @@ func (i Identity) Role(u *layout.Upload) *rbacv1.Role {
 	}
 }
 
-// RoleBinding gives the Role to the ServiceAccount.
+// RoleBinding returns the binding of the Role to the ServiceAccount.
 func (i Identity) RoleBinding() *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -54,7 +53,7 @@ func (i Identity) RoleBinding() *rbacv1.RoleBinding {
 	}
 }
 
-// Upload is what the wait container is told to upload. stateBytes and exportBytes bound it.
+// Upload returns the instructions for the wait container. stateBytes and exportBytes bound its uploads.
 func (i Identity) Upload(stateBytes, exportBytes int64) *layout.Upload {
 	u := &layout.Upload{
 		Namespace: i.PodNamespace, Result: ResultName(i.RunName()), MaxExportBytes: exportBytes,
@@ -67,7 +66,7 @@ func (i Identity) Upload(stateBytes, exportBytes int64) *layout.Upload {
 	return u
 }
 
-// Access is the Secret with what the wait container needs for its uploads.
+// Access returns the Secret with everything the wait container needs for its uploads.
 func (i Identity) Access(u *layout.Upload, token string) (*corev1.Secret, error) {
 	document, err := json.Marshal(u)
 	if err != nil {
@@ -77,10 +76,10 @@ func (i Identity) Access(u *layout.Upload, token string) (*corev1.Secret, error)
 	return i.secret(accessName(i.RunName()), PartAccess, data), nil
 }
 
-// Result is the Secret of the result before there is one, so that it can be watched.
+// Result returns the Secret of the result in its empty form: it can be watched before the upload.
 func (i Identity) Result() *corev1.Secret { return i.secret(ResultName(i.RunName()), PartResult, nil) }
 
-// Inputs are the Secrets with the chunks of the archive that the init container unpacks.
+// Inputs returns the Secrets with the chunks of the init container's archive.
 func (i Identity) Inputs(chunks [][]byte) []Object {
 	secrets := make([]Object, 0, len(chunks))
 	for number, chunk := range chunks {
@@ -90,7 +89,7 @@ func (i Identity) Inputs(chunks [][]byte) []Object {
 	return secrets
 }
 
-// OldState are Secrets with the chunks of a state that is kept elsewhere. They go with the run.
+// OldState returns Secrets with the chunks of a state in another place. They go with the run.
 func (i Identity) OldState(chunks [][]byte) []Object {
 	secrets := make([]Object, 0, len(chunks))
 	for number, chunk := range chunks {
@@ -100,7 +99,7 @@ func (i Identity) OldState(chunks [][]byte) []Object {
 	return secrets
 }
 
-// StateNames are the names of the Secrets of a state, in the order of their chunks.
+// StateNames returns the names of the Secrets of a state, in the order of their chunks.
 func StateNames(s *v1alpha1.State) []string {
 	if len(s.Secrets) > 0 {
 		return s.Secrets
@@ -112,7 +111,7 @@ func StateNames(s *v1alpha1.State) []string {
 	return names
 }
 
-// Pull is the Secret with the credentials for the registries that images come from.
+// Pull returns the Secret with the credentials for the registries of images.
 func (i Identity) Pull(dockerConfig []byte) *corev1.Secret {
 	secret := i.secret(pullName(i.RunName()), PartPull, map[string][]byte{corev1.DockerConfigJsonKey: dockerConfig})
 	secret.Type = corev1.SecretTypeDockerConfigJson

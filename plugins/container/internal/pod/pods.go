@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// discardGrace is how long containers have that have nothing more to do. The wait container may try to upload something
-// with rights that it has no more.
+// discardGrace is the grace period of containers with nothing more to do. The wait container may try to upload
+// something without its former rights.
 const discardGrace = 2 * time.Second
 
-// CreatePod creates a Pod, or returns the one of that name which is there.
+// CreatePod creates a Pod, or returns the existing one of the same name.
 func (c *Cluster) CreatePod(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
 	created, err := c.Client.Core().Pods(c.Namespace).Create(ctx, p, metav1.CreateOptions{FieldManager: fieldManager})
 	if apierrors.IsAlreadyExists(err) {
@@ -30,7 +30,7 @@ func (c *Cluster) CreatePod(ctx context.Context, p *corev1.Pod) (*corev1.Pod, er
 	return created, nil
 }
 
-// Pod returns a Pod; nil if there is none of that name.
+// Pod returns a Pod; nil for none.
 func (c *Cluster) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	p, err := c.Client.Core().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -50,9 +50,8 @@ func (c *Cluster) pods(ctx context.Context, selector Selector) ([]corev1.Pod, er
 	return list.Items, nil
 }
 
-// Stop deletes a Pod. Its containers are asked to end, and have so much time for it, at least a second. With 0 they
-// have what the Pod says, and one that is being deleted is left alone. So is one that is gone, or another one of that
-// name.
+// Stop deletes a Pod. Its containers have the grace period to end, at least a second. With 0 they have the Pod's own
+// grace period, and a Pod under deletion is left alone. A missing Pod, or another one of the same name, is no error.
 func (c *Cluster) Stop(ctx context.Context, p *corev1.Pod, grace time.Duration) error {
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))}
 	if grace > 0 {
@@ -67,12 +66,12 @@ func (c *Cluster) Stop(ctx context.Context, p *corev1.Pod, grace time.Duration) 
 	return nil
 }
 
-// Discard deletes a Pod that has nothing more to do, and lets it go.
+// Discard deletes a Pod with nothing more to do, and releases it.
 func (c *Cluster) Discard(ctx context.Context, p *corev1.Pod) error {
 	return errors.Join(c.Stop(ctx, p, discardGrace), c.Release(ctx, p, nil))
 }
 
-// DiscardPods discards the Pods that a selector selects.
+// DiscardPods discards the Pods of a selector.
 func (c *Cluster) DiscardPods(ctx context.Context, selector Selector) error {
 	pods, err := c.pods(ctx, selector)
 	errs := []error{err}
@@ -82,7 +81,7 @@ func (c *Cluster) DiscardPods(ctx context.Context, selector Selector) error {
 	return errors.Join(errs...)
 }
 
-// Release lets a Pod go: it takes the finalizer off, so that nothing keeps a Pod that is deleted. The labels are added.
+// Release takes the finalizer off a Pod, so nothing blocks its deletion, and adds labels.
 func (c *Cluster) Release(ctx context.Context, p *corev1.Pod, labels map[string]string) error {
 	finalizers := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == Finalizer })
 	if len(finalizers) == len(p.Finalizers) && len(labels) == 0 {
@@ -111,7 +110,7 @@ func (c *Cluster) Release(ctx context.Context, p *corev1.Pod, labels map[string]
 	return nil
 }
 
-// Keep lets a Pod go and labels it, so that it stays for a look at it.
+// Keep releases a Pod and labels it as kept for inspection.
 func (c *Cluster) Keep(ctx context.Context, p *corev1.Pod) error {
 	return c.Release(ctx, p, map[string]string{PartLabel: PartKept})
 }

@@ -13,25 +13,24 @@ import (
 )
 
 const (
-	// lostAfter is for how long after a Pod should have been deleted its node may say nothing of it.
+	// lostAfter is the accepted silence of a node after the time for the deletion of its Pod.
 	lostAfter = 30 * time.Second
-	// slackShare and maxSlack are how much of its time a Pod has left when it is given up because there is little of
-	// it.
+	// slackShare and maxSlack bound the remaining time of a Pod given up shortly before its end.
 	slackShare = 5
 	maxSlack   = 10 * time.Second
 
-	// outliveTime is how long other containers may run when main has ended. It is more than clocks may differ by, so that
-	// main counts as ended by itself when the Pod is deleted then.
+	// outliveTime is the time of other containers to run after main. It is more than the possible difference of clocks,
+	// so main counts as ended by itself at a deletion of the Pod.
 	outliveTime = 2 * clockSkew
 
-	// crashLoop is the reason of a container that ends again and again. Only the wait container is started again.
+	// crashLoop is the reason of a container ending again and again. Only the wait container is started again.
 	crashLoop = "CrashLoopBackOff"
-	// statusUnknown is the reason that the kubelet gives for a container that it does not find when its Pod has
-	// stopped. The message is the kubelet's, too.
+	// statusUnknown is the kubelet's reason for a container missing after the stop of its Pod. The message is the
+	// kubelet's, too.
 	statusUnknown = "ContainerStatusUnknown"
 )
 
-// hindrances are the reasons of containers that wait without much hope, and those of the failures that they lead to.
+// hindrances are the reasons of containers in waiting without much hope, and the reasons of the resulting failures.
 var hindrances = map[string]string{
 	"ErrImagePull": ReasonImage, "ImagePullBackOff": ReasonImage, "ErrImageNeverPull": ReasonImage,
 	"InvalidImageName":    ReasonImage,
@@ -40,46 +39,46 @@ var hindrances = map[string]string{
 	"RunContainerError": ReasonCannotStart, crashLoop: ReasonCannotStart,
 }
 
-// hopeless are those that no patience helps against.
+// hopeless are the hindrances beyond any patience.
 var hopeless = map[string]bool{"ErrImageNeverPull": true, "InvalidImageName": true}
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
-	// Over: the run has ended. What it has left behind is complete, as far as there is anything.
+	// Over: the run has ended. Its results are complete, as far as there are any.
 	Over bool
-	// Failure says why it has not succeeded; nil if it has, or is not over.
+	// Failure is the reason of a failed run; nil for a successful one, and before the end.
 	Failure *Failure
-	// WaitingFor is what it waits for, for the user, if it is not over.
+	// WaitingFor is the awaited event, for the user; empty after the end.
 	WaitingFor string
-	// CheckAgain is when it may be over although nothing has changed; zero for never.
+	// CheckAgain is the time of a possible end without any change; zero for never.
 	CheckAgain time.Time
-	// Hindered: a container cannot be started, which may pass.
+	// Hindered: a container cannot be started; this may pass.
 	Hindered bool
-	// Outliving are the containers that go on although main has ended, so that Kubernetes does not end the wait
-	// container, which is to be told.
+	// Outliving are the containers still running after main. Kubernetes does not end the wait container then; it has to
+	// be told.
 	Outliving []string
-	// GiveUp is why the Pod is to be stopped, since its containers will never start; nil if there is no reason to. It
-	// is not over before it has stopped: what hinders it may have gone at this very moment.
+	// GiveUp is the reason to stop the Pod, because its containers will never start; nil for none. The run is not over
+	// before the stop of the Pod: the hindrance may have gone at this very moment.
 	GiveUp *Failure
 }
 
-// Facts are what is known of a run.
+// Facts are the known facts about a run.
 type Facts struct {
 	Pod *corev1.Pod
-	// Report is nil if the wait container has not uploaded one. It must have been read after the Pod.
+	// Report is nil before its upload by the wait container. It must have been read after the Pod.
 	Report *layout.Report
-	// HinderedSince is since when containers cannot be started; zero if they could when it was checked last.
+	// HinderedSince is the beginning of a hindrance; zero if there was none at the last check.
 	HinderedSince time.Time
-	// Patience is for how long that may be so, if the Pod has the time.
+	// Patience bounds the time of a hindrance, if the Pod has the time.
 	Patience time.Duration
 	// TimedOut: the Pod is being deleted because the time of its job is over.
 	TimedOut bool
-	// GivenUp is why the Pod is being deleted if it was given up; nil if it was not.
+	// GivenUp is the reason of the deletion of a Pod given up; nil for others.
 	GivenUp *Failure
 	Now     time.Time
 }
 
-// Progress tells how far the run has come.
+// Progress returns the progress of the run.
 func (f *Facts) Progress() Progress {
 	if statusOf(f.Pod, layout.MainContainer).State.Terminated != nil && f.Report != nil || Stopped(f.Pod, f.Now) {
 		return Progress{Over: true, Failure: f.failure()}
@@ -98,7 +97,7 @@ func (f *Facts) Progress() Progress {
 	if f.Pod.DeletionTimestamp != nil || main.Running != nil || main.Terminated != nil || c == nil {
 		return progress
 	}
-	// A registry that says no may say yes soon.
+	// A registry may refuse now and answer soon.
 	if due := f.patientUntil(); !hopeless[c.State.Waiting.Reason] && f.Now.Before(due) {
 		progress.CheckAgain, progress.Hindered = due, true
 	} else {
@@ -107,8 +106,8 @@ func (f *Facts) Progress() Progress {
 	return progress
 }
 
-// patientUntil is when a Pod that is hindered is given up: while it has some of its time left, after which the kubelet
-// stops it and tells no more what has hindered it.
+// patientUntil returns the time to give a hindered Pod up: before the end of its own time, since the kubelet then
+// stops it and no longer shows the hindrance.
 func (f *Facts) patientUntil() time.Time {
 	since := f.HinderedSince
 	if since.IsZero() {
@@ -124,8 +123,8 @@ func (f *Facts) patientUntil() time.Time {
 	return until
 }
 
-// TimeIsUp is when a Pod is to be stopped that has run for as long as its job may take; zero for never, and for one
-// that is being deleted. Kubernetes counts from when a node has it.
+// TimeIsUp returns the time to stop a Pod at the end of its job's time; zero for never, and for a Pod under deletion.
+// Kubernetes counts from the arrival on a node.
 func TimeIsUp(p *corev1.Pod) time.Time {
 	if p.Spec.ActiveDeadlineSeconds == nil || p.DeletionTimestamp != nil {
 		return time.Time{}
@@ -133,8 +132,8 @@ func TimeIsUp(p *corev1.Pod) time.Time {
 	return p.CreationTimestamp.Add(time.Duration(*p.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// LostAt is when a Pod that is being deleted counts as stopped although its node does not say so; zero for one that is
-// not being deleted.
+// LostAt returns the time from which a Pod under deletion counts as stopped without a word of its node; zero for
+// other Pods.
 func LostAt(p *corev1.Pod) time.Time {
 	if p.DeletionTimestamp == nil {
 		return time.Time{}
@@ -142,17 +141,17 @@ func LostAt(p *corev1.Pod) time.Time {
 	return p.DeletionTimestamp.Add(lostAfter)
 }
 
-// Stopped tells whether nothing of a Pod runs any more, nor will.
+// Stopped reports whether nothing of a Pod runs any more, nor will.
 func Stopped(p *corev1.Pod, now time.Time) bool {
 	runs := slices.ContainsFunc(statuses(p), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 	if phase := p.Status.Phase; (phase == corev1.PodSucceeded || phase == corev1.PodFailed) && !runs {
 		return true
 	}
-	// Of one that is being deleted no node knows, or the one that did is lost.
+	// Under deletion, a Pod without a node has never started, and after lostAfter its node is lost.
 	return p.DeletionTimestamp != nil && (p.Spec.NodeName == "" || now.After(LostAt(p)))
 }
 
-// othersGoOn are the ordinary containers of a Pod that have not ended, but for main: those of others, such as a
+// othersGoOn returns the ordinary containers of a Pod still running, except main: those of other clients, such as a
 // webhook's.
 func othersGoOn(p *corev1.Pod) (names []string) {
 	for _, c := range p.Status.ContainerStatuses {
@@ -167,7 +166,7 @@ func statuses(p *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses)
 }
 
-// statusOf returns that of a container; an empty one if there is none yet.
+// statusOf returns the status of a container; an empty one if there is none yet.
 func statusOf(p *corev1.Pod, name string) corev1.ContainerStatus {
 	for _, c := range statuses(p) {
 		if c.Name == name {
@@ -177,7 +176,7 @@ func statusOf(p *corev1.Pod, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name}
 }
 
-// hindered returns the first container of a Pod that waits without much hope; nil if none does.
+// hindered returns the first container of a Pod in waiting without much hope; nil for none.
 func hindered(p *corev1.Pod) *corev1.ContainerStatus {
 	for _, name := range []string{layout.InitContainer, layout.WaitContainer, layout.MainContainer} {
 		if c := statusOf(p, name); isHindered(&c) {
@@ -192,7 +191,7 @@ func isHindered(c *corev1.ContainerStatus) bool {
 	return w != nil && hindrances[w.Reason] != "" && (w.Reason != crashLoop || c.Name == layout.WaitContainer)
 }
 
-// waitingFor is what a Pod that is not over waits for.
+// waitingFor returns the awaited event of a Pod before its end.
 func (f *Facts) waitingFor() string {
 	p, name := f.Pod, nameOf(f.Pod)
 	main := statusOf(p, layout.MainContainer).State
@@ -228,8 +227,7 @@ func (f *Facts) waitingFor() string {
 	}
 }
 
-// hindrance is what a Pod waits for that has not started, with what Kubernetes says of why it has not; empty if that
-// says nothing.
+// hindrance returns the awaited event of a Pod not yet started, with Kubernetes' explanation; empty without one.
 func hindrance(p *corev1.Pod) string {
 	if c := hindered(p); c != nil {
 		w := c.State.Waiting
@@ -243,9 +241,8 @@ func hindrance(p *corev1.Pod) string {
 	return ""
 }
 
-// LastKnown returns a Pod that is being stopped with what was known last of its containers that wait to start: the
-// kubelet forgets why they wait, and says in the end that it cannot find them. last is what was seen before, nil if
-// nothing.
+// LastKnown returns a stopping Pod with the last known states of its containers in waiting: the kubelet forgets their
+// hindrances, and in the end reports the containers as missing. last is the previous status, or nil.
 func LastKnown(p *corev1.Pod, last *v1alpha1.PodStatus) *corev1.Pod {
 	if last == nil || p.DeletionTimestamp == nil && p.Status.Reason == "" && p.Status.Phase != corev1.PodFailed {
 		return p

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// user, group and volumeGroup are whom images have always been run as.
+	// user, group and volumeGroup are the IDs images have always been run with.
 	user, group, volumeGroup = int64(1000), int64(3000), int64(2000)
-	// grace is how long a container has to end when its Pod is deleted, in seconds.
+	// grace is the grace period of a container at the deletion of its Pod, in seconds.
 	grace = int64(300)
 
 	sharedVolume   = "shared"
@@ -29,15 +29,14 @@ const (
 	trustVolume    = "authorities"
 	tokenVolume    = "service-account"
 	tokenPath      = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // no credentials
-	// tokenSeconds is how long a token of a ServiceAccount lives before the kubelet has replaced it; it is Kubernetes'
-	// own figure.
+	// tokenSeconds is the lifetime of a ServiceAccount token before its replacement by the kubelet: Kubernetes' own
+	// figure.
 	tokenSeconds = int64(3607)
-	// authorities is the ConfigMap with the certificates of the API server's authorities that Kubernetes keeps in each
-	// namespace.
+	// authorities is Kubernetes' ConfigMap in each namespace with the certificates of the API server's authorities.
 	authorities = "kube-root-ca.crt"
 )
 
-// Template is what a Pod is made of, beside its identity.
+// Template is the content of a Pod, beside its identity.
 type Template struct {
 	// Image, Command and Args of main.
 	Image         string
@@ -45,34 +44,34 @@ type Template struct {
 	Resources     corev1.ResourceRequirements
 	NodeSelector  map[string]string
 	Tolerations   []corev1.Toleration
-	// ServiceAccountName is whose token main gets; empty for none.
+	// ServiceAccountName is the ServiceAccount of main's token; empty for none.
 	ServiceAccountName string
 	// PullSecrets: there are credentials for registries.
 	PullSecrets bool
-	// Inputs is how many chunks of input there are.
+	// Inputs is the number of chunks of the input.
 	Inputs int
-	// OldState are the names of the Secrets with the state of before, in the order of their chunks.
+	// OldState are the names of the Secrets with the previous state, in the order of their chunks.
 	OldState []string
-	// Deadline is how long the Pod may run; 0 for ever.
+	// Deadline bounds the run time of the Pod; 0 for no bound.
 	Deadline time.Duration
 	// Init and Wait are Pergola's own containers.
 	Init, Wait Helper
-	// Overlay is merged into the Pod at last, as `kubectl patch` does it; nil for none.
+	// Overlay is merged into the Pod at last, as by `kubectl patch`; nil for none.
 	Overlay json.RawMessage
 }
 
-// Helper is a container of Pergola's own, as an operator writes it.
+// Helper is one of Pergola's own containers in the operator's configuration.
 type Helper struct {
 	// Image of the helper. Required for the init container.
 	Image string `json:"image,omitempty"`
-	// Command and Args take the place of those of the helper.
+	// Command and Args replace those of the helper.
 	Command []string `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
-	// ImagePullPolicy defaults to what Kubernetes makes of the image's tag.
+	// ImagePullPolicy defaults to Kubernetes' default for the image's tag.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
-// Pod returns the Pod. The error is that of the overlay.
+// Pod returns the Pod. Errors are about the overlay.
 func (i Identity) Pod(t *Template) (*corev1.Pod, error) {
 	meta := i.meta(i.RunName(), PartPod)
 	meta.Annotations[OperationAnnotation] = string(i.Operation)
@@ -113,7 +112,7 @@ func (i Identity) podSpec(t *Template) corev1.PodSpec {
 		TerminationGracePeriodSeconds: new(grace),
 		// Tokens are mounted into single containers.
 		AutomountServiceAccountToken: new(false),
-		// What other Services there are in the namespace is none of the image's business.
+		// Other Services of the namespace are none of the image's business.
 		EnableServiceLinks: new(false),
 		ServiceAccountName: cmp.Or(t.ServiceAccountName, i.RunName()),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -140,7 +139,7 @@ func (i Identity) mainContainer(t *Template) corev1.Container {
 		Env: append(environment(),
 			corev1.EnvVar{Name: layout.OperationVariable, Value: string(i.Operation)}),
 		VolumeMounts: []corev1.VolumeMount{{Name: sharedVolume, MountPath: path.Join(layout.Base, layout.Shared)}},
-		// What it says last is its message, unless it writes one.
+		// Its last lines are its message, unless it writes one.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	if t.ServiceAccountName != "" {
@@ -163,7 +162,7 @@ func readOnly(volume, at string) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volume, MountPath: path.Join(layout.Base, at), ReadOnly: true}
 }
 
-// waitContainer runs beside main until that has ended, when Kubernetes ends it, too.
+// waitContainer returns a native sidecar: Kubernetes ends it after main.
 func (i Identity) waitContainer(t *Template) corev1.Container {
 	c := i.helper(layout.WaitContainer, &t.Wait)
 	c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
@@ -193,7 +192,7 @@ func (i Identity) helper(name string, h *Helper) corev1.Container {
 	return c
 }
 
-// environment is what all containers have.
+// environment returns the variables of all containers.
 func environment() []corev1.EnvVar {
 	paths := layout.Variables(layout.Base)
 	env := make([]corev1.EnvVar, 0, len(paths)+2)
@@ -246,7 +245,7 @@ func (i Identity) volumes(t *Template) []corev1.Volume {
 	return volumes
 }
 
-// projected is a volume that the group of volumes can read.
+// projected returns a volume readable for the group of volumes.
 func projected(name string, sources []corev1.VolumeProjection) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o440))},
@@ -260,7 +259,7 @@ func secretFile(name, key, file string) corev1.VolumeProjection {
 	}}
 }
 
-// ifThere makes a file of a Secret one that may come later.
+// ifThere makes a file of a Secret optional: it may come later.
 func ifThere(file corev1.VolumeProjection) corev1.VolumeProjection {
 	file.Secret.Optional = new(true)
 	return file
