@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
-// Descriptor is the descriptor of a component version.
+// Descriptor has the content of a component descriptor: the parts of a component version.
 type Descriptor struct {
 	// Name and Version of the component.
 	Name, Version string
@@ -31,11 +31,11 @@ type Element struct {
 	ExtraIdentity Identity `json:"extraIdentity"`
 }
 
-// Resource is a resource of a component version.
+// Resource is content of a component version, such as a chart.
 type Resource struct {
 	Element
 
-	// Type is its type, such as "helmChart".
+	// Type such as "helmChart".
 	Type string `json:"type"`
 	// Access is for ParseAccess.
 	Access json.RawMessage `json:"access"`

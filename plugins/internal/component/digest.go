@@ -16,7 +16,7 @@ type Digest struct {
 	Value                  string `json:"value"`
 }
 
-// Kind is the kind of a resource's content.
+// Kind is the form of a resource's content.
 type Kind string
 
 // The kinds of content.

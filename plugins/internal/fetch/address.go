@@ -21,7 +21,7 @@ type Address struct {
 	All []sdk.ChartRepositoryCredentials
 	// Digest of the content; empty for any. Content with a digest does not change.
 	Digest string
-	// Limit bounds the content, in bytes. Check checks it; nil for none. Addresses with the same URL, credentials and
+	// Limit bounds the content, in bytes. Check verifies it; nil for none. Addresses with the same URL, credentials and
 	// Digest have the same Check and Limit, or another Use.
 	Limit int64
 	Check Check

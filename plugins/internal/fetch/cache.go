@@ -28,7 +28,7 @@ type cache struct {
 	mu         sync.Mutex
 	files      map[string]*File
 	size       int64
-	unfinished int64 // bytes of the files in the making
+	unfinished int64 // bytes of unfinished files
 }
 
 // File is a file of the cache. It must not be changed, and is there until its release.
@@ -88,7 +88,7 @@ func (c *cache) get(digest string) *File {
 // algorithm is the prefix of all digests here.
 const algorithm = "sha256:"
 
-// sniffed is the number of bytes for a Check.
+// sniffed is the number of first bytes passed to a Check.
 const sniffed = 512
 
 // Check checks the digest and the first bytes of a new file before the cache has it. An error is an *Error. Nil

@@ -69,8 +69,8 @@ func (c *stallConn) Write(p []byte) (int, error) {
 
 var errCAData = errors.New("expected certificates in PEM as CA data, but found none that can be read")
 
-// withAuthorities returns a transport for a server with a certificate of the given authorities in PEM. With none any
-// certificate is accepted.
+// withAuthorities returns a transport with trust in the given authorities only, in PEM. With none it accepts any
+// certificate.
 func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, error) {
 	t := usual.Clone()
 	t.ForceAttemptHTTP2 = true // by default net/http leaves it off with a custom TLS configuration
@@ -103,8 +103,8 @@ func (r router) client() *http.Client {
 	return &http.Client{Transport: r, CheckRedirect: checkRedirect}
 }
 
-// trusting returns a router with the readable authorities of a Context in addition. Of several for the same server
-// own counts, and otherwise the last.
+// trusting returns a router with the authorities of a Context in addition; it leaves out unreadable ones. Of several
+// for the same server own counts, and otherwise the last.
 func (r router) trusting(own sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials) router {
 	special := maps.Clone(r.special)
 	for _, c := range append(slices.Clone(all), own) {
@@ -138,7 +138,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return Errorf(Unavailable, "redirected from https to http, which is not followed")
 	}
-	// The address before the redirect may have a token in it.
+	// The next server must not get the address before the redirect: it may have a token in it.
 	req.Header.Del("Referer")
 	first := ServerOf(via[0].URL)
 	for _, hop := range append(via[1:len(via):len(via)], req) {

@@ -37,7 +37,7 @@ type Config struct {
 	// DefaultMaxAge.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// FreshFor is the time until the next lookup of a source. Defaults to DefaultFreshFor.
+	// FreshFor is the time without another lookup of a source. Defaults to DefaultFreshFor.
 	FreshFor time.Duration
 	// StallAfter bounds the silence of a server. Defaults to DefaultStallAfter.
 	StallAfter time.Duration

@@ -22,7 +22,7 @@ import (
 type Want struct {
 	// Layer chooses the layer of an artifact with the content, such as (*Manifest).ChartLayer.
 	Layer func(*component.Manifest) (ocispec.Descriptor, error)
-	// Limit bounds the content, in bytes. Check checks it.
+	// Limit bounds the content, in bytes. Check verifies it.
 	Limit int64
 	Check fetch.Check
 	// Digest has the expected digests of the content; the zero value for any.

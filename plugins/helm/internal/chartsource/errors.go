@@ -8,7 +8,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Operation is the operation of all errors.
+// Operation of all errors.
 const Operation = "FetchChart"
 
 // Reasons of errors. The package comment has the codes and the retries of each.

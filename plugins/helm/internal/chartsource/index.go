@@ -38,7 +38,7 @@ var (
 // version is a version of a chart.
 type version struct {
 	Version string `json:"version" yaml:"version"`
-	// URLs of its archive, absolute or relative to the repository. Each of them has it.
+	// URLs of its archive, absolute or relative to the repository. Any one is enough.
 	URLs []string `json:"urls" yaml:"urls"`
 	// Digest of the archive in the index; empty for none.
 	Digest string `json:"digest" yaml:"digest"`

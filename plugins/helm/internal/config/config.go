@@ -26,7 +26,7 @@ import (
 
 // Config is a valid provider configuration.
 type Config struct {
-	// Source is the source of the chart.
+	// Source of the chart.
 	Source chartsource.Source
 	// Release names the release. Even without a release, its namespace is the default of objects without one, and
 	// templates get both.
@@ -35,7 +35,7 @@ type Config struct {
 	// Values override those of the chart: a JSON object in a canonical form, so equal values are equal bytes; nil for
 	// none.
 	Values json.RawMessage
-	// HelmDeployment is set with a release.
+	// HelmDeployment asks for a release.
 	HelmDeployment bool
 	// Install, Upgrade and Uninstall are the options of the operations on the release. Wait is set with Atomic. A
 	// Timeout of zero stands for that of the deploy item. Without a release only SkipSchemaValidation of Install counts.

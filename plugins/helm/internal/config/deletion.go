@@ -14,7 +14,7 @@ import (
 
 // Deletion is the part of a provider configuration about the end of its deploy item.
 type Deletion struct {
-	// HelmDeployment is set for a wanted release. The provider status has the real one.
+	// HelmDeployment asks for a release. The provider status has the real one, if any.
 	HelmDeployment bool
 	// Release is the configured release; the zero Release for an invalid one.
 	Release helm.Release
@@ -26,7 +26,7 @@ type Deletion struct {
 
 // ReadDeletion reads the fields for a deletion, and nothing else of the provider configuration: neither a mistake
 // elsewhere nor a missing configuration must prevent a deletion. A mistake in these fields does; otherwise too much
-// would be deleted, or in the wrong way. With strict an unknown field of the deletion groups is one.
+// would be deleted, or in the wrong way. With strict an unknown field of the deletion groups is a mistake, too.
 func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
 	groups, err := job.ReadDeletionGroups(req, strict)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// ValueExport is an exported value of the chart's values.
+// ValueExport is an exported value of those for rendering the chart.
 type ValueExport struct {
 	// Key of the exported value. Dots make nested maps.
 	Key string
-	// Path of the value in an object with the only field Values.
+	// Path of the value in an object; its only field, Values, has the values.
 	Path jsonpath.Path
 }
 
