@@ -1,4 +1,4 @@
-// Command helm is the plugin that deploys Helm charts: deploy items of type landscaper.gardener.cloud/helm.
+// Command helm is the plugin for Helm charts: deploy items of type landscaper.gardener.cloud/helm.
 package main
 
 import "github.com/pergola-deploy/pergola/plugins/helm/plugin"

@@ -5,10 +5,10 @@ import (
 	"log/slog"
 )
 
-// processLog hands records to the logger that the process has when they are made. sdk.Serve sets that only when the
-// deployer is there already.
+// processLog passes records to the current logger of the process, because sdk.Serve sets it only after the deployer
+// exists.
 type processLog struct {
-	// with are the attributes and groups that were added, in order.
+	// with are the added attributes and groups, in order.
 	with []func(slog.Handler) slog.Handler
 }
 

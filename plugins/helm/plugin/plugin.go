@@ -1,6 +1,6 @@
-// Package plugin makes a program of the helm deployer. Its purpose is that the author of a plugin can build one that
-// knows more sources of charts; see package chart. Such a program takes the place of Pergola's own in the plugin
-// directory: both serve deploy items of type landscaper.gardener.cloud/helm, and have the same configuration.
+// Package plugin makes a program of the helm deployer. With it the author of a plugin can build one with more sources
+// of charts; see package chart. Such a program takes the place of Pergola's own in the plugin directory: both serve
+// deploy items of type landscaper.gardener.cloud/helm, and have the same configuration.
 package plugin
 
 import (
@@ -29,31 +29,31 @@ import (
 // name of the plugin. It is part of the names of its locks.
 const name = "helm"
 
-// Exit codes of a program that does not serve, those of sdk.Serve.
+// Exit codes for a failed start, those of sdk.Serve.
 const (
 	exitFailed        = 1
 	exitMisconfigured = 2
 )
 
-// Option adds something to what Serve serves.
+// Option is an option of Serve.
 type Option func(*options)
 
 type options struct {
 	resolvers map[chart.Field]chart.Resolver
 }
 
-// WithResolver has charts of a field of the provider configuration, which is one of those that package chart names,
-// found by a resolver. Without one, fromResource is a mistake of the user, and the deployer reads the component that
-// resourceRef names. The last one for a field counts.
+// WithResolver sets the resolver for the charts of a field, one of the constants in package chart. Without one,
+// fromResource is a mistake of the user, and the deployer itself reads the component of resourceRef. The last one for
+// a field counts.
 func WithResolver(field chart.Field, resolver chart.Resolver) Option {
 	return func(o *options) { o.resolvers[field] = resolver }
 }
 
-// Serve is the main function of a helm plugin; all that is said of sdk.Serve goes for it. version is that of the
-// program, free text, semantic version preferred.
+// Serve is the main function of a helm plugin, with the contract of sdk.Serve. version is the version of the program,
+// free text, semantic version preferred.
 //
-// The program starts itself as a process of Helm, too, again and again. So nothing that costs time or has effects may
-// be done before Serve is called, and nothing be written to standard output.
+// The program also starts itself as a process of Helm, again and again. So a caller must do nothing slow or with
+// effects before Serve, and write nothing to standard output.
 func Serve(version string, opts ...Option) {
 	worker.Main(client{})
 	o := options{resolvers: map[chart.Field]chart.Resolver{}}
@@ -71,13 +71,13 @@ func Serve(version string, opts ...Option) {
 	sdk.Serve(d, served(version)...)
 }
 
-// end ends the program. The host shows the last line of one that has ended, so that there must be no other after it.
+// end ends the program. The error has to be the last line of its output, since the host shows only this one.
 func end(code int, err error) {
 	fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
 	os.Exit(code)
 }
 
-// check returns everything that is wrong with the options.
+// check returns all mistakes in the options.
 func (o *options) check() error {
 	var errs []error
 	for _, field := range slices.Sorted(maps.Keys(o.resolvers)) {
@@ -92,7 +92,7 @@ func (o *options) check() error {
 	return errors.Join(errs...)
 }
 
-// served is what the sdk is to know.
+// served returns the options for the sdk.
 func served(version string) []sdk.Option {
 	return []sdk.Option{
 		sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type), sdk.ConfigSchema(settings.Schema),
@@ -101,7 +101,7 @@ func served(version string) []sdk.Option {
 	}
 }
 
-// deployer returns what the deployer is made of.
+// deployer returns the options of the deployer.
 func (o *options) deployer(version string) deployer.Options {
 	return deployer.Options{
 		UserAgent: "pergola-helm/" + version,
@@ -114,18 +114,17 @@ func (o *options) deployer(version string) deployer.Options {
 	}
 }
 
-// cacheDir is where charts are kept: in the user's directory for such things, which the host has made for this process
-// alone and removes with it, unless the operator lets the plugin have the variable XDG_CACHE_HOME.
+// cacheDir is the directory for charts, in the user's cache directory. The host makes it for this process alone and
+// removes it with the process, unless the operator passes the variable XDG_CACHE_HOME to the plugin.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		dir = os.TempDir() // of a process without a home, which no host starts
+		dir = os.TempDir() // of a process without a home; no host starts such a process
 	}
 	return filepath.Join(dir, "pergola", "charts")
 }
 
-// client is the Helm library. It is set up when there is something to do, since that changes the process: it is for
-// workers.
+// client is the Helm library. It is for workers only, and set up on use, because its setup changes the process.
 type client struct{}
 
 var _ helm.Helm = client{}

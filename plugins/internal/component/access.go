@@ -10,7 +10,7 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-// Access says where the content of a resource is. It is one of Artifact, Blob, HelmChart and Wget.
+// Access is the place of a resource's content. It is one of Artifact, Blob, HelmChart and Wget.
 type Access interface{ isAccess() }
 
 // Artifact is an artifact in a registry.
@@ -23,7 +23,7 @@ type Artifact struct {
 type Blob struct {
 	// Repository has a host and a repository.
 	Repository registry.Reference
-	// Chunks are the digests of the blobs that the content consists of, at least one.
+	// Chunks are the digests of the blobs of the content, at least one.
 	Chunks []digest.Digest
 	// Kind is KindArtifactSet or KindBlob.
 	Kind Kind
@@ -37,7 +37,7 @@ type HelmChart struct {
 	Name, Version string
 }
 
-// Wget is what a GET of an address answers with.
+// Wget is the answer to a GET of an address.
 type Wget struct {
 	// URL is the address. It may have a secret in it.
 	URL string
@@ -48,9 +48,9 @@ func (Blob) isAccess()      {}
 func (HelmChart) isAccess() {}
 func (Wget) isAccess()      {}
 
-// ParseAccess reads the access of a resource of a component whose repository is home. A scheme in it does not matter: how
-// a registry is reached is up to the operator. Without a home, an access to it is refused. Errors begin with "the
-// access".
+// ParseAccess reads the access of a resource; home is the repository of its component. A scheme in the access does
+// not matter: the connection to a registry is up to the operator. Without a home, an access to it is refused. Errors
+// begin with "the access".
 func ParseAccess(document json.RawMessage, home registry.Reference) (Access, error) {
 	var a accessFields
 	if err := unmarshal(document, &a); err != nil {
@@ -90,7 +90,7 @@ func ParseAccess(document json.RawMessage, home registry.Reference) (Access, err
 // homeTypes are the types of accesses to the registry of the component.
 var homeTypes = []string{"relativeOciReference", "localBlob", "LocalBlob", "localOciBlob"}
 
-// accessFields are those of all types.
+// accessFields are the fields of all types.
 type accessFields struct {
 	Type           string `json:"type"`
 	ImageReference string `json:"imageReference"`
@@ -105,7 +105,7 @@ type accessFields struct {
 	URL            string `json:"url"`
 	Verb           string `json:"verb"`
 
-	// What is only refused.
+	// These are only refused.
 	CACert     json.RawMessage `json:"caCert"`
 	Keyring    json.RawMessage `json:"keyring"`
 	Header     json.RawMessage `json:"header"`
@@ -113,7 +113,7 @@ type accessFields struct {
 	NoRedirect json.RawMessage `json:"noRedirect"`
 }
 
-// parseArtifact reads a reference by the rules of Docker. The digest counts if there is a tag, too.
+// parseArtifact reads a reference by the rules of Docker. The digest counts even beside a tag.
 func parseArtifact(field, text string) (Artifact, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -141,19 +141,19 @@ func parseArtifact(field, text string) (Artifact, error) {
 }
 
 const (
-	// maxChunks bounds the blobs that a local blob consists of.
+	// maxChunks bounds the blobs of a local blob.
 	maxChunks = 100
 	// dockerHub is the registry of references without a host.
 	dockerHub = "docker.io"
 )
 
-// Media types of OCI artifacts, without what follows if they are in a tar. The last one is in a tar always.
+// Media types of OCI artifacts, without their suffix for a tar. The last one is always in a tar.
 var artifactTypes = []string{
 	"application/vnd.oci.image.manifest.v1", "application/vnd.oci.image.index.v1",
 	"application/vnd.ocm.software.oci.layout.v1",
 }
 
-// blob reads the digests of a blob, which is an artifact if the media type says so.
+// blob reads the digests of a blob; by its media type it may be an artifact.
 func (a *accessFields) blob(repository registry.Reference, field, digests string) (Access, error) {
 	repository.Reference = ""
 	blob := Blob{Repository: repository, Kind: KindBlob}
@@ -178,7 +178,7 @@ func (a *accessFields) blob(repository registry.Reference, field, digests string
 	return blob, nil
 }
 
-// helm reads a chart in a chart repository, which may be a registry. The version of helmChart counts before the other.
+// helm reads a chart in a chart repository or a registry. The version in helmChart counts before the other.
 func (a *accessFields) helm() (Access, error) {
 	if isSet(a.CACert) || isSet(a.Keyring) {
 		return nil, invalidf("the access has a caCert or a keyring, which is not supported; put the certificates into the " +
@@ -212,7 +212,7 @@ func (a *accessFields) wget() (Access, error) {
 	}
 }
 
-// isSet reports whether a field has another value than it has if it is left out.
+// isSet reports whether a field has another value than its default.
 func isSet(value json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", `""`, "false", "{}", "[]"}, string(value))
 }

@@ -20,28 +20,28 @@ import (
 type Unpacked struct {
 	// Manifest is the document of the main manifest, such as for Verify.
 	Manifest []byte
-	// Layer is the chosen layer, and Content its bytes, whose digest was verified.
+	// Layer is the chosen layer, and Content its bytes, with a verified digest.
 	Layer   ocispec.Descriptor
 	Content []byte
 }
 
 const (
-	// maxEntries bounds the entries of an artifact set, and entryBytes what there is around the content of each.
+	// maxEntries bounds the entries of an artifact set, and entryBytes the overhead of each.
 	maxEntries = 1000
 	entryBytes = 4 << 10
 	// maxIndex bounds the index of an artifact set.
 	maxIndex = 1 << 20
 )
 
-// Names of the index, of which the first counts, and the annotations of the index with the digest of the main manifest.
+// Names of the index, in order of precedence, and the annotations of the index with the digest of the main manifest.
 var (
 	indexNames      = []string{"index.json", "artifact-descriptor.json"}
 	annotationsMain = []string{"software.ocm/main", "cloud.gardener.ocm/main"}
 )
 
-// ReadArtifactSet reads an artifact set, a tar that may be compressed, and returns one
-// layer of its main manifest: that which choose returns, such as (*Manifest).ChartLayer. The blobs of the set may have
-// limit bytes together, which are in memory until it returns. It does not need to read set to its end.
+// ReadArtifactSet reads an artifact set, a tar with or without compression, and returns one layer of its main
+// manifest, chosen by choose, such as (*Manifest).ChartLayer. The blobs of the set may have limit bytes together, in
+// memory until it returns. It may leave a rest of set unread.
 //
 // An error of set is in the chain of the error, and one of choose is returned as it is.
 func ReadArtifactSet(
@@ -77,7 +77,7 @@ func ReadArtifactSet(
 	return artifact, err
 }
 
-// source keeps an error of a reader, which says nothing about the content.
+// source keeps an error of a reader, because it is no error in the content.
 type source struct {
 	from io.Reader
 	err  error
@@ -91,9 +91,9 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// artifactSet are the index and the blobs of an artifact set.
+// artifactSet has the index and the blobs of an artifact set.
 type artifactSet struct {
-	// left are the bytes that blobs may have yet.
+	// left is the rest of the limit for blobs.
 	left  int64
 	index map[string][]byte
 	blobs map[digest.Digest][]byte
@@ -133,7 +133,7 @@ func (s *artifactSet) read(from io.Reader, limit int64) error {
 	return invalidf("the artifact set has more than the %d entries that are allowed", maxEntries)
 }
 
-// add keeps an entry that is an index or a blob. Of entries with the same name the first one counts.
+// add keeps an entry with an index or a blob. Of entries with the same name the first one counts.
 func (s *artifactSet) add(entry *tar.Header, content io.Reader) (err error) {
 	if entry.Typeflag != tar.TypeReg {
 		return nil
@@ -192,7 +192,7 @@ func (s *artifactSet) main() (digest.Digest, error) {
 	return index.Manifests[0].Digest, nil
 }
 
-// blob returns a blob of the set, which has the digest.
+// blob returns the blob of the set with a digest.
 func (s *artifactSet) blob(what string, want digest.Digest) ([]byte, error) {
 	content, ok := s.blobs[want]
 	if !ok {

@@ -13,7 +13,8 @@ import (
 
 var errForm = errors.New("it does not have the form of one")
 
-// decode reads a document, YAML or JSON, and returns it as JSON, too. Errors are clauses about "it" without its values.
+// decode reads a document, YAML or JSON, and returns it as JSON, too. Errors are clauses about "it" without its
+// values.
 func decode(document []byte, into any) (content []byte, err error) {
 	if content, err = boundedyaml.ToJSON(document); err != nil {
 		return nil, err

@@ -11,43 +11,43 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
-// Descriptor is what a component version consists of.
+// Descriptor has the content of a component descriptor: the parts of a component version.
 type Descriptor struct {
 	// Name and Version of the component.
 	Name, Version string
-	// RepositoryContexts are where it has been, the last one where it was read or transferred to.
+	// RepositoryContexts are its repositories so far; the last one is that of its last transfer, or of this read.
 	RepositoryContexts []json.RawMessage
-	// Resources and References to other components. No two of one list have the same identity.
+	// Resources and References to other components. Identities are unique within a list.
 	Resources  []Resource
 	References []Reference
-	// V2 is the descriptor as JSON in the form of schema v2, which it may have had before.
+	// V2 is the descriptor as JSON in the form of schema v2, its own or converted.
 	V2 json.RawMessage
 }
 
-// Element is what resources, references and sources have in common.
+// Element has the common fields of resources, references and sources.
 type Element struct {
 	Name          string   `json:"name"`
 	Version       string   `json:"version"`
 	ExtraIdentity Identity `json:"extraIdentity"`
 }
 
-// Resource is something that a component version brings along.
+// Resource is content of a component version, such as a chart.
 type Resource struct {
 	Element
 
-	// Type says what it is, such as "helmChart".
+	// Type such as "helmChart".
 	Type string `json:"type"`
 	// Access is for ParseAccess.
 	Access json.RawMessage `json:"access"`
-	// Digest is nil if there is none.
+	// Digest is nil for none.
 	Digest *Digest `json:"digest"`
 }
 
-// Reference names another component version. Name and version of that are fit for a Place.
+// Reference names another component version. Its name and version are fit for a Place.
 type Reference struct {
 	Element
 
-	// Component is the name of the component, of which Version is the version.
+	// Component is the name of the component; Version is its version.
 	Component string `json:"componentName"`
 	// Labels may hold the descriptor; see Inline.
 	Labels []Label `json:"labels"`
@@ -59,10 +59,10 @@ type Label struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// labelDescriptor is the label of a reference that has the descriptor of the component.
+// labelDescriptor is the label of a reference with the descriptor of the component.
 const labelDescriptor = "landscaper.gardener.cloud/component-descriptor"
 
-// Inline returns the descriptor that a reference brings along, for Parse; nil if it brings none.
+// Inline returns the descriptor in the labels of a reference, for Parse; nil for none.
 func (r Reference) Inline() []byte {
 	for _, label := range r.Labels {
 		if label.Name == labelDescriptor {
@@ -72,8 +72,8 @@ func (r Reference) Inline() []byte {
 	return nil
 }
 
-// Parse reads a descriptor of schema v2 or v3alpha1, YAML or JSON. It must be that of the component and version that
-// were asked for; name is empty if none was, and those in the document are any texts then; see CheckName.
+// Parse reads a descriptor of schema v2 or v3alpha1, YAML or JSON. Its component and version must be the given ones,
+// unless name is empty; then they may be any texts, see CheckName.
 func Parse(document []byte, name, version string) (*Descriptor, error) {
 	what := "the component descriptor"
 	if name != "" {
@@ -138,8 +138,8 @@ func Parse(document []byte, name, version string) (*Descriptor, error) {
 
 func (e Element) element() Element { return e }
 
-// identities returns the identities of all elements: the version is a part of it only
-// where others have the same name and extraIdentity, in which a version does not count.
+// identities returns the identities of all elements. The version is a part of an identity only if other elements have
+// the same name and extraIdentity; a version in the extraIdentity does not count in this comparison.
 func identities[T interface{ element() Element }](all []T) []Identity {
 	found, groups, alike := make([]Identity, len(all)), make([]string, len(all)), map[string]int{}
 	for at, one := range all {
@@ -159,7 +159,7 @@ func identities[T interface{ element() Element }](all []T) []Identity {
 	return found
 }
 
-// duplicate returns an identity that is there twice; nil if there is none.
+// duplicate returns an identity found twice in the list; nil for none.
 func duplicate(all []Identity) Identity {
 	seen := map[string]bool{}
 	for _, i := range all {
@@ -171,7 +171,7 @@ func duplicate(all []Identity) Identity {
 	return nil
 }
 
-// Resource returns the resource that has exactly this identity. The error lists what there is.
+// Resource returns the resource with exactly this identity. The error lists the existing ones.
 func (d *Descriptor) Resource(identity Identity) (Resource, error) {
 	all := identities(d.Resources)
 	at := slices.IndexFunc(all, func(i Identity) bool { return maps.Equal(i, identity) })
@@ -190,10 +190,10 @@ func (d *Descriptor) Resource(identity Identity) (Resource, error) {
 		"and with its version only if several are alike otherwise", d.Name, d.Version, identity, has)
 }
 
-// blueprintTypes are the types of a resource that is a blueprint.
+// blueprintTypes are the types of resources with a blueprint.
 var blueprintTypes = []string{"landscaper.gardener.cloud/blueprint", "blueprint"}
 
-// Blueprint returns the resource of a name that is a blueprint.
+// Blueprint returns the blueprint resource of a name.
 func (d *Descriptor) Blueprint(name string) (Resource, error) {
 	found, err := d.Resource(Identity{attributeName: name})
 	if err != nil {
@@ -210,11 +210,11 @@ func (d *Descriptor) Blueprint(name string) (Resource, error) {
 type Version struct {
 	*Descriptor
 
-	// Home is the repository that it is in, without a tag; the zero value if it is not known.
+	// Home is its repository, without a tag; the zero value if unknown.
 	Home registry.Reference
 }
 
-// Access returns where the content of a resource is, and what it must be.
+// Access returns the place of a resource's content, and its expected digests.
 func (v *Version) Access(resource Resource) (Access, Expected, error) {
 	access, err := ParseAccess(resource.Access, v.Home)
 	if err != nil {
@@ -226,7 +226,7 @@ func (v *Version) Access(resource Resource) (Access, Expected, error) {
 		kind = KindArtifact
 	case Blob:
 		kind = a.Kind
-	case HelmChart: // a chart repository has no artifact that could be compared
+	case HelmChart: // a chart repository has no artifact for a comparison
 		if d := resource.Digest; d != nil && ofManifest[d.NormalisationAlgorithm] {
 			return access, Expected{}, nil
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 )
 
-// Digest is that of a resource or a reference, as the descriptor has it.
+// Digest is the digest of a resource or a reference in a descriptor.
 type Digest struct {
 	HashAlgorithm          string `json:"hashAlgorithm"`
 	NormalisationAlgorithm string `json:"normalisationAlgorithm"`
 	Value                  string `json:"value"`
 }
 
-// Kind is what the content of a resource is.
+// Kind is the form of a resource's content.
 type Kind string
 
 // The kinds of content.
@@ -25,15 +25,15 @@ const (
 	KindBlob Kind = "a blob"
 	// KindArtifactSet is a blob with an artifact set.
 	KindArtifactSet Kind = "an artifact set"
-	// KindArtifact is an artifact in a registry, which its manifest or index stands for.
+	// KindArtifact is an artifact in a registry, identified by its manifest or index.
 	KindArtifact Kind = "an OCI artifact"
 )
 
-// Expected are the digests that the content of a resource must have; empty for what need not be compared.
+// Expected are the expected digests of a resource's content; empty without a comparison.
 type Expected struct {
-	// Blob is that of the bytes; for an artifact that of its manifest or of its layer.
+	// Blob is the digest of the bytes; for an artifact that of its manifest or of its layer.
 	Blob digest.Digest
-	// Manifest is that of the manifest or index; for an artifact set that of the main one in it.
+	// Manifest is the digest of the manifest or index; for an artifact set of the main manifest in it.
 	Manifest digest.Digest
 }
 
@@ -45,8 +45,8 @@ var (
 	ofManifest = map[string]bool{"ociArtifactDigest/v1": true, "ociArtefactDigest/v1": true}
 )
 
-// Expected says what the content of a resource must be, by its kind. Nothing is expected
-// without a digest, of a resource that signatures exclude, and by algorithms that are not known.
+// Expected returns the expected digests of a resource's content, by its kind: none without a digest, for a resource
+// excluded from signatures, and for unknown algorithms.
 func (d *Digest) Expected(kind Kind) (Expected, error) {
 	if d == nil {
 		return Expected{}, nil
@@ -71,7 +71,7 @@ func (d *Digest) Expected(kind Kind) (Expected, error) {
 	}
 }
 
-// Verify compares content with the digest that it must have; empty if it need not have one.
+// Verify compares content with its expected digest; an empty one accepts any content.
 func Verify(what string, want digest.Digest, content []byte) error {
 	if want == "" {
 		return nil

@@ -14,7 +14,7 @@ func invalidf(format string, args ...any) error { return fetch.Errorf(fetch.Inva
 const (
 	// maxShown bounds a text of a document in an error, in bytes.
 	maxShown = 128
-	// maxListed bounds how many of them an error lists.
+	// maxListed bounds the texts in the list of an error.
 	maxListed = 20
 )
 

@@ -10,21 +10,21 @@ import (
 
 // Key names a resource of a component version, as Landscaper's templates do.
 type Key struct {
-	// Component and Version are those of the component.
+	// Component and Version are the name and version of the component.
 	Component, Version string
 	// Resource is the identity of the resource.
 	Resource Identity
 }
 
-// String returns the key for people.
+// String returns the key for users.
 func (k Key) String() string {
 	return fmt.Sprintf("resource %s of component %s %s", k.Resource, k.Component, k.Version)
 }
 
-// Identity is the name of a resource and the attributes that distinguish it from others.
+// Identity is the name of a resource with its distinguishing attributes.
 type Identity map[string]string
 
-// attributeName and attributeVersion are the attributes of an Identity that are fields of the resource, too.
+// attributeName and attributeVersion are the attributes of an Identity with a field of their own in the resource.
 const (
 	attributeName    = "name"
 	attributeVersion = "version"
@@ -33,7 +33,7 @@ const (
 // maxAttributes bounds the attributes in a text.
 const maxAttributes = 10
 
-// String returns the attributes for people, the name first.
+// String returns the attributes for users, the name first.
 func (i Identity) String() string {
 	text, n := shown(i[attributeName]), 0
 	for _, attribute := range slices.Sorted(maps.Keys(i)) {
@@ -51,7 +51,7 @@ func (i Identity) String() string {
 // key is equal for equal identities only. Maps are printed in the order of their keys.
 func (i Identity) key() string { return fmt.Sprintf("%q", map[string]string(i)) }
 
-// ParseKey reads a key: YAML or JSON in base64. A value that is not a text is refused, since YAML has changed it
+// ParseKey reads a key: YAML or JSON in base64. It refuses any value other than a text, since YAML has changed it
 // already.
 func ParseKey(text string) (Key, error) {
 	const what = "expected the key of a resource, as getResourceKey makes it"
@@ -88,7 +88,7 @@ func ParseKey(text string) (Key, error) {
 	return key, CheckName("component in the key of the resource", key.Component, key.Version)
 }
 
-// textOf returns a value of a key that must be a text.
+// textOf returns a value of a key; only a text is valid.
 func textOf(from map[string]any, parent, name string) (string, error) {
 	field := fmt.Sprintf("%s.%s in the key of the resource", parent, strings.Trim(shown(name), `"`))
 	switch value := from[name].(type) {

@@ -9,8 +9,8 @@ const (
 	maxElements = 10_000
 )
 
-// length is how many elements a list has. Decoding it makes nothing of the elements: a short text may have a million,
-// each of which takes hundreds of bytes as a struct.
+// length is the number of elements in a list. Decoding it makes nothing of the elements: a short text may have a
+// million, and each would take hundreds of bytes as a struct.
 type length int
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -17,7 +17,7 @@ import (
 
 // Manifest is a manifest or an index of an OCI registry or an artifact set.
 type Manifest struct {
-	// Config and Layers are those of a manifest, Manifests those of an index.
+	// Config and Layers are the fields of a manifest, Manifests those of an index.
 	Config    *ocispec.Descriptor  `json:"config"`
 	Layers    []ocispec.Descriptor `json:"layers"`
 	Manifests []ocispec.Descriptor `json:"manifests"`
@@ -28,7 +28,8 @@ type Manifest struct {
 // annotationMain marks the manifest of the component version in an index.
 const annotationMain = "software.ocm.descriptor"
 
-// Media types of the config of a component version, and of the blob with its descriptor, as a tar and as it is.
+// Media types of the config of a component version, and of the blob with its descriptor, with and without a tar
+// around it.
 var (
 	configTypes = []string{
 		"application/vnd.ocm.software.component.config.v1+json",
@@ -48,7 +49,7 @@ var (
 	}
 )
 
-// ParseManifest reads a manifest or an index. A document that could be taken for both is refused.
+// ParseManifest reads a manifest or an index. It refuses an ambiguous document.
 func ParseManifest(document []byte) (*Manifest, error) {
 	m := &Manifest{}
 	var count struct {
@@ -100,7 +101,7 @@ func (m *Manifest) ComponentConfig() (ocispec.Descriptor, error) {
 	}
 }
 
-// DescriptorBlob reads the config of a component version, which says which blob has the descriptor.
+// DescriptorBlob reads the config of a component version and returns the blob of the descriptor.
 func DescriptorBlob(config []byte) (ocispec.Descriptor, error) {
 	var found struct {
 		Layer ocispec.Descriptor `json:"componentDescriptorLayer"`
@@ -115,7 +116,7 @@ func DescriptorBlob(config []byte) (ocispec.Descriptor, error) {
 	return checkDescriptor("the component descriptor in the config", found.Layer)
 }
 
-// checkDescriptor refuses a digest or size that cannot be right.
+// checkDescriptor refuses an invalid digest or size.
 func checkDescriptor(what string, d ocispec.Descriptor) (ocispec.Descriptor, error) {
 	if d.Digest.Validate() != nil || d.Size < 0 {
 		return ocispec.Descriptor{}, invalidf("%s has a digest or size that cannot be right", what)
@@ -126,7 +127,7 @@ func checkDescriptor(what string, d ocispec.Descriptor) (ocispec.Descriptor, err
 // descriptorFile is the file of the descriptor in a tar.
 const descriptorFile = "component-descriptor.yaml"
 
-// DescriptorFrom returns the document for Parse out of the blob that DescriptorBlob has named.
+// DescriptorFrom returns the document for Parse out of the blob of DescriptorBlob.
 func DescriptorFrom(mediaType string, blob []byte) ([]byte, error) {
 	if !slices.Contains(tarTypes, mediaType) {
 		return blob, nil
@@ -154,13 +155,13 @@ func DescriptorFrom(mediaType string, blob []byte) ([]byte, error) {
 // cleanName returns the name of an entry relative to the root of the archive.
 func cleanName(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
-// baseType is a media type without what it says of compression.
+// baseType returns a media type without its compression.
 func baseType(mediaType string) string {
 	base, _, _ := strings.Cut(mediaType, "+")
 	return base
 }
 
-// Media types of layers, without what they say of compression.
+// Media types of layers, without their compression.
 const (
 	chartType       = "application/vnd.cncf.helm.chart.content.v1.tar"
 	legacyChartType = "application/tar"
@@ -169,7 +170,7 @@ const (
 // imageConfigs are the media types of the configs of container images.
 var imageConfigs = []string{ocispec.MediaTypeImageConfig, "application/vnd.docker.container.image.v1+json"}
 
-// ChartLayer returns the layer of a manifest that is a packed chart.
+// ChartLayer returns the layer of a manifest with a packed chart.
 func (m *Manifest) ChartLayer() (ocispec.Descriptor, error) {
 	var layers []ocispec.Descriptor
 	for _, kind := range []string{chartType, legacyChartType} {
@@ -200,10 +201,10 @@ var blueprintTars = []string{
 	"application/x-tar", "application/x-tgz", "application/x-tar+gzip",
 }
 
-// isBlueprint reports whether a blob of a media type can be a blueprint, a tar that may be compressed.
+// isBlueprint reports whether a blob of a media type can be a blueprint, a tar with or without compression.
 func isBlueprint(mediaType string) bool { return slices.Contains(blueprintTars, mediaType) }
 
-// BlueprintLayer returns the layer of a manifest that is a blueprint.
+// BlueprintLayer returns the layer of a manifest with a blueprint.
 func (m *Manifest) BlueprintLayer() (ocispec.Descriptor, error) {
 	if len(m.Layers) == 0 {
 		return ocispec.Descriptor{}, invalidf("the artifact has no layers, but a blueprint has one")

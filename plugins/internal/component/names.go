@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxName bounds the name of a component, maxTag a tag. Both are those of the specifications.
+	// maxName bounds the name of a component, maxTag a tag. Both are bounds of the specifications.
 	maxName = 255
 	maxTag  = 128
 )
@@ -19,8 +19,8 @@ var (
 	elementName = regexp.MustCompile(`^[a-z0-9][-_+a-z0-9]*[a-z0-9]$`)
 )
 
-// CheckName returns an error unless field has the name and version of a component. Both are fit for the path of a
-// registry then.
+// CheckName returns an error unless field has a valid name and version of a component. Valid ones are fit for the
+// path of a registry.
 func CheckName(field, name, version string) error {
 	if len(name) > maxName || !componentName.MatchString(name) {
 		return invalidf("%s has the name %s, but expected the name of a component, such as example.com/shop",
@@ -33,13 +33,13 @@ func CheckName(field, name, version string) error {
 	return nil
 }
 
-// buildMark stands in a tag for the "+" of a version, which no tag has.
+// buildMark stands in a tag for the "+" of a version, because no tag has a "+".
 const buildMark = ".build-"
 
 // TagOf returns the tag of a component version: "1.0.0+abc" has "1.0.0.build-abc".
 func TagOf(version string) string { return strings.ReplaceAll(version, "+", buildMark) }
 
-// versionOf returns the version of a tag. A version is that of itself.
+// versionOf returns the version of a tag. A version is returned as it is.
 func versionOf(tag string) string {
 	if at := strings.LastIndex(tag, buildMark); at >= 0 {
 		return tag[:at] + "+" + tag[at+len(buildMark):]

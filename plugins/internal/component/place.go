@@ -18,18 +18,18 @@ type Place struct {
 	Host string
 	// Prefix is before all repositories, such as "a/b"; empty for none.
 	Prefix string
-	// HashedNames has repositories named by the hash of the component's name.
+	// HashedNames names repositories by the hash of the component's name.
 	HashedNames bool
-	// WantsPlainHTTP says that the repository context has an address with http://. Whether the registry is reached like
-	// that is up to the operator.
+	// WantsPlainHTTP is set for a repository context with an address with http://. The operator decides whether the
+	// registry is reached this way.
 	WantsPlainHTTP bool
 }
 
-// String returns the place for people.
+// String returns the place for users.
 func (p Place) String() string { return path.Join(p.Host, p.Prefix) }
 
-// Repository returns the repository of a component in the registry. The name
-// must be that of a Key, a Descriptor or a Reference.
+// Repository returns the repository of a component in the registry. The name must be one of a Key, a Descriptor or a
+// Reference.
 func (p Place) Repository(component string) string {
 	if p.HashedNames {
 		sum := sha256.Sum256([]byte(component))
@@ -43,8 +43,8 @@ func (p Place) Home(component string) registry.Reference {
 	return registry.Reference{Registry: fetch.NormalizeHost(p.Host), Repository: p.Repository(component)}
 }
 
-// Types of repository contexts, without their versions: those of registries, in the old and the new library, and those
-// of files.
+// Types of repository contexts, without their versions: those of registries, in the old and the new library, and
+// those of files.
 var (
 	registryTypes = []string{"OCIRegistry", "ociRegistry", "oci", "OCI", "OCIRepository"}
 	fileTypes     = []string{
@@ -87,7 +87,7 @@ func ParsePlace(document []byte) (Place, error) {
 	return place, nil
 }
 
-// parseBaseURL reads the address of a registry. What it has beyond the host comes before the path below it.
+// parseBaseURL reads the address of a registry. Its path comes before subPath.
 func parseBaseURL(baseURL, subPath string) (place Place, err error) {
 	scheme, address, ok := strings.Cut(baseURL, "://")
 	if !ok {

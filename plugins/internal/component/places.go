@@ -17,26 +17,26 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Places are where components are looked up, in their order.
+// Places are the registries to look for components, in their order.
 type Places struct {
 	resolvers []resolver
-	// missing says why there may be others; empty if these are all.
+	// missing is the reason for possible other places; empty if these are all.
 	missing string
 }
 
-// resolver is a place, or the error that it cannot be one, and the components that it is for.
+// resolver is a place, or the error of an invalid one, and the components for it.
 type resolver struct {
 	place Place
 	err   error
-	// prefix of the components' names in whole segments, and priority, of which the larger come first.
+	// prefix of the components' names in whole segments, and priority, the largest first.
 	prefix   string
 	priority int
-	// name and version say which components of the prefix; nil for all.
+	// name and version restrict the components of the prefix; nil for all.
 	name    *regexp.Regexp
 	version *semver.Constraints
 }
 
-// defaultPriority is that of a resolver without one.
+// defaultPriority is the priority of a resolver without one.
 const defaultPriority = 10
 
 // Types of the entries of a configuration, without their versions.
@@ -47,7 +47,7 @@ const (
 	typeCredentials = "credentials.config.ocm.software"
 )
 
-// parsePlaces reads where components are looked up. ignored has a sentence for each part without an effect.
+// parsePlaces reads the places of components. ignored has a sentence for each part without an effect.
 func parsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []string, err error) {
 	if len(repositoryContext) > 0 {
 		place, err := ParsePlace(repositoryContext)
@@ -77,19 +77,19 @@ func parsePlaces(repositoryContext, ocmConfig []byte) (places Places, ignored []
 	return places, ignored, nil
 }
 
-// Missing says why there may be other places than these; empty if there are none.
+// Missing returns the reason for possible other places; empty if these are all.
 func (p Places) Missing() string { return p.missing }
 
-// IsEmpty reports whether there are no places, and none that may be unknown.
+// IsEmpty reports whether there are no places, and no unknown ones.
 func (p Places) IsEmpty() bool { return len(p.resolvers) == 0 && p.missing == "" }
 
-// reasonConfigIgnored is given to the warning about a part of the ConfigMap that is not used.
+// reasonConfigIgnored is the reason of the warning about an unused part of the ConfigMap.
 const reasonConfigIgnored = "OCMConfigIgnored"
 
-// PlacesOf reads where components are looked up: a repository context, empty for none, and the ConfigMap of the Context,
-// nil if it names none. The repository context comes first, then resolvers by priority and prefix, then those with
-// patterns as they are listed. A ConfigMap with a Problem counts for nothing but for the error when a component is not
-// found. warn gets what has no effect; nil for nobody.
+// PlacesOf reads the places of components: a repository context, empty for none, and the ConfigMap of the Context,
+// nil for none. The repository context comes first, then resolvers by priority and prefix, then those with patterns
+// in the order of their list. A ConfigMap with a Problem counts only for the error about a missing component. warn
+// gets the parts without an effect; it may be nil.
 func PlacesOf(repositoryContext []byte, config *sdk.OCMConfig, warn func(reason, text string)) (Places, error) {
 	if config == nil {
 		config = &sdk.OCMConfig{}
@@ -104,7 +104,7 @@ func PlacesOf(repositoryContext []byte, config *sdk.OCMConfig, warn func(reason,
 	return places, err
 }
 
-// segments returns how many segments a prefix has.
+// segments returns the number of segments in a prefix.
 func segments(prefix string) int {
 	if prefix == "" {
 		return 0
@@ -112,7 +112,7 @@ func segments(prefix string) int {
 	return strings.Count(prefix, "/") + 1
 }
 
-// configEntries returns the entries of a configuration, which may be one itself.
+// configEntries returns the entries of a configuration; it may be an entry itself.
 func configEntries(document []byte) ([]json.RawMessage, error) {
 	if len(document) == 0 {
 		return nil, nil
@@ -134,7 +134,7 @@ func configEntries(document []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// readEntry returns the resolvers of an entry of a configuration, or the sentence that it is ignored.
+// readEntry returns the resolvers of an entry of a configuration, or a sentence about ignoring it.
 func readEntry(entry json.RawMessage) (resolvers []resolver, ignored string, err error) {
 	var found struct {
 		Type      string         `json:"type"`
@@ -174,8 +174,8 @@ type resolverSpec struct {
 	Version    string          `json:"versionConstraint"`
 }
 
-// read returns a resolver without its place. One with a pattern has the least priority, so that all with one come
-// before it, and the order of the list stays.
+// read returns a resolver without its place. With a pattern it has the least priority, after all resolvers with a
+// priority and in the order of the list.
 func (s resolverSpec) read(byPattern bool) (r resolver, err error) {
 	if !byPattern {
 		return resolver{prefix: strings.TrimSuffix(s.Prefix, "/"), priority: ptr.Deref(s.Priority, defaultPriority)}, nil
@@ -208,11 +208,11 @@ func (r *resolver) fits(component, version string) bool {
 	return err == nil && r.version.Check(v)
 }
 
-// maxPlaces bounds the places of one component, each of which costs requests.
+// maxPlaces bounds the places of one component, because each costs requests.
 const maxPlaces = 20
 
-// For returns the places that may have a component version, each once, in the order in which they are to be asked: the
-// next one only if a place has no such version. The error is of the kind fetch.Unavailable if others may be unknown.
+// For returns the possible places of a component version, each once, in the order to ask them: the next one only if a
+// place has no such version. The error is of the kind fetch.Unavailable if others may be unknown.
 func (p Places) For(component, version string) ([]Place, error) {
 	var found []Place
 	for _, r := range p.resolvers {
@@ -238,7 +238,7 @@ func (p Places) For(component, version string) ([]Place, error) {
 	return found, nil
 }
 
-// maxGlob bounds a pattern, and so what it costs.
+// maxGlob bounds a pattern, and so its costs.
 const maxGlob = 1024
 
 var (
@@ -246,8 +246,8 @@ var (
 	globMeanings = map[string]string{"?": ".", "{": "(?:", "}": ")", ",": "|"}
 )
 
-// compileGlob reads a pattern: * and ? stand for any characters, also for slashes, [ab] and [!ab] for one of them, and
-// {a,b} for one of the patterns.
+// compileGlob reads a pattern: * and ? stand for any characters, also for slashes, [ab] and [!ab] for one of them,
+// and {a,b} for one of the patterns.
 func compileGlob(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxGlob {
 		return nil, errors.New("the pattern is too long")

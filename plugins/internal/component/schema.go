@@ -14,11 +14,10 @@ const (
 	kindV3   = "ComponentVersion"
 )
 
-// fields are those of an object.
+// fields are the fields of an object.
 type fields map[string]json.RawMessage
 
-// toV2 returns a descriptor as JSON in the form of schema v2, which is what containers get.
-// Errors are clauses about "it".
+// toV2 returns a descriptor as JSON in the form of schema v2, as containers get it. Errors are clauses about "it".
 func toV2(document []byte) (json.RawMessage, error) {
 	var found struct {
 		APIVersion string `json:"apiVersion"`
@@ -53,7 +52,7 @@ func toV2(document []byte) (json.RawMessage, error) {
 		"sources": found.Spec["sources"], "componentReferences": found.Spec["references"],
 	}
 	for field, list := range lists {
-		if isNull(list) { // schema v2 wants it to be there
+		if isNull(list) { // schema v2 requires the field
 			list = json.RawMessage("[]")
 		}
 		component[field] = list

@@ -15,21 +15,21 @@ const fieldOfRepositories = "configurations.helmChartRepoCredentials"
 // Address is content at an address of http or https.
 type Address struct {
 	URL *url.URL
-	// Own are the credentials for the address; nil for none. Of All of the call, the authorities count for their servers
-	// after a redirect, too.
+	// Own are the credentials for the address; nil for none. All are those of the call: their authorities count for
+	// their servers, also after a redirect.
 	Own *sdk.ChartRepositoryCredentials
 	All []sdk.ChartRepositoryCredentials
 	// Digest of the content; empty for any. Content with a digest does not change.
 	Digest string
-	// Limit bounds the content, in bytes. Check looks at it; nil for none. Addresses with the same URL, credentials and
+	// Limit bounds the content, in bytes. Check verifies it; nil for none. Addresses with the same URL, credentials and
 	// Digest have the same Check and Limit, or another Use.
 	Limit int64
 	Check Check
 	Use   string
 }
 
-// FromAddress returns the content at an address, to be released, as File does. It is asked for with the validators that
-// came with it. The error is an *Error, one of net/http, or the cause of ctx.
+// FromAddress returns the content at an address, to be released, as File does. A repeated request has the validators
+// of the last answer. The error is an *Error, one of net/http, or the cause of ctx.
 func (f *Fetcher) FromAddress(ctx context.Context, at Address) (*File, error) {
 	own := sdk.ChartRepositoryCredentials{}
 	if at.Own != nil {
@@ -75,7 +75,7 @@ func (f *Fetcher) FromAddress(ctx context.Context, at Address) (*File, error) {
 	})
 }
 
-// get sends a request for an address. The body of the answer has to be closed.
+// get sends a request for an address. The caller closes the body of the answer.
 func (f *Fetcher) get(
 	ctx context.Context, at Address, own sdk.ChartRepositoryCredentials, known Memo,
 ) (*http.Response, error) {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// cache keeps files by their digest, in a directory of its own that ends with it, within bounds of size and age. What
-// is in use stays, and is not counted out, so the size can be above its bound. What is being written counts, too.
+// cache keeps files by their digest, in a directory of its own and for its own lifetime, within bounds of size and
+// age. Files in use stay even beyond these bounds, so the size can exceed its bound. Unfinished files count, too.
 type cache struct {
 	dir      string
 	maxBytes int64
@@ -28,17 +28,17 @@ type cache struct {
 	mu         sync.Mutex
 	files      map[string]*File
 	size       int64
-	unfinished int64 // bytes of files that are being written
+	unfinished int64 // bytes of unfinished files
 }
 
-// File is a file of the cache. It must not be changed, and is there until it is released.
+// File is a file of the cache. It must not be changed, and is there until its release.
 type File struct {
 	// Path of the file, and the Digest of its content, such as "sha256:…".
 	Path, Digest string
 
 	cache *cache
 	size  int64
-	// users counts callers before their release, and used is the time of the last release.
+	// users counts the callers before their release, and used is the time of the last release.
 	users int
 	used  time.Time
 }
@@ -69,7 +69,7 @@ func (c *cache) close() error {
 	return nil
 }
 
-// get returns the file with a digest, to be released; nil if it is not there.
+// get returns the file with a digest, to be released; nil for none.
 func (c *cache) get(digest string) *File {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,24 +85,24 @@ func (c *cache) get(digest string) *File {
 	return f
 }
 
-// algorithm is what all digests here begin with.
+// algorithm is the prefix of all digests here.
 const algorithm = "sha256:"
 
-// sniffed is how many bytes a Check sees.
+// sniffed is the number of first bytes passed to a Check.
 const sniffed = 512
 
-// Check looks at a file before it is one of the cache, at its digest and its first bytes. An error is an *Error. Nil
-// takes any file.
+// Check checks the digest and the first bytes of a new file before the cache has it. An error is an *Error. Nil
+// accepts any file.
 type Check func(digest string, begin []byte) error
 
-// store reads a file into the cache and returns it, to be released. It is visible when it is complete. An *Error
-// of the reader or of a check is returned as it is.
+// store reads a file into the cache and returns it, to be released. The file is visible once complete. An *Error of
+// the reader or of a check is returned as it is.
 func (c *cache) store(from io.Reader, limit int64, checks ...Check) (*File, error) {
 	w, err := os.CreateTemp(c.dir, "new-*")
 	if err != nil {
 		return nil, c.failed("write to", err)
 	}
-	// Nothing is there under this name after add; otherwise the file goes with the directory at the latest.
+	// After add there is nothing under this name; otherwise the file goes with the directory at the latest.
 	defer func() { _ = os.Remove(w.Name()) }()
 	digest, size, err := c.fill(w, from, limit, checks)
 	if err == nil {
@@ -147,7 +147,7 @@ func (c *cache) fill(
 	return digest, size, nil
 }
 
-// add gives a new file its name. It takes the place of one that is there: both are the same.
+// add gives a new file its name. It takes the place of an existing one: both are the same.
 func (c *cache) add(path, digest string, size int64) (*File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,17 +167,17 @@ func (c *cache) add(path, digest string, size int64) (*File, error) {
 	return f, nil
 }
 
-// share says that a file has so many users more.
+// share adds users to a file.
 func (c *cache) share(f *File, users int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.users += users
 }
 
-// Release says that a file has a user less. Each user calls it once.
+// Release removes a user of a file. Each user calls it once.
 func (f *File) Release() { f.cache.release(f, 1) }
 
-// release says that a file has so many users less.
+// release removes users of a file.
 func (c *cache) release(f *File, users int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *cache) release(f *File, users int) {
 	c.trim(c.maxBytes)
 }
 
-// unfinished counts the written bytes of a file before it is one of the cache. The error says that there is no room.
+// unfinished counts the written bytes of a file before the cache has it. Its error is about missing room.
 type unfinished struct {
 	cache *cache
 	bytes int64
@@ -207,7 +207,7 @@ func (u *unfinished) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// done takes out what was counted: the file is gone, or one of the cache.
+// done subtracts the counted bytes: the file is gone, or one of the cache.
 func (u *unfinished) done() {
 	u.cache.mu.Lock()
 	defer u.cache.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *cache) trim(maxBytes int64) {
 	}
 }
 
-// remove removes a file. One that stays on the disk goes with the directory.
+// remove removes a file. If the disk keeps it, it goes with the directory.
 func (c *cache) remove(f *File) {
 	delete(c.files, f.Digest)
 	c.size -= f.size

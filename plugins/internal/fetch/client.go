@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// maxRedirects is that of browsers and of net/http, halved: archives are behind one or two.
+// maxRedirects is half of the bound of browsers and of net/http: archives are behind one or two.
 const maxRedirects = 5
 
 // newTransport returns the transport for servers with a certificate of the system's authorities.
@@ -69,13 +69,13 @@ func (c *stallConn) Write(p []byte) (int, error) {
 
 var errCAData = errors.New("expected certificates in PEM as CA data, but found none that can be read")
 
-// withAuthorities returns a transport for a server whose certificate must be from certain authorities in PEM. With
-// none any certificate is taken.
+// withAuthorities returns a transport with trust in the given authorities only, in PEM. With none it accepts any
+// certificate.
 func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, error) {
 	t := usual.Clone()
-	t.ForceAttemptHTTP2 = true // net/http leaves it off with a TLS configuration of one's own
+	t.ForceAttemptHTTP2 = true // by default net/http leaves it off with a custom TLS configuration
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
-	// The operator has said so for this server.
+	// This is the operator's setting for this server.
 	t.TLSClientConfig.InsecureSkipVerify = len(caData) == 0
 	if len(caData) > 0 && !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(caData) {
 		return nil, errCAData
@@ -83,10 +83,10 @@ func withAuthorities(usual *http.Transport, caData []byte) (*http.Transport, err
 	return t, nil
 }
 
-// router sends each request with the transport for its server: authorities given for a server count for it alone.
+// router sends each request with the transport for its server: the authorities for a server count for it alone.
 type router struct {
 	usual *http.Transport
-	// special are the transports by server, as ServerOf has it.
+	// special are the transports by server, in the form of ServerOf.
 	special map[string]*http.Transport
 }
 
@@ -98,13 +98,13 @@ func (r router) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.usual.RoundTrip(req)
 }
 
-// client returns a client that knows servers as the operator has said.
+// client returns a client with the operator's settings for servers.
 func (r router) client() *http.Client {
 	return &http.Client{Transport: r, CheckRedirect: checkRedirect}
 }
 
-// trusting returns a router that also knows servers by the authorities of a Context, but for those of which the
-// authorities cannot be read. Of several for the same server own counts, and otherwise the last.
+// trusting returns a router with the authorities of a Context in addition; it leaves out unreadable ones. Of several
+// for the same server own counts, and otherwise the last.
 func (r router) trusting(own sdk.ChartRepositoryCredentials, all []sdk.ChartRepositoryCredentials) router {
 	special := maps.Clone(r.special)
 	for _, c := range append(slices.Clone(all), own) {
@@ -128,12 +128,9 @@ func (r router) close() {
 	}
 }
 
-// checkRedirect refuses a redirect from https to http, and too many of them. The header Authorization goes to the
-// server of the first request only: not after a redirect to another scheme, host or port, and also not when redirects
-// come back. The address that a redirect came from is never told to the next server, because it may have a token in
-// it.
-//
-// It is called with the headers of the first request, which net/http begins from at each redirect.
+// checkRedirect refuses a redirect from https to http, and too many of them. net/http calls it at each redirect with
+// the headers of the first request. The header Authorization goes to the server of the first request only: not after
+// a redirect to another scheme, host or port, even if a later redirect leads back.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return Errorf(Unavailable, "redirected more than %d times", maxRedirects)
@@ -141,6 +138,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
 		return Errorf(Unavailable, "redirected from https to http, which is not followed")
 	}
+	// The next server must not get the address before the redirect: it may have a token in it.
 	req.Header.Del("Referer")
 	first := ServerOf(via[0].URL)
 	for _, hop := range append(via[1:len(via):len(via)], req) {
@@ -151,7 +149,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Display returns an address for people: without what may be a secret, which is the user and the query.
+// Display returns an address for users, without a possible secret: the user and the query.
 func Display(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if u.RawQuery != "" {

@@ -17,17 +17,17 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// logins are the credentials that a Context has for one repository of a registry.
+// logins are the credentials of a Context for one repository of a registry.
 //
-// Docker configurations are matched as the kubelet does it. An entry is for a host, with a port unless it is the usual
-// one, and may name a path, which it is then for with all below it; "*" stands for a part of the host's name, such as
-// in "*.example.org". A scheme in front and "/v1/" or "/v2/" behind mean nothing, and all names of Docker Hub are the
-// same. Other than with the kubelet a path ends at a slash: "host/charts" is not for "host/charts-of-others".
+// Docker configurations are matched as the kubelet does it. An entry is for a host, with a port unless it is the
+// usual one, and optionally for a path and all paths below it; "*" stands for a part of the host's name, such as in
+// "*.example.org". A scheme in front and "/v1/" or "/v2/" behind mean nothing, and all names of Docker Hub are the
+// same. Unlike with the kubelet, a path ends at a slash: "host/charts" is not for "host/charts-of-others".
 type logins struct {
 	// usable ones, the most specific first: a host by its full name before one with a "*", then the longer path, then
-	// the Secret that the Context names first.
+	// the earlier Secret in the Context.
 	usable []auth.Credential
-	// problems are those of credentials that might have been for the registry, each with the name of its Secret.
+	// problems are those of other credentials, possibly for the registry, each with the name of its Secret.
 	problems []string
 }
 
@@ -73,7 +73,7 @@ func loginsFor(credentials []sdk.RegistryCredentials, registry, repository strin
 	return found
 }
 
-// dockerEntry is one entry of a docker configuration. err says what is wrong with it alone.
+// dockerEntry is one entry of a docker configuration. err is about this entry alone.
 type dockerEntry struct {
 	host, path string
 	login      auth.Credential
@@ -114,11 +114,11 @@ func parseDockerConfig(document []byte) ([]dockerEntry, error) {
 	return entries, nil
 }
 
-// newDockerEntry reads the key of an entry, which says what it is for.
+// newDockerEntry reads the key of an entry: its host and path.
 func newDockerEntry(key string) dockerEntry {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	host, below, _ := strings.Cut(key, "/")
-	// No message quotes a key that is no server's name: it may be a password.
+	// No message quotes a key without a valid host name: it may be a password.
 	host = host[strings.LastIndexByte(host, '@')+1:]
 	for _, version := range []string{"v1", "v2"} {
 		if rest, ok := strings.CutPrefix(below, version); ok && (rest == "" || rest[0] == '/') {
@@ -129,7 +129,7 @@ func newDockerEntry(key string) dockerEntry {
 	return dockerEntry{host: NormalizeHost(host), path: strings.Trim(below, "/")}
 }
 
-// decodeAuth is as Docker does it, which ignores zeros at the end.
+// decodeAuth decodes the field auth as Docker does: it ignores zeros at the end.
 func decodeAuth(text string) (username, password string, ok bool) {
 	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
@@ -139,7 +139,7 @@ func decodeAuth(text string) (username, password string, ok bool) {
 	return username, strings.Trim(password, "\x00"), ok
 }
 
-// matches compares the host part by part, so that a "*" does not stand for a dot.
+// matches compares the host part by part, because a "*" does not stand for a dot.
 func (e dockerEntry) matches(host, repository string) bool {
 	if !strings.Contains(e.host, "*") || !isBelow(repository, e.path) {
 		return e.host == host && isBelow(repository, e.path)
@@ -156,7 +156,7 @@ func (e dockerEntry) matches(host, repository string) bool {
 	return true
 }
 
-// isBelow says whether a path is another one or below it. Both are without slashes at the ends.
+// isBelow reports whether a path equals another one or is below it. Both are without slashes at the ends.
 func isBelow(inner, outer string) bool {
 	return outer == "" || inner == outer || strings.HasPrefix(inner, outer+"/")
 }
@@ -172,7 +172,7 @@ func NormalizeHost(host string) string {
 	}
 }
 
-// ServerOf returns scheme, host and port of an address, which two addresses of the same server have in common.
+// ServerOf returns scheme, host and port of an address, equal for all addresses of a server.
 func ServerOf(u *url.URL) string {
 	scheme, port := strings.ToLower(u.Scheme), u.Port()
 	if port == "" {
@@ -181,10 +181,10 @@ func ServerOf(u *url.URL) string {
 	return scheme + "://" + strings.ToLower(u.Hostname()) + " " + port
 }
 
-// CredentialsFor returns the credentials for an address, which are those for the same scheme, host and port, and for
-// its path or one above; the longest path wins. It returns nil if there are none. They may have a Problem.
+// CredentialsFor returns the credentials for the same scheme, host and port as an address, and for its path or one
+// above; the longest path wins. It returns nil for none. They may have a Problem.
 func CredentialsFor(all []sdk.ChartRepositoryCredentials, address *url.URL) *sdk.ChartRepositoryCredentials {
-	// Without "..", so that no path leaves the one that it begins with.
+	// Without "..", no path leads out of its own prefix.
 	clean := func(u *url.URL) string { return strings.Trim(path.Clean("/"+u.Path), "/") }
 	var best *sdk.ChartRepositoryCredentials
 	longest := -1

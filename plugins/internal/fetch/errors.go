@@ -13,16 +13,16 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Kind is what is wrong. It decides whether a retry can help.
+// Kind is the kind of an error. It decides whether a retry can help.
 type Kind string
 
 // The kinds of errors.
 const (
-	// Invalid: the content, or what refers to it, has to be changed.
+	// Invalid: the content, or a reference to it, has to be changed.
 	Invalid Kind = "Invalid"
 	// TooLarge: the content is larger than allowed.
 	TooLarge Kind = "TooLarge"
-	// DigestMismatch: the content does not have the digest that it must have.
+	// DigestMismatch: the content has another digest than expected.
 	DigestMismatch Kind = "DigestMismatch"
 	// Unauthorized: the server refuses the credentials.
 	Unauthorized Kind = "Unauthorized"
@@ -30,11 +30,11 @@ const (
 	CredentialsMissing Kind = "CredentialsMissing"
 	// Panic: a mistake in the deployer.
 	Panic Kind = "Panic"
-	// CredentialsInvalid: there are credentials that cannot be used. A retry may help, as with all that follow.
+	// CredentialsInvalid: the credentials cannot be used. A retry may help, as for all kinds below.
 	CredentialsInvalid Kind = "CredentialsInvalid"
 	// NotFound: there is no such content yet.
 	NotFound Kind = "NotFound"
-	// Unavailable: no answer, or one that says try again.
+	// Unavailable: no answer, or one to try again.
 	Unavailable Kind = "Unavailable"
 	// CacheFailed: the disk.
 	CacheFailed Kind = "CacheFailed"
@@ -54,8 +54,7 @@ func (k Kind) Codes() []v1alpha1.ErrorCode {
 	}
 }
 
-// Error is an error about content that was to be fetched. Its text is for users: it has no secrets, and nothing that a
-// server has sent.
+// Error is an error about fetching content. Its text is for users: it has no secrets, and no text of a server.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -72,8 +71,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Explain returns the *Error in the chain of an error, or one of the kind Unavailable for any other, which is about the
-// connection.
+// Explain returns the *Error in the chain of an error, or one of the kind Unavailable for any other, taken for an
+// error of the connection.
 func Explain(err error) *Error {
 	if found, ok := errors.AsType[*Error](err); ok {
 		return found
@@ -81,9 +80,9 @@ func Explain(err error) *Error {
 	return &Error{Kind: Unavailable, Err: connectionError(err)}
 }
 
-// connectionError returns an error of net/http without the address, which may have a secret in it. An error that is
-// not about the connection is replaced: it quotes what the server has sent, and that must not get into the status of a
-// deploy item, because its author may not be able to reach the server.
+// connectionError returns an error of net/http without the address, because it may have a secret in it. An error
+// beyond the connection is replaced: it quotes the server's answer, and this must not get into the status of a deploy
+// item, because its author may have no access to the server.
 func connectionError(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -108,7 +107,7 @@ func connectionError(err error) error {
 	}
 }
 
-// Body reads from a source that may break, with an *Error then.
+// Body reads from a source and turns its errors into an *Error.
 type Body struct {
 	// From is the source.
 	From io.Reader
@@ -132,18 +131,18 @@ func bodyOf(from io.Reader) Body {
 	}}
 }
 
-// access is the credentials for a server, for an error about them.
+// access describes the credentials for a server, for an error about them.
 type access struct {
-	// field of the Context that has such credentials.
+	// field of the Context for such credentials.
 	field string
-	// server that was asked.
+	// server with the refusal.
 	server string
-	// tried says that there were credentials. Problems are those of others.
+	// tried is set if there were credentials. problems are those of others.
 	tried    bool
 	problems []string
 }
 
-// refused is the error of a server that has answered with 401 or 403.
+// refused is the error about an answer with 401 or 403.
 func (a access) refused() error {
 	problems := strings.Join(a.problems, "; ")
 	switch {
@@ -159,12 +158,12 @@ func (a access) refused() error {
 	}
 }
 
-// isRefusal says whether a status is about credentials.
+// isRefusal reports whether a status is about credentials.
 func isRefusal(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// statusError is an answer with a status that nothing else is known about.
+// statusError is an error about an answer with any other status.
 func statusError(who string, status int) error {
 	return Errorf(Unavailable, "the %s has answered with status %d (%s)", who, status, http.StatusText(status))
 }

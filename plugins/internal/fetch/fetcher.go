@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	// maxMemos bounds how many sources are remembered.
+	// maxMemos bounds the remembered sources.
 	maxMemos = 10_000
 	// maxTime bounds a download. Its callers may leave earlier.
 	maxTime = 30 * time.Minute
@@ -31,37 +31,37 @@ const (
 
 // Config sets a Fetcher up.
 type Config struct {
-	// Dir is where the cache makes its own directory. It is created if it does not exist.
+	// Dir is the parent of the cache's own directory. It is created if it does not exist.
 	Dir string
 	// MaxBytes bounds the cache, and MaxAge the time without use of a file. They default to DefaultMaxBytes and
 	// DefaultMaxAge.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// FreshFor is how long what was looked up is good for. Defaults to DefaultFreshFor.
+	// FreshFor is the time without another lookup of a source. Defaults to DefaultFreshFor.
 	FreshFor time.Duration
-	// StallAfter is how long a server may send nothing. Defaults to DefaultStallAfter.
+	// StallAfter bounds the silence of a server. Defaults to DefaultStallAfter.
 	StallAfter time.Duration
-	// Registries say how servers are reached that need something said. All others are known by the authorities of the
-	// system, and registries are reached by https. An entry counts for all requests to
-	// its server, which may also be a server of tokens or of a chart repository.
+	// Registries are the servers with special settings. All others are known by the authorities of the system, and
+	// registries are reached by https. An entry counts for all requests to its server, also if it is a server of tokens
+	// or of a chart repository.
 	Registries []Registry
-	// UserAgent is told to servers. Required.
+	// UserAgent is sent to servers. Required.
 	UserAgent string
-	// Clock defaults to that of the system.
+	// Clock defaults to the system's.
 	Clock clock.PassiveClock
-	// Transport is what connections are made with, for tests. Its DialContext is set. Defaults to that of net/http.
+	// Transport makes the connections, for tests. Its DialContext is set. Defaults to that of net/http.
 	Transport *http.Transport
 }
 
-// Registry says how a registry is reached.
+// Registry has the settings for a registry.
 type Registry struct {
 	// Host is its name, with the port unless that is 443.
 	Host string
-	// PlainHTTP has it reached by http. Credentials for it go over the wire readable.
+	// PlainHTTP reaches it by http, with readable credentials on the wire.
 	PlainHTTP bool
-	// InsecureSkipTLSVerify takes any certificate.
+	// InsecureSkipTLSVerify accepts any certificate.
 	InsecureSkipTLSVerify bool
-	// CAData are the authorities in PEM that its certificate must be from; empty for those of the system.
+	// CAData are the only authorities for its certificate, in PEM; empty for those of the system.
 	CAData []byte
 }
 
@@ -128,11 +128,11 @@ func (f *Fetcher) Close() error {
 	return f.cache.close()
 }
 
-// PlainHTTP reports whether a registry is reached without TLS, as the operator has said.
+// PlainHTTP reports whether a registry is reached without TLS, by the operator's setting.
 func (f *Fetcher) PlainHTTP(host string) bool { return f.plainHTTP[NormalizeHost(host)] }
 
-// Store reads content of at most limit bytes into the cache and returns the file, to be released. Errors of from that
-// are no *Error are taken for those of the disk.
+// Store reads content of at most limit bytes into the cache and returns the file, to be released. Any error of from
+// other than an *Error counts as one of the disk.
 func (f *Fetcher) Store(from io.Reader, limit int64, checks ...Check) (*File, error) {
 	return f.cache.store(from, limit, checks...)
 }

@@ -24,18 +24,17 @@ import (
 const fieldOfRegistries = "registryPullSecrets"
 
 const (
-	// maxManifest is what registries take.
+	// maxManifest is the limit of registries.
 	maxManifest = 4 << 20
 
 	dockerManifest     = "application/vnd.docker.distribution.manifest.v2+json"
 	dockerManifestList = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// PullFunc finds out what a source in a registry has, as LookUp does. Errors of the Pull are returned as they are, or
-// wrapped.
+// PullFunc looks up a source in a registry, as LookUp does. It returns errors of the Pull as they are, or wrapped.
 type PullFunc func(ctx context.Context, p *Pull, known Memo) (Memo, *File, error)
 
-// FromRegistry returns content that find gets from a repository, to be released, as File does. find is called with one
+// FromRegistry returns content of a repository, found by find, to be released, as File does. find is called with one
 // login for the repository after the other, until the registry accepts one; without any it asks anonymously. key
 // stands for the content within the repository, as in File. The error is that of find, or the cause of ctx.
 func (f *Fetcher) FromRegistry(
@@ -62,7 +61,7 @@ func (f *Fetcher) FromRegistry(
 		return found, file, err
 	})
 	if errors.Is(err, errRefused) {
-		return nil, a.refused() // its text is for this caller: others may have other Secrets with the same logins
+		return nil, a.refused() // the text is for this caller: others may have other Secrets with the same logins
 	}
 	return file, err
 }
@@ -83,7 +82,7 @@ func (f *Fetcher) newPull(repository registry.Reference, login auth.Credential) 
 			Client:   f.router.client(),
 			ClientID: f.config.UserAgent,
 			Header:   http.Header{"User-Agent": {f.config.UserAgent}},
-			// One for each pull: what it keeps is worth as much as the login.
+			// One for each pull: its content is worth as much as the login.
 			Cache: auth.NewCache(),
 			Credential: func(_ context.Context, asked string) (auth.Credential, error) {
 				if asked != host {
@@ -98,7 +97,7 @@ func (f *Fetcher) newPull(repository registry.Reference, login auth.Credential) 
 	}}
 }
 
-// Manifest gets a manifest or an index by its tag or digest. The document is nil if it has the known digest.
+// Manifest gets a manifest or an index by its tag or digest. The document is nil for the known digest.
 func (p *Pull) Manifest(ctx context.Context, reference, known string) (digest string, document []byte, err error) {
 	desc, answer, err := p.repository.Manifests().FetchReference(ctx, reference)
 	if err != nil {
@@ -124,7 +123,7 @@ func (p *Pull) Document(ctx context.Context, blob ocispec.Descriptor, limit int6
 }
 
 // Blob gets the content of blobs, one after the other, into the cache, at most limit bytes of all together. Their
-// digests are verified, and their sizes but for negative ones. The file is to be released.
+// digests are verified, and their sizes except for negative ones. The file is to be released.
 func (p *Pull) Blob(ctx context.Context, blobs []ocispec.Descriptor, limit int64, checks ...Check) (*File, error) {
 	from := &blobReader{ctx: ctx, pull: p, blobs: blobs, limit: limit, left: limit}
 	defer from.close()
@@ -136,10 +135,10 @@ type blobReader struct {
 	ctx   context.Context //nolint:containedctx // it reads for one call
 	pull  *Pull
 	blobs []ocispec.Descriptor
-	// limit bounds the bytes of all, and left are those that may come yet.
+	// limit bounds the bytes of all, and left is the rest of it.
 	limit, left int64
 
-	// body of the blob that is being read, nil for none, and the rest of its size, if that is known.
+	// body of the current blob, nil for none, and the rest of its size, if known.
 	body     io.ReadCloser
 	rest     int64
 	verifier digest.Verifier
@@ -215,7 +214,7 @@ func (r *blobReader) open(blob ocispec.Descriptor) error {
 	return err
 }
 
-// close ends the blob that is being read; nothing if there is none.
+// close ends the current blob, if any.
 func (r *blobReader) close() {
 	if r.body != nil {
 		_ = r.body.Close() // it was read to its end, or is not wanted
@@ -223,14 +222,14 @@ func (r *blobReader) close() {
 	r.body = nil
 }
 
-// errMismatch is about content that has another digest or size than expected.
+// errMismatch is about content with another digest or size than expected.
 var errMismatch = Errorf(DigestMismatch, "the registry has sent content with another digest or size; push it again")
 
-// errRefused says that a pull has failed because of its login.
+// errRefused is the error of a pull with a refused login.
 var errRefused = Errorf(Unauthorized, "the registry refuses the login")
 
-// explain returns an *Error for an error of the pull, or errRefused; nil for nil. None of oras's texts is told: they may
-// have the address of a redirect in them, which may hold a token, or texts of the server.
+// explain returns an *Error for an error of the pull, or errRefused; nil for nil. It keeps none of oras's texts: they
+// may quote the server, or the address of a redirect with a token in it.
 func (p *Pull) explain(err error) error {
 	var answer *errcode.ErrorResponse
 	switch {
@@ -238,7 +237,7 @@ func (p *Pull) explain(err error) error {
 		return nil
 	case errors.As(err, new(*Error)), errors.As(err, new(*url.Error)):
 		return Explain(err)
-	// Another 404 is that of a server of tokens.
+	// Any other 404 is one of a server of tokens.
 	case errors.Is(err, errdef.ErrNotFound):
 		return Errorf(NotFound, "the registry has no such artifact; check the reference, or push it")
 	// A token server refuses with 400, too, as OAuth2 has it.

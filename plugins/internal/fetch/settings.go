@@ -14,20 +14,19 @@ import (
 // hosts are the names of registries: with a port or without, and neither a scheme nor a path.
 var hosts = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[a-z0-9]([-a-z0-9._]*[a-z0-9])?)(:[0-9]{1,5})?$`)
 
-// RegistryConfiguration says in the configuration document of a plugin how to speak to a registry.
+// RegistryConfiguration has the settings for a registry in the configuration document of a plugin.
 type RegistryConfiguration struct {
-	// Host of the registry, with its port if that is not the usual one.
+	// Host of the registry, with its port unless it is the usual one.
 	Host string `json:"host"`
 	// PlainHTTP speaks HTTP without TLS.
 	PlainHTTP bool `json:"plainHTTP,omitempty"`
 	// InsecureSkipTLSVerify trusts any certificate.
 	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
-	// CAData are certificates in PEM of the authorities that the registry's certificate may be from, instead of those
-	// of the system.
+	// CAData are certificates in PEM of the authorities for the registry's certificate, instead of those of the system.
 	CAData string `json:"caData,omitempty"`
 }
 
-// ReadRegistries reads the registries of a configuration document, and adds what is wrong with them to the problems.
+// ReadRegistries reads the registries of a configuration document, and adds the mistakes in them to the problems.
 func ReadRegistries(p *settingsfile.Problems, field string, found []RegistryConfiguration) []Registry {
 	var registries []Registry
 	for i, c := range found {
@@ -57,7 +56,7 @@ func ReadRegistries(p *settingsfile.Problems, field string, found []RegistryConf
 	return registries
 }
 
-// checkCertificates refuses what has something else than certificates. Nothing is fine.
+// checkCertificates refuses anything but certificates. An empty text is fine.
 func checkCertificates(text []byte) error {
 	if len(text) == 0 {
 		return nil

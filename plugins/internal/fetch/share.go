@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Memo is what is known of a source for certain credentials.
+// Memo is the last lookup of a source with certain credentials.
 type Memo struct {
-	// Fixed says that the source does not change.
+	// Fixed is set for an immutable source.
 	Fixed bool
-	// Manifest is the digest by which it is seen whether the source has changed.
+	// Manifest is the digest of the source's manifest; another one is a change of the source.
 	Manifest string
 
 	// etag and modified are the validators of an address.
 	etag, modified string
-	// digest of the file, and when the source was looked up.
+	// digest of the file, and the time of the lookup.
 	digest string
 	looked time.Time
 }
 
-// LookUp finds out what a source has. known is what it had the last time, the zero Memo for nothing. Without a file it
-// has that still.
+// LookUp looks up a source. known is the last Memo of it, the zero Memo for none. It returns no file for an unchanged
+// source.
 type LookUp func(ctx context.Context, known Memo) (Memo, *File, error)
 
 // download is one lookup and fetch of a file for all concurrent callers.
 type download struct {
-	// waiting counts the callers that wait for it, and cancel ends it when there are none.
+	// waiting counts the waiting callers, and cancel ends the download when there are none.
 	waiting int
 	cancel  context.CancelFunc
 	// done is closed when found and err are set.
@@ -36,9 +36,9 @@ type download struct {
 	err   error
 }
 
-// File returns the file of a source, to be released. It blocks until that is there or ctx ends. The key, of KeyOf,
-// stands for the source and the credentials for it. Concurrent callers with one key share a download: it goes on when
-// the ctx of one ends, and ends with the last. The error is that of find, or the cause of ctx.
+// File returns the file of a source, to be released. It blocks until the file is there or ctx ends. The key, of
+// KeyOf, stands for the source and the credentials for it. Concurrent callers with one key share a download: it
+// outlasts the ctx of a single caller, and ends with the last. The error is that of find, or the cause of ctx.
 func (f *Fetcher) File(ctx context.Context, key string, find LookUp) (*File, error) {
 	f.mu.Lock()
 	d := f.downloads[key]
@@ -56,7 +56,7 @@ func (f *Fetcher) File(ctx context.Context, key string, find LookUp) (*File, err
 	}
 }
 
-// begin begins a download, whose goroutine ends with it.
+// begin begins a download and the goroutine for it.
 func (f *Fetcher) begin(ctx context.Context, key string, find LookUp) *download {
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTime)
 	d := &download{cancel: cancel, done: make(chan struct{})}
@@ -68,7 +68,7 @@ func (f *Fetcher) begin(ctx context.Context, key string, find LookUp) *download 
 		defer f.mu.Unlock()
 		f.forget(key, d)
 		if err == nil {
-			f.cache.share(found, d.waiting) // each caller that waits is a user of the file now
+			f.cache.share(found, d.waiting) // each waiting caller is a user of the file now
 			f.cache.release(found, 1)
 		}
 		d.found, d.err = found, err
@@ -77,7 +77,7 @@ func (f *Fetcher) begin(ctx context.Context, key string, find LookUp) *download 
 	return d
 }
 
-// leave says that a caller does not wait for a download any more.
+// leave ends the wait of a caller for a download.
 func (f *Fetcher) leave(key string, d *download) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +91,7 @@ func (f *Fetcher) leave(key string, d *download) {
 	}
 	if d.waiting--; d.waiting == 0 {
 		d.cancel()
-		f.forget(key, d) // a caller that comes now begins anew
+		f.forget(key, d) // the next caller begins anew
 	}
 }
 
@@ -101,8 +101,8 @@ func (f *Fetcher) forget(key string, d *download) {
 	}
 }
 
-// current returns the file of a source, from the cache if no lookup is due. A panic of find is an error for its callers
-// alone: it would end the process otherwise.
+// current returns the file of a source, from the cache if no lookup is due. It turns a panic of find into an error
+// for its callers; otherwise the process would end.
 func (f *Fetcher) current(ctx context.Context, key string, find LookUp) (found *File, err error) {
 	var kept *File
 	defer func() {
@@ -135,7 +135,7 @@ func (f *Fetcher) current(ctx context.Context, key string, find LookUp) (found *
 	return found, nil
 }
 
-// KeyOf returns the key of a source. The parts, which may be credentials, are not kept.
+// KeyOf returns the key of a source. It does not keep the parts, since they may be credentials.
 func KeyOf(parts ...any) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))
 }

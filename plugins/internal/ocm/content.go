@@ -18,14 +18,14 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Want says what content is wanted. A Reader is asked for one Layer and Check only, with any Limit and Digest.
+// Want describes the wanted content. A Reader is asked for one Layer and Check only, with any Limit and Digest.
 type Want struct {
-	// Layer chooses the layer of an artifact that is the content, such as (*Manifest).ChartLayer.
+	// Layer chooses the layer of an artifact with the content, such as (*Manifest).ChartLayer.
 	Layer func(*component.Manifest) (ocispec.Descriptor, error)
-	// Limit bounds the content, in bytes. Check looks at it.
+	// Limit bounds the content, in bytes. Check verifies it.
 	Limit int64
 	Check fetch.Check
-	// Digest is what the content must be; the zero value for anything.
+	// Digest has the expected digests of the content; the zero value for any.
 	Digest component.Expected
 }
 
@@ -46,7 +46,7 @@ func (r *Reader) Content(
 	}
 }
 
-// Artifact gets the layer of an artifact, which is to be released, as Content does. The reference has a tag or a digest.
+// Artifact gets the layer of an artifact, to be released, as Content does. The reference has a tag or a digest.
 func (r *Reader) Artifact(
 	ctx context.Context, ref registry.Reference, credentials []sdk.RegistryCredentials, want Want,
 ) (*fetch.File, error) {
@@ -85,16 +85,16 @@ func (r *Reader) Artifact(
 }
 
 const (
-	// maxManifests bounds how many manifests of an index are read to find the one with the layer.
+	// maxManifests bounds the manifests of an index read to find the one with the layer.
 	maxManifests = 16
-	// maxAround is what an artifact set may have around its content.
+	// maxAround bounds the overhead of an artifact set.
 	maxAround = 1 << 20
-	// helmConfig is the type of artifacts that are charts.
+	// helmConfig is the type of chart artifacts.
 	helmConfig = "application/vnd.cncf.helm.config.v1+json"
 )
 
-// layerOf returns the layer of a manifest. In an index, one manifest must have it: the others are an image or a
-// signature, for example.
+// layerOf returns the layer of a manifest. In an index, exactly one manifest must have it: the others are an image or
+// a signature, for example.
 func (r *Reader) layerOf(
 	ctx context.Context, p *fetch.Pull, document []byte, choose func(*component.Manifest) (ocispec.Descriptor, error),
 ) (layer ocispec.Descriptor, err error) {
@@ -108,7 +108,7 @@ func (r *Reader) layerOf(
 	candidates := manifest.Manifests
 	isOther := func(d ocispec.Descriptor) bool { return d.ArtifactType != helmConfig }
 	if charts := slices.DeleteFunc(slices.Clone(candidates), isOther); len(charts) > 0 {
-		candidates = charts // older tools do not say what a manifest is
+		candidates = charts // older tools do not give a manifest's type
 	}
 	if len(candidates) > maxManifests {
 		return layer, fetch.Errorf(fetch.Invalid, "the artifact is an index of %d manifests, but expected one manifest, or "+
@@ -142,7 +142,7 @@ func (r *Reader) layerOf(
 // isSHA256 reports whether a digest is one of SHA-256, by which registries know content; false for an empty one.
 func isSHA256(d digest.Digest) bool { return strings.HasPrefix(d.String(), string(digest.SHA256)+":") }
 
-// blob gets the content of a blob, or the layer of an artifact set that a blob is.
+// blob gets the content of a blob, or for an artifact set the layer in it.
 func (r *Reader) blob(
 	ctx context.Context, a component.Blob, credentials []sdk.RegistryCredentials, want Want,
 ) (*fetch.File, error) {
@@ -212,7 +212,7 @@ func (r *Reader) address(
 	return Verified(file, want.Digest.Blob)
 }
 
-// Verified returns a file that has the digest; empty for any. It releases one that has another.
+// Verified returns a file with the expected digest; empty for any. It releases a file with another one.
 func Verified(file *fetch.File, want digest.Digest) (*fetch.File, error) {
 	err := verifyFile(file, want)
 	if err != nil {
@@ -222,7 +222,7 @@ func Verified(file *fetch.File, want digest.Digest) (*fetch.File, error) {
 	return file, nil
 }
 
-// verifyFile compares a file with the digest that it must have; empty if it need not have one.
+// verifyFile compares a file with its expected digest; an empty one accepts any file.
 func verifyFile(file *fetch.File, want digest.Digest) error {
 	found := digest.Digest(file.Digest)
 	if want == "" || found == want {

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// maxConfig bounds the config of a component version, which names one blob.
+	// maxConfig bounds the config of a component version; it names one blob.
 	maxConfig = 64 << 10
-	// maxDescriptor bounds a descriptor, with what is around it.
+	// maxDescriptor bounds a descriptor, with its packaging.
 	maxDescriptor = 2 << 20
 )
 
 // Reader reads component versions from registries. Its methods can be called concurrently.
 type Reader struct {
 	fetcher *fetch.Fetcher
-	// parsing has room for one document, which takes many times its size in memory.
+	// parsing has room for one document, because it takes many times its size in memory.
 	parsing chan struct{}
 }
 
-// NewReader returns a Reader that uses a Fetcher.
+// NewReader returns a Reader with a Fetcher for its requests.
 func NewReader(fetcher *fetch.Fetcher) *Reader {
 	return &Reader{fetcher: fetcher, parsing: make(chan struct{}, 1)}
 }
 
-// Version reads a component version from the first of the places that has it. The error is of the kind fetch.NotFound
-// if no place has it, any of package fetch, or the cause of ctx.
+// Version reads a component version from the first place with it. The error is of the kind fetch.NotFound if no place
+// has it, any other of package fetch, or the cause of ctx.
 func (r *Reader) Version(
 	ctx context.Context, places component.Places, credentials []sdk.RegistryCredentials, name, version string,
 ) (*component.Version, error) {
@@ -69,7 +69,7 @@ func (r *Reader) Version(
 		"where the Context says that components are", name, version, strings.Join(asked, ", nor in "))
 }
 
-// errNoVersion says that a place does not have a component version.
+// errNoVersion is the error of a place without the component version.
 var errNoVersion = errors.New("no such component version")
 
 // versionAt reads a component version from a place.
@@ -108,10 +108,10 @@ func (r *Reader) versionAt(
 	return r.parse(ctx, document, name, version)
 }
 
-// maxStored bounds a descriptor as JSON, which takes more bytes for some texts than YAML.
+// maxStored bounds a descriptor as JSON; for some texts it takes more bytes than YAML.
 const maxStored = 8 * maxDescriptor
 
-// pull gets the descriptor that a manifest leads to.
+// pull gets the descriptor for a manifest.
 func (r *Reader) pull(
 	ctx context.Context, p *fetch.Pull, document []byte, name, version string,
 ) (*component.Descriptor, error) {

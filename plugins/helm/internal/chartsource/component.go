@@ -14,7 +14,7 @@ import (
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// fromComponent gets the archive of a chart that is the resource of a component version.
+// fromComponent gets the archive of a chart in a resource of a component version.
 func (f *Fetcher) fromComponent(
 	ctx context.Context, key component.Key, req *Request, credentials *sdk.Credentials,
 ) (*fetch.File, error) {
@@ -47,12 +47,12 @@ func (f *Fetcher) fromComponent(
 		archive, err = f.components.Content(ctx, access, credentials, wanted)
 	}
 	if errors.As(err, new(*sdk.Error)) {
-		return nil, fmt.Errorf("fetch %s: %w", key, err) // that of a chart repository does not name the resource
+		return nil, fmt.Errorf("fetch %s: %w", key, err) // an error about a chart repository does not name the resource
 	}
 	return archive, about(key.String(), err)
 }
 
-// fromHelmAccess gets the archive of a chart that is in a chart repository.
+// fromHelmAccess gets the archive of a chart in a chart repository.
 func (f *Fetcher) fromHelmAccess(
 	ctx context.Context, access component.HelmChart, want component.Expected, credentials *sdk.Credentials,
 ) (*fetch.File, error) {
@@ -70,7 +70,7 @@ func (f *Fetcher) fromHelmAccess(
 	return ocm.Verified(archive, want.Blob)
 }
 
-// aboutComponent is about for what leads to a chart.
+// aboutComponent is about for errors in the component on the way to the chart.
 func aboutComponent(key component.Key, err error) error {
 	if found := fetch.Explain(err); found.Kind == fetch.Invalid {
 		return fail(ReasonComponentInvalid, key.String(), "%w", found.Err)

@@ -8,34 +8,34 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Operation is that of all errors.
+// Operation of all errors.
 const Operation = "FetchChart"
 
-// Reasons that are given to errors. The package's documentation says what becomes of each.
+// Reasons of errors. The package comment has the codes and the retries of each.
 const (
 	// ReasonSourceInvalid: the source cannot be right.
 	ReasonSourceInvalid = "ChartSourceInvalid"
-	// ReasonResolverMissing: nobody knows the component model.
+	// ReasonResolverMissing: no resolver for the component model.
 	ReasonResolverMissing = "ChartResolverMissing"
 	// ReasonResolveFailed: the resolver has failed.
 	ReasonResolveFailed = "ChartResolveFailed"
 	// ReasonComponentInvalid: the component version leads to no chart.
 	ReasonComponentInvalid = "ChartComponentInvalid"
-	// ReasonArchiveInvalid: what is there is no chart.
+	// ReasonArchiveInvalid: the content is no chart.
 	ReasonArchiveInvalid = "ChartArchiveInvalid"
 	// ReasonTooLarge: it is larger than allowed.
 	ReasonTooLarge = "ChartTooLarge"
-	// ReasonDigestMismatch: its digest is not what it should be.
+	// ReasonDigestMismatch: its digest is another than expected.
 	ReasonDigestMismatch = "ChartDigestMismatch"
 	// ReasonUnauthorized: the server refuses the credentials.
 	ReasonUnauthorized = "ChartUnauthorized"
 	// ReasonCredentialsMissing: the server wants credentials and there are none.
 	ReasonCredentialsMissing = "ChartCredentialsMissing"
-	// ReasonCredentialsInvalid: there are credentials that cannot be used.
+	// ReasonCredentialsInvalid: the credentials cannot be used.
 	ReasonCredentialsInvalid = "ChartCredentialsInvalid"
 	// ReasonNotFound: there is no such chart, or version.
 	ReasonNotFound = "ChartNotFound"
-	// ReasonUnavailable: no answer, or one that says try again.
+	// ReasonUnavailable: no answer, or one to try again.
 	ReasonUnavailable = "ChartUnavailable"
 	// ReasonCache: the disk.
 	ReasonCache = "ChartCacheFailed"
@@ -43,7 +43,7 @@ const (
 	ReasonPanic = "ChartFetchPanic"
 )
 
-// reasons are those of the errors of package fetch.
+// reasons are the reasons for the errors of package fetch.
 var reasons = map[fetch.Kind]string{
 	fetch.Invalid:            ReasonArchiveInvalid,
 	fetch.TooLarge:           ReasonTooLarge,
@@ -57,7 +57,7 @@ var reasons = map[fetch.Kind]string{
 	fetch.Panic:              ReasonPanic,
 }
 
-// fail returns an error with a reason about a source that has to be changed. The format is that of fmt.Errorf.
+// fail returns an error with a reason about a source in need of a change. The format is that of fmt.Errorf.
 func fail(reason, what, format string, args ...any) error {
 	return &sdk.Error{
 		Codes:     fetch.Invalid.Codes(),
@@ -65,7 +65,7 @@ func fail(reason, what, format string, args ...any) error {
 	}
 }
 
-// about makes an error an *sdk.Error that says which chart, or index, could not be fetched; nil for nil.
+// about makes an error an *sdk.Error with the name of the chart or index; nil for nil.
 func about(what string, err error) error {
 	if err == nil || errors.As(err, new(*sdk.Error)) {
 		return err

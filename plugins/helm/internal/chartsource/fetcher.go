@@ -28,7 +28,7 @@ type Config struct {
 	// ArchiveBytes bounds an archive, IndexBytes the index of a repository. They default to DefaultArchiveBytes and
 	// DefaultIndexBytes.
 	ArchiveBytes, IndexBytes int64
-	// Resolvers are for charts of the component model that the Fetcher does not know itself; nil for none.
+	// Resolvers are for charts of the component model beyond the Fetcher's own means; nil for none.
 	Resolvers map[chart.Field]chart.Resolver
 }
 
@@ -38,7 +38,7 @@ type Fetcher struct {
 	files      *fetch.Fetcher
 	components *ocm.Reader
 
-	// parsing has room for one index, which is in memory then.
+	// parsing has room for one index in memory.
 	parsing chan struct{}
 }
 
@@ -61,43 +61,43 @@ func (f *Fetcher) Close() error { return f.files.Close() }
 
 // Request asks for one archive.
 type Request struct {
-	// Source that it comes from.
+	// Source of the archive.
 	Source Source
 	// Credentials of the call; nil for none.
 	Credentials *sdk.Credentials
-	// DeployItem and Log are what a resolver gets, and Context and OCMConfig say where components are. They may be nil
-	// if the source needs none.
+	// DeployItem and Log are for a resolver, Context and OCMConfig for the places of components. They may be nil if the
+	// source needs none.
 	DeployItem *v1alpha1.DeployItem
 	Context    *v1alpha1.Context
 	OCMConfig  *sdk.OCMConfig
 	Log        *slog.Logger
-	// Warning tells the user something that does not keep the chart from being fetched; nil for nobody.
+	// Warning shows the user a problem without an effect on the chart; nil for none.
 	Warning func(reason, text string)
 }
 
-// Archive is a packed chart on disk. It stays until it is released, and must not be changed.
+// Archive is a packed chart on disk. It stays until its release, and must not be changed.
 type Archive struct {
 	// Path of the file.
 	Path string
 	// Digest of its content, such as "sha256:…".
 	Digest string
-	// Resource of a component version that it is; nil if its source is another one.
+	// Resource of a component version with this archive; nil for another kind of source.
 	Resource *component.Key
 
 	release func()
 }
 
-// Release says that the archive is not used any more. Further calls do nothing.
+// Release ends the use of the archive. Further calls do nothing.
 func (a *Archive) Release() { a.release() }
 
-// Fetch returns the archive of a chart, to be released. It blocks until that is there or ctx ends. The error is an
-// *sdk.Error, which can be returned to the host, or the cause of ctx.
+// Fetch returns the archive of a chart, to be released. It blocks until the archive is there or ctx ends. The error
+// is an *sdk.Error for the host, or the cause of ctx.
 func (f *Fetcher) Fetch(ctx context.Context, req *Request) (*Archive, error) {
 	archive := &Archive{}
 	found, err := f.find(ctx, req, archive)
 	switch cause := context.Cause(ctx); {
 	case err != nil && cause != nil:
-		return nil, cause // says more than what came of it
+		return nil, cause // the reason for err
 	case err != nil:
 		return nil, about(req.Source.String(), err)
 	}
@@ -105,7 +105,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req *Request) (*Archive, error) {
 	return archive, nil
 }
 
-// find gets the archive of any source, and notes the resource that it is.
+// find gets the archive of any source, and notes its resource.
 func (f *Fetcher) find(ctx context.Context, req *Request, archive *Archive) (*fetch.File, error) {
 	credentials := cmp.Or(req.Credentials, &sdk.Credentials{})
 	o, ok := req.Source.origin.(resolverOrigin)
@@ -128,7 +128,7 @@ func (f *Fetcher) find(ctx context.Context, req *Request, archive *Archive) (*fe
 	return f.fromComponent(ctx, key, req, credentials)
 }
 
-// fetch gets the archive of a source that is not of the component model.
+// fetch gets the archive of a source outside the component model.
 func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Credentials) (*fetch.File, error) {
 	switch o := source.origin.(type) {
 	case rawOrigin:
@@ -147,7 +147,7 @@ func (f *Fetcher) fetch(ctx context.Context, source Source, credentials *sdk.Cre
 	}
 }
 
-// want is what a chart in a registry or of a component is.
+// want describes a chart in a registry or of a component.
 func (f *Fetcher) want() ocm.Want {
 	return ocm.Want{Layer: (*component.Manifest).ChartLayer, Limit: f.config.ArchiveBytes, Check: isArchive}
 }

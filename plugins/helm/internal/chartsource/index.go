@@ -13,11 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The index of a repository comes from a server that nobody vouches for. Helm's own reader takes a gigabyte for one of
-// 50 MB, and any amount for one of 1 MB that refers to a long text often. So the text of the versions of the wanted
-// chart is cut out of the index first, and only those are parsed, one by one.
+// The index of a repository comes from an untrusted server. Helm's own reader takes a gigabyte for an index of 50 MB,
+// and any amount for one of 1 MB with many references to a long text. So the text of the versions of the wanted chart
+// is cut out of the index first, and only those are parsed, one by one.
 const (
-	// maxOdd is how large an index may be that is laid out in a way that nothing can be cut out of.
+	// maxOdd bounds an index with an unusual layout, from which nothing can be cut out.
 	maxOdd = 2 << 20
 	// maxVersions bounds the text of all versions of a chart.
 	maxVersions = 4 << 20
@@ -38,15 +38,15 @@ var (
 // version is a version of a chart.
 type version struct {
 	Version string `json:"version" yaml:"version"`
-	// URLs are where its archive is, absolute or relative to the repository. Any of them will do.
+	// URLs of its archive, absolute or relative to the repository. Any one is enough.
 	URLs []string `json:"urls" yaml:"urls"`
-	// Digest of the archive as the index has it; empty if it has none.
+	// Digest of the archive in the index; empty for none.
 	Digest string `json:"digest" yaml:"digest"`
 
 	parsed *semver.Version
 }
 
-// versions of a chart, the newest first. Those that are no semantic versions are left out, as Helm does.
+// versions of a chart, the newest first. Versions other than semantic ones are left out, as Helm does.
 type versions []*version
 
 // parseIndex returns the versions of a chart in an index. No error quotes the index.
@@ -60,7 +60,7 @@ func parseIndex(document []byte, chart string) (versions, error) {
 	return found, err
 }
 
-// add adds a version. What is none is left out.
+// add adds a version; it leaves out an invalid one.
 func (vs versions) add(decode func(into any) error) versions {
 	v := &version{}
 	if err := decode(v); err != nil {
@@ -81,7 +81,7 @@ func parseJSON(document []byte, chart string) (versions, error) {
 	if err := json.Unmarshal(document, &index); err != nil || index.Entries == nil {
 		return nil, errNoIndex
 	}
-	// One chart after the other, so that nothing is made of the others.
+	// One chart after the other, to decode only the wanted one.
 	d := json.NewDecoder(bytes.NewReader(index.Entries))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
 		return nil, errNoIndex
@@ -137,12 +137,12 @@ func parseYAML(document []byte, chart string) (versions, error) {
 	return found, nil
 }
 
-// cutVersions returns the list of the versions of a chart from an index that is laid out as "helm repo index" and its
-// like do it: the field entries at the left, below it the names of the charts, all indented the same, and below each
-// its versions, each beginning with a dash. Everything that belongs to something is indented more than it, so nothing
-// has to be understood that is not about the chart.
+// cutVersions returns the list of the versions of a chart from an index in the layout of "helm repo index" and its
+// like: the field entries at the left, below it the names of the charts, all indented the same, and below each its
+// versions, each beginning with a dash. Every child is indented more than its parent, so text about other charts need
+// not be parsed.
 func cutVersions(document []byte, chart string) (list []byte, usual bool) {
-	names := -1 // how far they are indented; -1 if not known yet
+	names := -1 // their indentation; -1 if not known yet
 	begin, end := -1, 0
 	inEntries := false
 	cut := func(end int) []byte {
@@ -192,7 +192,7 @@ func cutVersions(document []byte, chart string) (list []byte, usual bool) {
 	return cut(end), inEntries
 }
 
-// isNothing says whether a value is an empty one.
+// isNothing reports whether a value is an empty one.
 func isNothing(value string) bool { return slices.Contains([]string{"{}", "[]", "null", "~"}, value) }
 
 // splitKey splits a line into a key, plain or in quotes, and the value on the same line without a comment.
@@ -204,7 +204,7 @@ func splitKey(text []byte) (key, value string, ok bool) {
 }
 
 // parseConstraint reads a version or a range of versions, such as "1.2.3", "^1.2" or ">=1.2.0 <2.0.0"; empty for the
-// newest that is no prerelease.
+// newest other than a prerelease.
 func parseConstraint(text string) (*semver.Constraints, error) {
 	if len(text) > maxConstraint {
 		return nil, fmt.Errorf("expected not more than %d characters, but found %d", maxConstraint, len(text))
@@ -216,8 +216,8 @@ func parseConstraint(text string) (*semver.Constraints, error) {
 	return constraint, nil
 }
 
-// pick returns the version that is wanted, as Helm does it: the one that is called exactly so, or the newest of the
-// range; nil if there is none. A prerelease is in a range only if that names one.
+// pick returns the wanted version, as Helm does: the one with exactly this name, or the newest of the range; nil for
+// none. A prerelease is in a range only if the range names one.
 func (vs versions) pick(wanted string, constraint *semver.Constraints) *version {
 	i := slices.IndexFunc(vs, func(v *version) bool { return v.Version == wanted })
 	if i < 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// fromRepository gets the archive of a chart in a repository: first the index, then the archive that this names.
+// fromRepository gets the archive of a chart in a repository: first the index, then an archive at an address in it.
 func (f *Fetcher) fromRepository(
 	ctx context.Context, o repositoryOrigin, credentials *sdk.Credentials,
 ) (*fetch.File, error) {
@@ -59,7 +59,7 @@ func (f *Fetcher) fromRepository(
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		// What may change by itself is reported rather than what does not: with it the call is retried.
+		// A retry may help against some errors; these are reported rather than the others, to have the call retried.
 		if i == 0 || endsJob(failed) && !endsJob(err) {
 			failed = err
 		}
@@ -67,7 +67,7 @@ func (f *Fetcher) fromRepository(
 	return nil, failed
 }
 
-// versionInRegistry gets the archive of a version that the index says to be in a registry.
+// versionInRegistry gets the archive of a version in a registry, according to the index.
 func (f *Fetcher) versionInRegistry(
 	ctx context.Context, address, digest string, credentials *sdk.Credentials,
 ) (*fetch.File, error) {
@@ -96,7 +96,7 @@ func endsJob(err error) bool {
 	return false
 }
 
-// versions returns the versions that an index has of a chart.
+// versions returns the versions of a chart in an index.
 func (f *Fetcher) versions(ctx context.Context, at fetch.Address, o repositoryOrigin) (versions, error) {
 	what := "the index of chart repository " + fetch.Display(o.url)
 	index, err := f.files.FromAddress(ctx, at)
@@ -135,10 +135,10 @@ func isArchive(_ string, begin []byte) error {
 		describeContent(begin))
 }
 
-// isGzip tells by its first bytes whether a file is one of gzip, with the one method of compression that there is.
+// isGzip reports whether a file with these first bytes is one of gzip, with its only method of compression.
 func isGzip(begin []byte) bool { return bytes.HasPrefix(begin, []byte{0x1f, 0x8b, 0x08}) }
 
-// describeContent says what a file seems to be, without repeating any of it.
+// describeContent names the apparent type of a file, without repeating any of it.
 func describeContent(begin []byte) string {
 	if len(begin) == 0 {
 		return "nothing"
@@ -150,8 +150,7 @@ func describeContent(begin []byte) string {
 	return kind
 }
 
-// normalizeDigest returns the digest of an index, which is in hex with or without the algorithm in front, as sdk has
-// it.
+// normalizeDigest returns a digest of an index, in hex with or without the algorithm in front, in the form of sdk.
 func normalizeDigest(text string) (string, error) {
 	const algorithm = "sha256:"
 	sum := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), algorithm)
@@ -164,8 +163,8 @@ func normalizeDigest(text string) (string, error) {
 	return algorithm + sum, nil
 }
 
-// resolveURL returns the address of an archive, which may be relative to that of the repository. As with Helm the
-// query of the repository's address, which some authenticate with, goes along with a relative one.
+// resolveURL returns the address of an archive, absolute or relative to the repository. As with Helm, a relative one
+// gets the query of the repository's address, which may have credentials.
 func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	ref, err := url.Parse(address)
 	if err != nil {

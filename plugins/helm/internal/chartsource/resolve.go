@@ -16,8 +16,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// resolve asks a resolver where a chart is, or for the chart itself, and returns either the one or the other; neither if
-// the chart is one that needs no resolver.
+// resolve asks a resolver for the source of a chart, or for its archive, and returns one of them; neither if the
+// chart needs no resolver.
 func (f *Fetcher) resolve(
 	ctx context.Context, o resolverOrigin, req *Request,
 ) (source Source, archive *fetch.File, err error) {
@@ -64,7 +64,7 @@ func (f *Fetcher) resolve(
 	return source, nil, nil
 }
 
-// readResolved reads the archive that a resolver has handed over.
+// readResolved reads the archive of a resolver's answer.
 func (f *Fetcher) readResolved(ctx context.Context, resolved *chart.Resolved) (*fetch.File, error) {
 	failed := func(err error) error {
 		return fetch.Errorf(fetch.Unavailable, "%w", resolveFailed(fmt.Errorf("read the archive of the resolver: %w", err)))

@@ -19,7 +19,7 @@ import (
 // maxText bounds addresses, references and names.
 const maxText = 2048
 
-// Source is where a chart comes from. The zero Source is none. Its text is for people.
+// Source is the source of a chart. The zero Source is none. Its text is for users.
 type Source struct {
 	origin origin
 }
@@ -43,14 +43,14 @@ type (
 		name, version string
 		constraint    *semver.Constraints
 	}
-	// resolverOrigin is one that a resolver knows.
+	// resolverOrigin is a chart for a resolver.
 	resolverOrigin struct {
 		field chart.Field
 		chart helmv1alpha1.Chart
 	}
 )
 
-// String names the source for people, without secrets.
+// String names the source for users, without secrets.
 func (s Source) String() string {
 	if s.origin == nil {
 		return "no chart"
@@ -58,7 +58,7 @@ func (s Source) String() string {
 	return s.origin.String()
 }
 
-// NeedsResolver returns the field that the source is from if a resolver may be asked for it; empty if not.
+// NeedsResolver returns the field of the source if a resolver may be asked for it; empty otherwise.
 func (s Source) NeedsResolver() chart.Field {
 	o, ok := s.origin.(resolverOrigin)
 	if !ok {
@@ -79,7 +79,7 @@ func (o repositoryOrigin) String() string {
 }
 func (o resolverOrigin) String() string { return fmt.Sprintf("the chart of chart.%s", o.field) }
 
-// Parse reads where a chart comes from. The errors are all that is wrong with it; none repeats what may be a secret.
+// Parse reads the source of a chart. The errors are all mistakes in it; none repeats a possible secret.
 func Parse(c helmv1alpha1.Chart, path *field.Path) (Source, field.ErrorList) {
 	var set []string
 	for _, f := range []struct {
@@ -153,11 +153,11 @@ func parseArchive(a helmv1alpha1.Archive, path *field.Path) (origin, field.Error
 	}
 }
 
-// omitted stands in an error for a value that is too long to be repeated or may be a secret.
+// omitted stands in an error for a value too long to be repeated, or possibly secret.
 const omitted = "…"
 
-// parseURL reads an address of http or https. A user in it is refused, because it would get into messages, logs and
-// caches.
+// parseURL reads an address of http or https. It refuses a user in it, because messages, logs and caches would have
+// it, too.
 func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 	if text == "" {
 		return nil, field.Required(path, "expected an address with http:// or https://")
@@ -179,7 +179,7 @@ func parseURL(text string, path *field.Path) (*url.URL, *field.Error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if u.Path == "" {
-		u.Path = "/" // package url takes a path that is added otherwise for the beginning of one
+		u.Path = "/" // otherwise package url takes an added path for the beginning of one
 	}
 	return u, nil
 }
@@ -193,7 +193,7 @@ func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 	}
 	shown := text
 	if strings.Contains(strings.SplitN(strings.TrimPrefix(text, "oci://"), "/", 2)[0], "@") {
-		shown = omitted // a user and a password, which references do not have
+		shown = omitted // a user and a password are no part of a reference
 	}
 	ref, err := registry.ParseReference(strings.ReplaceAll(strings.TrimPrefix(text, "oci://"), "+", "_"))
 	switch {
@@ -211,7 +211,7 @@ func parseRef(text string, path *field.Path) (origin, field.ErrorList) {
 	return registryOrigin{ref: ref}, nil
 }
 
-// isNoName says whether a character is in no name of a chart.
+// isNoName reports whether a character is in no name of a chart.
 func isNoName(c rune) bool { return c <= ' ' || c == 0x7f || strings.ContainsRune(`/\"'`, c) }
 
 func parseRepository(r helmv1alpha1.HelmChartRepo, path *field.Path) (origin, field.ErrorList) {

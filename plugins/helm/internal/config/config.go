@@ -1,5 +1,5 @@
-// Package config reads the provider configuration of a deploy item: what it asks for, in the terms of the packages that
-// do it, or everything that is wrong with it.
+// Package config reads the provider configuration of a deploy item, and reports all mistakes in it. The result is in
+// the terms of the packages for its parts.
 package config
 
 import (
@@ -24,44 +24,41 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
-// Config is what a provider configuration asks for.
+// Config is a valid provider configuration.
 type Config struct {
-	// Source is where the chart comes from.
+	// Source of the chart.
 	Source chartsource.Source
-	// Release names the release. Without one its namespace is still that of objects that name none, and templates get
-	// both.
+	// Release names the release. Even without a release, its namespace is the default of objects without one, and
+	// templates get both.
 	Release         helm.Release
 	CreateNamespace bool
-	// Values override those of the chart: a JSON object in a canonical form, so that equal values are equal bytes; nil
-	// for none.
+	// Values override those of the chart: a JSON object in a canonical form, so equal values are equal bytes; nil for
+	// none.
 	Values json.RawMessage
-	// HelmDeployment says whether there is a release.
+	// HelmDeployment asks for a release.
 	HelmDeployment bool
 	// Install, Upgrade and Uninstall are the options of the operations on the release. Wait is set with Atomic. A
-	// Timeout of zero stands for that of the deploy item. Without a release SkipSchemaValidation of Install counts, and
-	// nothing else.
+	// Timeout of zero stands for that of the deploy item. Without a release only SkipSchemaValidation of Install counts.
 	Install, Upgrade, Uninstall helm.Options
-	// TakeOwnership says that the release may belong to another deploy item, and is taken over.
+	// TakeOwnership permits the takeover of another deploy item's release.
 	TakeOwnership bool
-	// IgnoreDifferences are fields of objects that belong to other clients.
+	// IgnoreDifferences are fields of objects left to other clients.
 	IgnoreDifferences ignore.Rules
 	// UpdateStrategy, DeletionDuringUpdate are for objects without a release.
 	UpdateStrategy       managedresource.UpdateStrategy
 	DeletionDuringUpdate prune.Groups
 	Checks               readiness.Checks
-	// Exports are values that are read from objects, ValueExports those that are read from the chart's values. No key
-	// is there twice.
+	// Exports are values from objects, ValueExports those from the chart's values. Each key is there once.
 	Exports      []export.Value
 	ValueExports []ValueExport
-	// Ignored are the fields that have no effect, as texts for people.
+	// Ignored are the fields without an effect, as texts for users.
 	Ignored []string
-	// Unknown are the fields that were passed over, as texts for people.
+	// Unknown are the skipped unknown fields, as texts for users.
 	Unknown []string
 }
 
-// Read reads and validates the provider configuration of a deploy item. strict says whether an unknown field is an
-// error. The error is an
-// *sdk.Error with everything that is wrong and the code ERR_CONFIGURATION_PROBLEM; it repeats none of the values.
+// Read reads and validates the provider configuration of a deploy item. With strict an unknown field is an error. The
+// error is an *sdk.Error with all mistakes and the code ERR_CONFIGURATION_PROBLEM; it repeats none of the values.
 func Read(req *sdk.Request, strict bool) (*Config, error) {
 	document, unknown, misread, err := decode(req, strict)
 	if err != nil {
@@ -75,7 +72,7 @@ func Read(req *sdk.Request, strict bool) (*Config, error) {
 	return c, nil
 }
 
-// Validate returns what is wrong with a provider configuration, for sdk.Validator.
+// Validate returns the mistakes in a provider configuration, for sdk.Validator.
 func Validate(config []byte, strict bool) ([]sdk.Problem, error) {
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: config}
@@ -91,8 +88,8 @@ func Validate(config []byte, strict bool) ([]sdk.Problem, error) {
 	return misread.With(problems), nil
 }
 
-// ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has
-// none. A schedule that is wrong is an error, which counts as none: the job has failed over it and said so.
+// ScheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.
+// An invalid schedule is an error and counts as none: the job has already failed with it.
 func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	if !isKnown((&sdk.Request{DeployItem: item}).ConfigGroupVersionKind()) {
 		return nil, nil //nolint:nilnil // no schedule
@@ -109,11 +106,11 @@ func isKnown(apiVersion, kind string) bool {
 	return apiVersion == v1alpha1.GroupVersion.String() && kind == v1alpha1.ProviderConfigurationKind
 }
 
-// decode returns what can be read of the provider configuration, and the unknown fields in it that were passed over.
+// decode returns the readable part of the provider configuration, and the skipped unknown fields.
 func decode(req *sdk.Request, strict bool) (document *v1alpha1.ProviderConfiguration, unknown []string, misread job.Misread, err error) {
 	apiVersion, kind := req.ConfigGroupVersionKind()
 	if apiVersion == "" && kind == "" {
-		// Says that there is no configuration, or what makes it unreadable.
+		// Its error is about a missing or unreadable configuration.
 		if err := req.DecodeConfig(&v1alpha1.ProviderConfiguration{}); err != nil {
 			return nil, nil, misread, err
 		}
@@ -131,7 +128,7 @@ func decode(req *sdk.Request, strict bool) (document *v1alpha1.ProviderConfigura
 	return into.document(), unknown, misread, err
 }
 
-// form is a provider configuration in one of the forms in which it can be written.
+// form is one of the written forms of a provider configuration.
 type form interface {
 	document() *v1alpha1.ProviderConfiguration
 }
@@ -140,8 +137,8 @@ type plain struct {
 	v1alpha1.ProviderConfiguration `json:",inline"`
 }
 
-// withList reads a configuration whose exports are a list and not a map with a list in it. Being a struct, not a
-// decoder of its own, it leaves it to the strict decoder to report unknown fields with their paths.
+// withList reads a configuration with exports as a list, not as a map with a list in it. As a struct, not a decoder
+// of its own, it lets the strict decoder report unknown fields with their paths.
 type withList struct {
 	v1alpha1.ProviderConfiguration `json:",inline"`
 	Exports                        []managedresource.Export `json:"exports,omitempty"`

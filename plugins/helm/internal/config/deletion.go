@@ -12,11 +12,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
 
-// Deletion is what a provider configuration says about the end of its deploy item.
+// Deletion is the part of a provider configuration about the end of its deploy item.
 type Deletion struct {
-	// HelmDeployment says whether there is to be a release. What there really is, the provider status says.
+	// HelmDeployment asks for a release. The provider status has the real one, if any.
 	HelmDeployment bool
-	// Release is the one that the configuration names; the zero Release if it names none that there could be.
+	// Release is the configured release; the zero Release for an invalid one.
 	Release helm.Release
 	// Uninstall are the options for a release. A Timeout of zero stands for that of the deploy item.
 	Uninstall helm.Options
@@ -24,10 +24,9 @@ type Deletion struct {
 	Groups prune.Groups
 }
 
-// ReadDeletion reads what a deletion needs to know, and nothing else of the provider configuration: a mistake anywhere
-// else, or that there is no configuration, must not prevent a deletion. A mistake in what it reads does, because more
-// would be deleted than was wanted, or in another way. strict says whether an unknown field of the deletion groups is
-// one.
+// ReadDeletion reads the fields for a deletion, and nothing else of the provider configuration: neither a mistake
+// elsewhere nor a missing configuration must prevent a deletion. A mistake in these fields does; otherwise too much
+// would be deleted, or in the wrong way. With strict an unknown field of the deletion groups is a mistake, too.
 func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
 	groups, err := job.ReadDeletionGroups(req, strict)
 	if err != nil {

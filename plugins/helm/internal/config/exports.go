@@ -16,15 +16,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// ValueExport is a value that is exported from those that the chart is rendered with.
+// ValueExport is an exported value of those for rendering the chart.
 type ValueExport struct {
-	// Key under which the value is exported. Dots make nested maps.
+	// Key of the exported value. Dots make nested maps.
 	Key string
-	// Path of the value in an object whose only field, Values, has the values.
+	// Path of the value in an object; its only field, Values, has the values.
 	Path jsonpath.Path
 }
 
-// setExports sets what is exported. listed says that the field exports is a list itself.
+// setExports sets the exports. With listed the field exports is a list itself.
 func (c *Config) setExports(document *v1alpha1.ProviderConfiguration, listed bool) field.ErrorList {
 	path := field.NewPath("exports")
 	if !listed {
@@ -44,13 +44,12 @@ func (c *Config) setExports(document *v1alpha1.ProviderConfiguration, listed boo
 	return problems
 }
 
-// addExports adds what a list exports. What names no object is read from the values.
+// addExports adds the exports of a list. An export without an object is read from the values.
 func (c *Config) addExports(exports *managedresource.Exports, path *field.Path) field.ErrorList {
 	if exports == nil {
 		return nil
 	}
-	// The rules for keys and paths are the same for all. A value needs no object, and for the time of the check it has
-	// one.
+	// The rules for keys and paths are the same for all. For the check, an export of a value gets an object.
 	whole := *exports
 	whole.Exports = make([]managedresource.Export, 0, len(exports.Exports))
 	var problems field.ErrorList
@@ -72,8 +71,7 @@ func (c *Config) addExports(exports *managedresource.Exports, path *field.Path) 
 	return append(problems, p...)
 }
 
-// checkValueExport refuses what only makes sense for an object: the value that is asked for would not be the one that
-// is exported.
+// checkValueExport refuses options for objects: with them another value than the wanted one would be exported.
 func checkValueExport(e managedresource.Export, path *field.Path) field.ErrorList {
 	var problems field.ErrorList
 	const why = "needs fromResource; without it the value is one of the chart's values"
@@ -97,18 +95,17 @@ func (c *Config) exportKeys() []string {
 	return keys
 }
 
-// excludes tells whether two keys cannot both be exported, because they are equal or one is a map on the way to the
-// other.
+// excludes reports whether two keys exclude each other: they are equal, or one is a map on the way to the other.
 func excludes(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
-// ReasonExportMissing is given to the error about a value that the chart's values do not have. Another try would not
+// ReasonExportMissing is the reason of the error about a value missing from the chart's values. A retry would not
 // find it either.
 const ReasonExportMissing = "ExportMissing"
 
-// ExportValues returns exports with values of the chart added, which it reads from a JSON object. exports is not
-// changed. All values that are not there are named in one error; no value is repeated.
+// ExportValues returns exports with values of the chart added, read from a JSON object. exports is not changed. One
+// error names all missing values; it repeats no value.
 func ExportValues(wanted []ValueExport, values json.RawMessage, exports map[string]any) (map[string]any, error) {
 	if len(wanted) == 0 {
 		return exports, nil
@@ -141,7 +138,7 @@ func ExportValues(wanted []ValueExport, values json.RawMessage, exports map[stri
 	return all, nil
 }
 
-// insert puts a value into nested maps. Those on the way are copied, since they may be somebody else's.
+// insert puts a value into nested maps. It copies the maps on the way, since they may be shared.
 func insert(into map[string]any, path []string, value any) {
 	for _, name := range path[:len(path)-1] {
 		var inner map[string]any

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	// installOptions and uninstallOptions are the names of the options that there are.
+	// installOptions and uninstallOptions are the names of the known options.
 	installOptions   = []string{"atomic", "force", "skipSchemaValidation", "takeOwnership", "timeout", "wait"}
 	uninstallOptions = []string{"disableHooks", "timeout", "wait"}
 )
@@ -35,7 +35,7 @@ func operationsOf(written *runtime.RawExtension) operations {
 		HelmDeploymentConfig operations `json:"helmDeploymentConfig"`
 	}
 	if written == nil || kjson.UnmarshalCaseSensitivePreserveInts(written.Raw, &document) != nil {
-		return operations{} // what cannot be read has been reported by who has decoded the document
+		return operations{} // the decoder has reported an unreadable document
 	}
 	return document.HelmDeploymentConfig
 }
@@ -75,8 +75,7 @@ func readUninstall(c *v1alpha1.HelmUninstallConfiguration, written json.RawMessa
 	return helm.Options{DisableHooks: c.DisableHooks, Wait: c.Wait, Timeout: timeout}, problems
 }
 
-// checkNames reports options that there are not, however strict the reader is, as Landscaper does: they would be asked
-// for in vain.
+// checkNames reports unknown options, even with a lenient reader, as Landscaper does: they would have no effect.
 func checkNames(written json.RawMessage, known []string, path *field.Path) field.ErrorList {
 	var found map[string]json.RawMessage
 	if len(written) == 0 || json.Unmarshal(written, &found) != nil {
@@ -91,7 +90,7 @@ func checkNames(written json.RawMessage, known []string, path *field.Path) field
 	return problems
 }
 
-// parseTimeout returns zero for none: the timeout of the deploy item bounds the operation then.
+// parseTimeout returns zero for none: then the timeout of the deploy item bounds the operation.
 func parseTimeout(timeout *landscaper.Duration, path *field.Path) (time.Duration, field.ErrorList) {
 	if timeout == nil || *timeout == "" {
 		return 0, nil
@@ -103,7 +102,7 @@ func parseTimeout(timeout *landscaper.Duration, path *field.Path) (time.Duration
 	return span, nil
 }
 
-// ignored returns the fields that are set and have no effect.
+// ignored returns the set fields without an effect.
 func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
 	var fields []string
 	add := func(is bool, path ...string) {
@@ -126,7 +125,7 @@ func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
 		add(o.Atomic, "helmDeploymentConfig", operation.name, "atomic")
 		add(o.DisableHooks, "helmDeploymentConfig", operation.name, "disableHooks")
 		add(o.Force, "helmDeploymentConfig", operation.name, "force")
-		// That of install counts for rendering, and to say the same of an upgrade is no mistake.
+		// The one of install counts for rendering; the same option in upgrade is no mistake then.
 		add(o.SkipSchemaValidation && !c.Install.SkipSchemaValidation, "helmDeploymentConfig", operation.name, "skipSchemaValidation")
 		add(o.TakeOwnership, "helmDeploymentConfig", operation.name, "takeOwnership")
 		add(o.Wait && !o.Atomic, "helmDeploymentConfig", operation.name, "wait")

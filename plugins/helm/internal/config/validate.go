@@ -21,8 +21,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// validate returns what a provider configuration asks for, or everything that is wrong with it. written is what it was
-// decoded from.
+// validate returns the Config of a provider configuration, or all mistakes in it. written is the document before
+// decoding.
 func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExtension) (*Config, field.ErrorList) {
 	c := &Config{
 		Release:         helm.Release{Namespace: document.Namespace, Name: document.Name},
@@ -46,8 +46,8 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	problems = append(problems, c.setExports(document, exportsAreList(written))...)
 	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
 
-	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
-	// mended at leisure.
+	// The groups of the item's own deletion are read only at the deletion; a mistake in them is reported here, in time
+	// for a correction.
 	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
 	problems = append(problems, p...)
 	c.DeletionDuringUpdate, p = prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
@@ -59,10 +59,10 @@ func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExte
 	return c, nil
 }
 
-// maxOfName is how long the name of a release may be. It is Helm's rule: charts add to it when they name objects.
+// maxOfName bounds the name of a release, as in Helm: charts append to it in the names of objects.
 const maxOfName = 53
 
-// validateRelease reports names that no release can have.
+// validateRelease reports invalid names of a release.
 func validateRelease(r helm.Release) field.ErrorList {
 	var problems field.ErrorList
 	name, namespace := field.NewPath("name"), field.NewPath("namespace")
@@ -83,8 +83,8 @@ func validateRelease(r helm.Release) field.ErrorList {
 	return problems
 }
 
-// canonicalValues returns a JSON object with its fields in order and its numbers as they are written; nil for none.
-// What is found instead of one is not repeated: values may be secrets.
+// canonicalValues returns a JSON object with sorted fields and its numbers as they are written; nil for none. An
+// error repeats no value: values may be secrets.
 func canonicalValues(document json.RawMessage, path *field.Path) (json.RawMessage, field.ErrorList) {
 	if len(document) == 0 {
 		return nil, nil

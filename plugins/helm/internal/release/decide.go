@@ -8,21 +8,21 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
-// Action is what is to be done about a release.
+// Action is an operation on a release, or the decision against one.
 type Action string
 
 // The actions.
 const (
-	// Nothing: the release is as it should be.
+	// Nothing: the release is up to date.
 	Nothing Action = "Nothing"
-	// Install makes the first revision, or one in the place of revisions of which none was ever deployed, or the
-	// first after the release was uninstalled and its history kept.
+	// Install makes the first revision, also after failed attempts without a deployed one, or after an uninstallation
+	// with a kept history.
 	Install Action = "Install"
 	// Upgrade makes another revision.
 	Upgrade Action = "Upgrade"
 	// Uninstall removes the release with its history.
 	Uninstall Action = "Uninstall"
-	// Wait: somebody else works on the release. Look again at the latest at Decision.Until.
+	// Wait: another client works on the release. Look again at the latest at Decision.Until.
 	Wait Action = "Wait"
 	// Conflict: the release belongs to another deploy item.
 	Conflict Action = "Conflict"
@@ -30,39 +30,40 @@ const (
 	Leave Action = "Leave"
 )
 
-// Want is what a deploy item wants of a release.
+// Want is the release wanted by a deploy item.
 type Want struct {
 	// Item is the deploy item, as the value of the label on its objects.
 	Item string
-	// Installation is the one that the deploy item is of; empty if nobody knows. Item is unique in one only.
+	// Installation is the installation of the deploy item; empty if unknown. Item is unique within one installation
+	// only.
 	Installation string
-	// TakeOverFrom is another installation whose release of Item is taken over; empty for none.
+	// TakeOverFrom is another installation; the release of its deploy item of the same name is taken over. Empty for
+	// none.
 	TakeOverFrom string
-	// Restored is the revision that the deploy item has deployed by its own account as an item of another installation,
-	// from which it was restored; its zero value for none.
+	// Restored is the revision deployed by the item, by its own account, in the installation from which it was restored;
+	// its zero value for none.
 	Restored Restored
-	// Input is the digest of what the release is to be made from.
+	// Input is the digest of the release's input.
 	Input string
-	// Job is the digest of the job, see Input; empty if it does not matter.
+	// Job is the digest of the job, see Input; empty for any job.
 	Job string
-	// Children is the digest of the objects that take the place of those that the chart is rendered to; empty for
-	// none. With AnyChildren it does not matter which they are.
+	// Children is the digest of the objects in place of the rendered ones; empty for none. With AnyChildren it does not
+	// matter.
 	Children    string
 	AnyChildren bool
-	// Chart is the name of the chart, for a release that is Unclaimed.
+	// Chart is the name of the chart, for an Unclaimed release.
 	Chart string
-	// TakeOwnership says that the release may belong to another deploy item so far, or be of another chart if it belongs
-	// to none. For Decide only.
+	// TakeOwnership permits a release of another deploy item, or one of no item and another chart. For Decide only.
 	TakeOwnership bool
-	// Force has another revision made in any case.
+	// Force asks for another revision in any case.
 	Force bool
-	// Drifted says that the objects of the release are not as it has made them.
+	// Drifted is set if objects of the release differ from the deployed ones.
 	Drifted bool
-	// Claimed says that the deploy item has deployed the release by its own account. Then it is the item's as long
-	// as no label says otherwise.
+	// Claimed is set if the deploy item has deployed the release by its own account. Then the release is the item's
+	// unless a label names another.
 	Claimed bool
-	// Now is the time, and Grace how long a revision that somebody else has in progress may stay unchanged before
-	// it counts as interrupted.
+	// Now is the time. Grace is the time without a change until another client's revision in progress counts as
+	// interrupted.
 	Now   time.Time
 	Grace time.Duration
 }
@@ -73,34 +74,34 @@ type Restored struct {
 	Revision     int
 }
 
-// Decision is what is to be done.
+// Decision is the next operation on a release.
 type Decision struct {
 	Action Action
-	// Newest is the newest revision that there is; zero if there is none.
+	// Newest is the newest existing revision; zero for none.
 	Newest int
-	// Revision is the one that Install or Upgrade makes, for Labels; with Nothing it is the one that is as it
-	// should be. Zero otherwise.
+	// Revision is the revision to be made by Install or Upgrade, for Labels; with Nothing it is the up-to-date revision.
+	// Zero otherwise.
 	Revision int
-	// Retry is the failed attempt of the same job at the same input, which Install or Upgrade makes again: what it was
-	// to deploy is settled, and its hooks that have succeeded are done. It may have been rolled back. Zero for none.
+	// Retry is the failed attempt of the same job at the same input, repeated by Install or Upgrade: its objects are
+	// settled, and its successful hooks are done. It may have been rolled back. Zero for none.
 	Retry int
 	// Children is the digest of the objects of Retry, see Revision.
 	Children string
-	// TakenFrom names the deploy item that the release has belonged to, for messages; empty for none. For Install and
-	// Upgrade.
+	// TakenFrom names the former deploy item of the release, for messages; empty for none. For Install and Upgrade.
 	TakenFrom string
-	// Adopted says that the release has belonged to no deploy item. For Install and Upgrade.
+	// Adopted is set if the release has belonged to no deploy item. For Install and Upgrade.
 	Adopted bool
-	// Interrupted are the revisions to mark as failed before, in ascending order. For Install, Upgrade and Uninstall.
+	// Interrupted are the revisions to mark as failed first, in ascending order. For Install, Upgrade and Uninstall.
 	Interrupted []int
-	// Until is when the wait is over, if nothing happens until then. For Wait only.
+	// Until is the end of the wait without a change. For Wait only.
 	Until time.Time
-	// Why is for people. With Wait it says what is waited for, as in "waiting for …", with Conflict and Leave also
-	// what can be done; with other actions it is a clause.
+	// Why is a text for users. With Wait it completes "waiting for …"; with Conflict and Leave it has the remedy, too;
+	// with other actions it is a clause.
 	Why string
 }
 
-// Decide says what brings a release to what is wanted; see the package comment. history is in ascending order.
+// Decide returns the next operation towards the wanted release; see the package comment. history is in ascending
+// order.
 func Decide(history []Revision, want Want) Decision {
 	if len(history) == 0 {
 		return Decision{Action: Install, Revision: 1, Why: "there is no release"}
@@ -161,8 +162,8 @@ func Decide(history []Revision, want Want) Decision {
 	return d
 }
 
-// RenderedAs returns the revision that templates are told of when the objects of the decision's revision are
-// rendered: an installation is the first one for them, whatever was there before.
+// RenderedAs returns the revision passed to the templates for the objects of the decision's revision: always 1 for an
+// installation, even with older revisions.
 func (d Decision) RenderedAs() int {
 	switch d.Action {
 	case Install:
@@ -174,8 +175,8 @@ func (d Decision) RenderedAs() int {
 	}
 }
 
-// DecideRemoval says what removes a release with its deploy item; see the package comment. history is in ascending
-// order. Of what is wanted, the input does not matter.
+// DecideRemoval returns the next operation to remove the release of a deleted deploy item; see the package comment.
+// history is in ascending order. The wanted Input does not matter.
 func DecideRemoval(history []Revision, want Want) Decision {
 	if len(history) == 0 {
 		return Decision{Action: Nothing, Why: "there is no release"}
@@ -199,7 +200,7 @@ func DecideRemoval(history []Revision, want Want) Decision {
 	return d
 }
 
-// Newest returns the newest revision; the zero value if there is none.
+// Newest returns the newest revision; the zero value for none.
 func Newest(history []Revision) Revision {
 	if len(history) == 0 {
 		return Revision{}
@@ -207,7 +208,7 @@ func Newest(history []Revision) Revision {
 	return history[len(history)-1]
 }
 
-// StatusOf returns the status of a revision; StatusUninstalled if it is not there any more.
+// StatusOf returns the status of a revision; StatusUninstalled if it does not exist any more.
 func StatusOf(history []Revision, version int) Status {
 	for _, r := range history {
 		if r.Version == version {
@@ -217,12 +218,13 @@ func StatusOf(history []Revision, version int) Status {
 	return StatusUninstalled
 }
 
-// Exists tells whether there is a release: a history that was kept of one that was uninstalled is none.
+// Exists reports whether there is a release: the kept history of an uninstalled one is none.
 func Exists(history []Revision) bool {
 	return len(history) > 0 && history[len(history)-1].Status != StatusUninstalled
 }
 
-// Of reports to whom a release belongs, as the deploy item sees it. What it may take from another installation is Ours.
+// Of reports the owner of a release, as seen by the deploy item. A release of another installation is Ours if the
+// item may take it.
 func Of(history []Revision, want Want) owner.Relation {
 	newest := Newest(history)
 	switch {
@@ -237,22 +239,20 @@ func Of(history []Revision, want Want) owner.Relation {
 	}
 }
 
-// Unclaimed reports whether there is a release that belongs to no deploy item, and that the deploy item has not deployed.
-// Decide needs its Chart then.
+// Unclaimed reports whether there is a release of no deploy item, and not deployed by this one. Decide needs its
+// Chart then.
 func Unclaimed(history []Revision, want Want) bool {
 	return Exists(history) && history[len(history)-1].Item == "" && !want.Claimed
 }
 
-// neverDeployed tells whether the first installation has not come to its end yet. Only what was deployed is
-// superseded.
+// neverDeployed reports whether no installation has succeeded yet. Only deployed revisions become superseded.
 func neverDeployed(history []Revision) bool {
 	return !slices.ContainsFunc(history, func(r Revision) bool {
 		return r.Status == StatusDeployed || r.Status == StatusSuperseded
 	})
 }
 
-// interrupted returns the revisions on which nobody works although they say so; that is not asked about the newest
-// one any more.
+// interrupted returns the revisions in progress without a working process; the caller has checked the newest one.
 func interrupted(history []Revision) []int {
 	var versions []int
 	for _, r := range history {
@@ -263,25 +263,25 @@ func interrupted(history []Revision) []int {
 	return versions
 }
 
-// isOfAnother reports whether the release belongs to another deploy item, be it one of the same name.
+// isOfAnother reports whether the release belongs to another deploy item, even one of the same name.
 func (r Revision) isOfAnother(want Want) bool {
 	return r.Item != "" && (r.Item != want.Item || r.isForeignTo(want))
 }
 
-// isForeignTo reports whether a deploy item of another installation has the release. A revision without the label was
-// made before there was one.
+// isForeignTo reports whether the release belongs to a deploy item of another installation. A revision may be older
+// than the label, and has none then.
 func (r Revision) isForeignTo(want Want) bool {
 	return r.Installation != "" && want.Installation != "" && r.Installation != want.Installation
 }
 
-// accepts reports whether the deploy item may take the release of the deploy item of its name in another installation:
-// the user says so, or the release is what that was when this one was restored from it.
+// accepts reports whether the deploy item may take the release of the item of its name in another installation: by
+// order of the user, or because this item was restored from that one and the release has not changed since.
 func (w Want) accepts(r Revision) bool {
 	return r.Item == w.Item && r.isForeignTo(w) &&
 		(r.Installation == w.TakeOverFrom || w.Restored == Restored{Installation: r.Installation, Revision: r.Version})
 }
 
-// ownerFor names the deploy item that has the release.
+// ownerFor names the deploy item of the release.
 func (r Revision) ownerFor(want Want) string {
 	if r.isForeignTo(want) {
 		return fmt.Sprintf("the deploy item %q of the installation %s", r.Item, r.Installation)
@@ -289,7 +289,7 @@ func (r Revision) ownerFor(want Want) string {
 	return fmt.Sprintf("the deploy item %q", r.Item)
 }
 
-// refusalTo says why a release cannot be had, and what can be done.
+// refusalTo returns the reason against taking a release, and the remedy.
 func (r Revision) refusalTo(want Want) string {
 	if r.Item == want.Item {
 		return fmt.Sprintf("it belongs to %s, which is another control plane than that of this deploy item: choose another "+
@@ -300,19 +300,18 @@ func (r Revision) refusalTo(want Want) string {
 		"is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over", r.ownerFor(want))
 }
 
-// isMadeFor reports whether Pergola has made the revision for a deploy item.
+// isMadeFor reports whether Pergola has made the revision for the deploy item.
 func (r Revision) isMadeFor(want Want) bool {
 	return r.Item == want.Item && !r.isForeignTo(want) && r.Input != ""
 }
 
-// isAttemptAt reports whether the job that wants something has tried to make it with the revision, and failed or was
-// interrupted.
+// isAttemptAt reports whether the revision is a failed or interrupted attempt of the wanted job at its input.
 func (r Revision) isAttemptAt(want Want) bool {
 	return want.Job != "" && r.Job == want.Job && r.Input == want.Input && r.Status != StatusDeployed && r.Status != StatusUninstalled &&
 		r.Status != StatusSuperseded
 }
 
-// attemptAt returns the last attempt of the job that wants something; the zero value for none.
+// attemptAt returns the last attempt of the wanted job; the zero value for none.
 func attemptAt(history []Revision, want Want) Revision {
 	last := Newest(history)
 	if len(history) > 1 && last.isMadeFor(want) && last.Input == RolledBack && last.Job == want.Job {
@@ -324,7 +323,7 @@ func attemptAt(history []Revision, want Want) Revision {
 	return last
 }
 
-// mayChange tells whether the grace period of a revision in progress is not over.
+// mayChange reports whether a revision in progress is still within its grace period.
 func (r Revision) mayChange(want Want) bool { return want.Now.Before(r.ModifiedAt.Add(want.Grace)) }
 
 func (r Revision) waitFor(want Want) Decision {

@@ -20,18 +20,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// maxListed bounds how many Secrets are named in a message.
+// maxListed bounds the Secrets named in a message.
 const maxListed = 5
 
-// secrets is where every API server has Secrets.
+// secrets is the resource of Secrets, the same on every API server.
 var secrets = target.Mapping{
 	Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Namespaced: true,
 }
 
-// Status is what a revision says of itself.
+// Status is the status of a revision, by its label.
 type Status string
 
-// The statuses that Helm gives to revisions. There may be others.
+// The statuses of revisions in Helm. There may be others.
 const (
 	StatusUnknown         Status = "unknown"
 	StatusDeployed        Status = "deployed"
@@ -44,37 +44,35 @@ const (
 	StatusPendingRollback Status = "pending-rollback"
 )
 
-// settled tells whether nobody can be working on a revision with this status. One that nobody knows is not.
+// settled reports whether the status excludes an operation in progress. An unknown status does not.
 func (s Status) settled() bool {
 	return s == StatusDeployed || s == StatusSuperseded || s == StatusFailed || s == StatusUninstalled
 }
 
-// Revision is one revision of a release, as the labels of its Secret tell it.
+// Revision is one revision of a release, by the labels of its Secret.
 type Revision struct {
 	// Version is the number of the revision; the first one has 1.
 	Version int
 	Status  Status
-	// ModifiedAt is when Helm has written the revision last, by the clock of the API server; zero if nobody knows.
+	// ModifiedAt is the time of Helm's last write, by the clock of the API server; zero if unknown.
 	ModifiedAt time.Time
-	// Item is the deploy item that the release belongs to, see Labels; empty for none.
+	// Item is the deploy item of the release, see Labels; empty for none.
 	Item string
-	// Installation is the one that the deploy item is of; empty if the revision does not say.
+	// Installation is the installation of the deploy item; empty without the label.
 	Installation string
-	// Input is the digest of what Pergola has made the revision from; empty for a revision that somebody else has
-	// made.
+	// Input is the digest of Pergola's input for the revision; empty for a revision of another client.
 	Input string
-	// Chart is the name of the chart; empty if it was not asked for, see ChartOf.
+	// Chart is the name of the chart; empty until read with ChartOf.
 	Chart string
-	// Job is the digest of the job that has made the revision; empty if none is known.
+	// Job is the digest of the job for the revision; empty if unknown.
 	Job string
-	// Children is the digest of the objects that have taken the place of those that the chart was rendered to; empty
-	// for none.
+	// Children is the digest of the objects in place of the rendered ones; empty for none.
 	Children string
 }
 
 // History returns the revisions of a release, in ascending order, with one request; none if the release or its
-// namespace does not exist. A Secret that has the labels of a revision and the name of none is an error: Helm may or
-// may not take it for one. Errors are explained ones, see target.
+// namespace does not exist. A Secret with the labels of a revision, but not with its name, is an error: Helm may or
+// may not take it for a revision. Errors are explained ones, see target.
 func History(ctx context.Context, client *target.Client, name helm.Release) ([]Revision, error) {
 	history, strange, err := Revisions(ctx, client, name)
 	if err == nil && len(strange) > 0 {
@@ -105,7 +103,7 @@ func Revisions(ctx context.Context, client *target.Client, name helm.Release) (h
 	return history, strange, nil
 }
 
-// notPermitted adds to an error about a missing permission what it is needed for.
+// notPermitted adds the needed permissions to an error about a missing one.
 func notPermitted(name helm.Release, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -123,7 +121,7 @@ func secretName(name string, revision int) string { return prefixOf(name) + strc
 
 func prefixOf(name string) string { return "sh.helm.release.v1." + name + ".v" }
 
-// VersionOf returns the revision of a release whose Secret has a name; zero if it is that of none.
+// VersionOf returns the revision with a Secret of this name; zero for none.
 func VersionOf(secret, release string) int {
 	number, _ := strings.CutPrefix(secret, prefixOf(release))
 	version, err := strconv.Atoi(number)
@@ -133,7 +131,7 @@ func VersionOf(secret, release string) int {
 	return version
 }
 
-// revisionOf reads the metadata of a revision's Secret. Its name counts, since Helm finds a revision by it.
+// revisionOf reads the metadata of a revision's Secret. The version is from the name, as for Helm.
 func revisionOf(secret *metav1.PartialObjectMetadata, version int) Revision {
 	return Revision{
 		Version:      version,
@@ -147,8 +145,8 @@ func revisionOf(secret *metav1.PartialObjectMetadata, version int) Revision {
 	}
 }
 
-// modifiedAt returns when the content of a revision was written last. The label with this name is no help: it is by
-// the clock of whoever has written it, and Helm writes the old one again in many cases.
+// modifiedAt returns the time of the last write of a revision's content. The label with this name is no help: it is
+// by the clock of its writer, and Helm often writes the old one again.
 func modifiedAt(secret *metav1.PartialObjectMetadata) time.Time {
 	latest := secret.CreationTimestamp.Time
 	for _, entry := range secret.ManagedFields {

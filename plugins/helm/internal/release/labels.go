@@ -11,27 +11,25 @@ import (
 )
 
 const (
-	// ItemLabel says to which deploy item a release belongs. Its value is that of the label on the objects of the
-	// item.
+	// ItemLabel names the deploy item of a release, with the same value as on the objects of the item.
 	ItemLabel = owner.Label
-	// InstallationLabel is beside it, and says of which installation the deploy item is.
+	// InstallationLabel names the installation of the deploy item.
 	InstallationLabel = owner.InstallationAnnotation
-	// InputLabel says what a revision was made from: "<revision>-<digest>".
+	// InputLabel has the input of a revision: "<revision>-<digest>".
 	InputLabel = "pergola.dev/input"
-	// ChildrenLabel says, in the same form, which objects have taken the place of those that the chart was rendered
-	// to.
+	// ChildrenLabel has, in the same form, the objects in place of the rendered ones.
 	ChildrenLabel = "pergola.dev/children"
-	// JobLabel says, in the same form, which job has made a revision.
+	// JobLabel has, in the same form, the job of a revision.
 	JobLabel = "pergola.dev/job"
 )
 
-// RolledBack stands for the digest in the Labels of the revision that a failed atomic upgrade is rolled back with,
-// the one after the upgrade's. It is the digest of no input. Without such labels, which Helm does not put there by
-// itself, the rollback would seem to be somebody else's.
+// RolledBack stands for the digest in the Labels of a rollback: the revision after a failed atomic upgrade. It is the
+// digest of no input. Helm itself adds no such labels, and without them the rollback would look like one of another
+// client.
 const RolledBack = "rolledback"
 
-// Input returns the digest of what decides on a revision: two lists of parts have the same one only if they are the
-// same. It is short enough for Labels.
+// Input returns the digest of the input of a revision: lists of different parts have different digests. It is short
+// enough for Labels.
 func Input(parts ...[]byte) string {
 	all := sha256.New()
 	for _, part := range parts {
@@ -43,13 +41,13 @@ func Input(parts ...[]byte) string {
 	return hex.EncodeToString(all.Sum(nil)[:16])
 }
 
-// Labels returns the labels of a revision that is about to be made for a deploy item, which is named by the value
-// of the label on its objects; see Decision.Revision.
+// Labels returns the labels of a new revision for a deploy item, given by the value of the label on its objects; see
+// Decision.Revision.
 func Labels(item string, revision int, digest string) map[string]string {
 	return map[string]string{ItemLabel: item, InputLabel: strconv.Itoa(revision) + "-" + digest}
 }
 
-// Labels returns the labels of the revision that is about to be made for what is wanted.
+// Labels returns the labels of a new revision for the wanted release.
 func (w Want) Labels(revision int) map[string]string {
 	labels := Labels(w.Item, revision, w.Input)
 	if w.Installation != "" {
@@ -64,14 +62,13 @@ func (w Want) Labels(revision int) map[string]string {
 	return labels
 }
 
-// RollbackLabels returns the labels of the revision that a failed atomic upgrade is rolled back with.
+// RollbackLabels returns the labels of the rollback of a failed atomic upgrade.
 func (w Want) RollbackLabels(revision int) map[string]string {
 	w.Input, w.Children = RolledBack, ""
 	return w.Labels(revision)
 }
 
-// digestOf returns the digest in a label of a revision; empty if there is none, or it was copied from another
-// revision.
+// digestOf returns the digest in a label of a revision; empty without one, or for a copy from another revision.
 func digestOf(labels map[string]string, label string, revision int) string {
 	digest, ok := strings.CutPrefix(labels[label], strconv.Itoa(revision)+"-")
 	if !ok {

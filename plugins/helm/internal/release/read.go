@@ -17,19 +17,19 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// maxUnpacked bounds the content of a revision. The API server bounds it as well, but packed.
+// maxUnpacked bounds the content of a revision. The bound of the API server is for the packed content only.
 const maxUnpacked = 64 << 20
 
-// ReasonUnreadable is given to the error about a revision that cannot be read.
+// ReasonUnreadable is the reason of the error about an unreadable revision.
 const ReasonUnreadable = helm.ReasonUnreadable
 
-// ErrUnreadable says that a revision is stored, but cannot be read. Helm cannot read it either, or it is beyond the
+// ErrUnreadable is the error about a stored, but unreadable revision. Helm cannot read it either, or it is beyond the
 // limits.
 var ErrUnreadable = errors.New("the stored release cannot be read")
 
-// Read returns the objects of a revision of a release, with one request: what Helm has created, without hooks and
-// what is in the folder crds of the chart. The error is an explained one, see target.Explain, also if there is no
-// such revision; it is an ErrUnreadable if the revision is damaged.
+// Read returns the objects of a revision of a release, with one request: those created by Helm, without hooks and the
+// folder crds of the chart. The error is an explained one, see target.Explain, also for a missing revision; it is an
+// ErrUnreadable for a damaged one.
 func Read(ctx context.Context, client *target.Client, name helm.Release, revision int) ([]helm.Object, error) {
 	content, err := read(ctx, client, name, revision)
 	if err != nil {
@@ -55,7 +55,7 @@ func ChartOf(ctx context.Context, client *target.Client, name helm.Release, revi
 	return found.Chart.Metadata.Name, nil
 }
 
-// stored is what is read of the content of a revision.
+// stored has the needed fields of a revision's content.
 type stored struct {
 	Name     string `json:"name"`
 	Version  int    `json:"version"`
@@ -83,7 +83,7 @@ func unreadable(name helm.Release, revision int, err error) error {
 			"it counts", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
 }
 
-// decode returns the objects of what unpack reads.
+// decode returns the objects in the content of a revision.
 func decode(content []byte, name string, revision int) ([]helm.Object, error) {
 	found, err := unpack(content, name, revision)
 	if err != nil {
@@ -92,9 +92,9 @@ func decode(content []byte, name string, revision int) ([]helm.Object, error) {
 	return helm.ParseManifest("", found.Manifest)
 }
 
-// unpack reads what Helm has encoded: JSON, gzipped but for what is older than that, in base64. Unlike Helm's own
-// driver it needs no more memory than the limits allow, whatever another client has put there, and refuses what is not
-// the revision that its Secret is named after. Nothing of the content gets into errors.
+// unpack reads the encoding of Helm: JSON in base64, gzipped except in old releases. Unlike Helm's own driver it
+// needs no more memory than the limits allow, even for malicious content, and refuses the content of another revision
+// than in the Secret's name. Errors quote nothing of the content.
 func unpack(content []byte, name string, revision int) (*stored, error) {
 	reader := base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))
 	if packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(content))); err == nil {

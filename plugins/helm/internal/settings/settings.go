@@ -1,4 +1,4 @@
-// Package settings reads the configuration document of the helm plugin itself, which an operator writes.
+// Package settings reads the operator's configuration document for the helm plugin.
 package settings
 
 import (
@@ -19,87 +19,87 @@ const (
 )
 
 // HelmConfiguration is the document. In the HostConfiguration it stands in plugins.helm.config. Amounts are texts as
-// Kubernetes has them for memory, such as 512Mi, and times are texts as Go has them, such as 90s or 1h30m.
+// in Kubernetes for memory, such as 512Mi, and times are texts as in Go, such as 90s or 1h30m.
 type HelmConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
-	// Landscaper does, and told by a warning event. Defaults to true.
+	// Strict fails the job for an unknown field of a provider configuration. With false the field is skipped, as
+	// Landscaper does, with a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
-	// Workers is how many processes of Helm there are at once. One that waits for hooks, or with wait or atomic, is one
-	// of them. Defaults to 16.
+	// Workers bounds the concurrent processes of Helm, including those waiting for hooks, or with wait or atomic.
+	// Defaults to 16.
 	Workers *int `json:"workers,omitempty"`
-	// MaxHistory is how many revisions of a release are kept. Defaults to 10, which is Helm's own default.
+	// MaxHistory bounds the kept revisions of a release. Defaults to 10, Helm's own default.
 	MaxHistory *int `json:"maxHistory,omitempty"`
-	// ChartCache bounds what is kept of charts that were downloaded.
+	// ChartCache bounds the cache of downloaded charts.
 	ChartCache ChartCacheConfiguration `json:"chartCache,omitempty"`
-	// Limits bounds what a chart may use.
+	// Limits bounds the resources of a chart.
 	Limits LimitsConfiguration `json:"limits,omitempty"`
-	// Registries are those that are not spoken to in the usual way.
+	// Registries are those with a special connection.
 	Registries []fetch.RegistryConfiguration `json:"registries,omitempty"`
 }
 
-// ChartCacheConfiguration bounds what is kept of charts that were downloaded.
+// ChartCacheConfiguration bounds the cache of downloaded charts.
 type ChartCacheConfiguration struct {
-	// Size of all of them together. Defaults to 500Mi.
+	// Size of all charts together. Defaults to 500Mi.
 	Size *string `json:"size,omitempty"`
-	// MaxAge is after which time without use one is removed. Defaults to 24h.
+	// MaxAge is the time without use until a chart is removed. Defaults to 24h.
 	MaxAge *string `json:"maxAge,omitempty"`
 }
 
-// LimitsConfiguration bounds what a chart may use.
+// LimitsConfiguration bounds the resources of a chart.
 type LimitsConfiguration struct {
-	// Archive is how large the packed chart may be. Defaults to 20Mi.
+	// Archive bounds the size of the packed chart. Defaults to 20Mi.
 	Archive *string `json:"archive,omitempty"`
-	// Unpacked is how large its files may be together, those of its sub-charts included. Defaults to 100Mi.
+	// Unpacked bounds the size of its files together, including those of its sub-charts. Defaults to 100Mi.
 	Unpacked *string `json:"unpacked,omitempty"`
-	// Files is how many there may be. Defaults to 10000.
+	// Files bounds their number. Defaults to 10000.
 	Files *int `json:"files,omitempty"`
-	// SubchartDepth is how deep sub-charts may be nested. Defaults to 10.
+	// SubchartDepth bounds the nesting of sub-charts. Defaults to 10.
 	SubchartDepth *int `json:"subchartDepth,omitempty"`
-	// Rendered is how large that may be which the templates are rendered to, together. Defaults to 50Mi.
+	// Rendered bounds the output of all templates together. Defaults to 50Mi.
 	Rendered *string `json:"rendered,omitempty"`
-	// RenderTime is how long loading and rendering may take. Defaults to 30s.
+	// RenderTime bounds the time for loading and rendering. Defaults to 30s.
 	RenderTime *string `json:"renderTime,omitempty"`
-	// Memory is what a process of Helm may use. Defaults to 1Gi.
+	// Memory bounds the memory of a process of Helm. Defaults to 1Gi.
 	Memory *string `json:"memory,omitempty"`
 }
 
-// Settings are what a document says, with all defaults.
+// Settings are the content of a document, with all defaults.
 type Settings struct {
 	Strict bool
-	// Workers is how many processes of Helm there are at once.
+	// Workers bounds the concurrent processes of Helm.
 	Workers int
-	// MaxHistory is how many revisions of a release are kept.
+	// MaxHistory bounds the kept revisions of a release.
 	MaxHistory int
 	ChartCache ChartCache
 	Limits     Limits
-	// Registries are those that are not spoken to in the usual way.
+	// Registries are those with a special connection.
 	Registries []fetch.Registry
 }
 
-// ChartCache bounds what is kept of charts that were downloaded.
+// ChartCache bounds the cache of downloaded charts.
 type ChartCache struct {
-	// Bytes of all of them together.
+	// Bytes of all charts together.
 	Bytes int64
-	// MaxAge is after which time without use one is removed.
+	// MaxAge is the time without use until a chart is removed.
 	MaxAge time.Duration
 }
 
-// Limits are what a chart may use.
+// Limits bound the resources of a chart.
 type Limits struct {
 	// ArchiveBytes bounds the packed chart.
 	ArchiveBytes int64
 	// UnpackedBytes bounds its files together, and Files their number.
 	UnpackedBytes int64
 	Files         int
-	// SubchartDepth bounds how deep sub-charts are nested.
+	// SubchartDepth bounds the nesting of sub-charts.
 	SubchartDepth int
-	// RenderedBytes bounds what the templates are rendered to, together.
+	// RenderedBytes bounds the output of all templates together.
 	RenderedBytes int64
-	// RenderTime is how long loading and rendering may take.
+	// RenderTime bounds the time for loading and rendering.
 	RenderTime time.Duration
-	// MemoryBytes bounds what a process of Helm uses.
+	// MemoryBytes bounds the memory of a process of Helm.
 	MemoryBytes int64
 }
 
@@ -122,8 +122,8 @@ func Default() Settings {
 	}
 }
 
-// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it,
-// at once, but for a value of the wrong type, which is reported alone.
+// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are all mistakes in it, except for
+// a value of the wrong type: this one is reported alone.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	if len(document) == 0 {
 		return Default(), nil
@@ -142,11 +142,11 @@ const (
 	gibibyte = 1 << 30
 	tebibyte = 1 << 40
 
-	// leastMemory is what Helm itself needs with a small chart, and some.
+	// leastMemory is enough for Helm itself with a small chart, with a reserve.
 	leastMemory = 128 * mebibyte
 )
 
-// read returns what the document says, and adds what is wrong with it to the problems that are known.
+// read returns the settings in the document, and adds the mistakes in it to the known problems.
 func (c *HelmConfiguration) read(problems settingsfile.Problems) (Settings, []sdk.Problem) {
 	s := Default()
 	r := &problems
