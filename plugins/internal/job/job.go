@@ -103,7 +103,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 			due++
 		}
 	}
-	if unsaved := j.Status.Unsaved(); unsaved != nil { // create no object without room for its UID in the status
+	if unsaved := j.Status.Unsaved(); unsaved != nil { // no object is created without room to note it
 		if err := j.Request.CheckProviderStatus(unsaved, inventory.growth()); err != nil {
 			return nil, nil, During(StepApply, err)
 		}

@@ -180,7 +180,7 @@ type breaker struct {
 }
 
 // WithBreaker returns a context for one call of a deployer: after a late answer of a target, or its request for a
-// pause, all later requests to it fail at once, so that the call ends whatever their number.
+// pause, all later requests to it fail at once, so that the call ends soon, however many they are.
 func WithBreaker(ctx context.Context) context.Context {
 	return context.WithValue(ctx, breakerKey{}, &breaker{errors: map[string]error{}})
 }

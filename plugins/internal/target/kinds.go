@@ -23,8 +23,8 @@ type Mapping struct {
 // kinds are the kinds served by an API server. They are immutable.
 type kinds struct {
 	mapper *meta.DefaultRESTMapper
-	// failed are the groups without an answer of the server behind the API server, as for an APIService. Package
-	// restmapper of client-go would take their kinds for unknown ones, and so their objects for gone.
+	// failed are the groups with a server behind the API server that did not answer. Package restmapper of client-go
+	// would take their kinds for unknown ones, and so their objects for gone.
 	failed map[string]error
 	// groups are those with any kind.
 	groups map[string]bool

@@ -17,7 +17,7 @@ import (
 // timeouts bound the wait for a target, so that it is reported long before the timeout of a job. The number of
 // requests is up to the API server.
 type timeouts struct {
-	// connect is for a connection, and for the first request of a job, because its answer takes no time.
+	// connect is for a connection, and for the first request of a job, because it is answered at once.
 	connect time.Duration
 	// answer is until the beginning of an answer. It is the time limit of an API server itself.
 	answer time.Duration
@@ -74,8 +74,8 @@ func (t *serverOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type permissionKey struct{}
 
-// WithPermission returns a context whose requests ask for permission before a change of a target. Without it a
-// request fails with an *sdk.Error with ReasonNotPermitted.
+// WithPermission returns a context whose requests ask for permission before a change of a target. Without permission
+// such a request fails with an *sdk.Error with ReasonNotPermitted.
 func WithPermission(ctx context.Context, ask func(context.Context) error) context.Context {
 	return context.WithValue(ctx, permissionKey{}, ask)
 }
