@@ -11,7 +11,7 @@ import (
 
 // Bundles returns the CA bundles of webhooks, conversions and API services to leave as in live: those injected by
 // others, such as cert-manager, where the manifest has none, or only a placeholder. Until the injector notices a
-// missing bundle, every request for the server fails. A bundle stays only with its own server.
+// missing bundle, every request the server is asked about fails. A bundle stays only with its own server.
 func Bundles(wanted, live map[string]any) []Pointer {
 	apiVersion, _ := wanted["apiVersion"].(string)
 	kind, _ := wanted["kind"].(string)

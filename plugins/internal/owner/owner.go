@@ -23,7 +23,7 @@ const (
 	InstallationAnnotation = mark.Installation
 	// TakeOverAnnotation on a deploy item names another installation whose objects the deploy item takes over.
 	TakeOverAnnotation = "pergola.dev/take-over-from"
-	// FieldManager is the name of the writes of deploy items' objects.
+	// FieldManager is the field manager of all writes to objects of deploy items.
 	FieldManager = "pergola"
 )
 

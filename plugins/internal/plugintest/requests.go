@@ -182,8 +182,8 @@ func (l *Requests) step(name string) (done, heard bool) {
 	return done, heard
 }
 
-// begin notes the begin of a call. The returned function ends it and returns its changes before the fence. Requests
-// of simultaneous calls cannot be told apart.
+// begin notes the start of a call. The returned function ends it and returns its early changes. Requests of
+// simultaneous calls cannot be told apart.
 func (l *Requests) begin(fenced bool) (end func() (early []string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,7 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// Patience bounds the wait of tests, for slow machines.
+// Patience bounds the wait of tests for an expected change, even on slow machines.
 const Patience = time.Minute
 
 // cluster is the access of an administrator.

@@ -121,7 +121,7 @@ func WithWaysOut(err error) error {
 }
 
 // rejected goes by the reason and not by the HTTP status: the denial of a webhook without its own reason has status
-// 400 too, and may end next time.
+// 400 too, and may not come again.
 func rejected(err error) bool {
 	reason := apierrors.ReasonForError(err)
 	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest

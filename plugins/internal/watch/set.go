@@ -131,8 +131,8 @@ func New(opts ...Option) *Set {
 
 // Follow sets the objects a deploy item waits for, in place of the former ones; none ends that. The item is woken
 // once when one of them has changed since it was seen, even before the call. Then it is not woken again until its
-// next Follow, after each read of its objects. Its objects are forgotten after a quarter of an hour. Follow does not
-// wait for a target.
+// next Follow; deployers call it after each read of the objects. They are forgotten after a quarter of an hour.
+// Follow does not wait for a target.
 func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
