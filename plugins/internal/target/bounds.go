@@ -140,7 +140,7 @@ func pauseOf(res *http.Response) time.Duration {
 // boundedBody is the body of an answer.
 type boundedBody struct {
 	io.ReadCloser
-	ctx  context.Context //nolint:containedctx // of the request, with which the body ends
+	ctx  context.Context //nolint:containedctx // of the request; the body ends with it
 	left int64           // bytes; negative for any number
 	note func(error)
 	end  func()

@@ -19,7 +19,7 @@ type shared[T any] struct {
 	value T
 	// asked is the time of the question to the target; zero without an answer.
 	asked time.Time
-	// outdated: answers to earlier questions are useless.
+	// outdated: answers to questions before this time are useless.
 	outdated time.Time
 }
 
@@ -46,7 +46,7 @@ func (s *shared[T]) get(
 			switch {
 			case err == nil:
 				s.set(value, now)
-			case ctx.Err() != nil: // the target was late, and not the time of a caller up
+			case ctx.Err() != nil: // the target was late; no caller's time is up
 				err = &url.Error{Op: http.MethodGet, Err: fmt.Errorf("no answer for %s", timeout)}
 			}
 			return nil, err
