@@ -1,4 +1,4 @@
-// Command manifest is the plugin that deploys plain Kubernetes manifests: deploy items of type
+// Command manifest is the plugin for plain Kubernetes manifests: it deploys items of type
 // landscaper.gardener.cloud/kubernetes-manifest.
 package main
 

@@ -12,7 +12,7 @@ import (
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 )
 
-// pollAfter is when a job that never ends is looked at again.
+// pollAfter is the pause between calls of a job without an end.
 const pollAfter = 30 * time.Second
 
 // phases are all phases of a deploy item.
@@ -71,7 +71,7 @@ func phase(config *mockv1alpha1.ProviderConfiguration) v1alpha1.DeployItemPhase 
 	}
 }
 
-// response holds what the configuration gives whatever the phase.
+// response returns the provider status and the exports of the configuration, common to all phases.
 func response(config *mockv1alpha1.ProviderConfiguration) (*sdk.Response, error) {
 	res := &sdk.Response{}
 	if config.ProviderStatus != nil {

@@ -1,5 +1,5 @@
 // Command mock is the mock deployer: it deploys nothing and ends jobs as their provider configuration says. It is for
-// tests of everything around deployers, and for seeing what a DeployItem goes through.
+// tests of everything around deployers, and for a look at the phases of a DeployItem.
 package main
 
 import (

@@ -10,15 +10,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
-// eventSchedule is the reason of the warning about a schedule that cannot be read.
+// eventSchedule is the reason of the warning about an unreadable schedule.
 const eventSchedule = "ContinuousReconcileInvalid"
 
-// Hooks has finished items reconciled again when their schedule says so.
+// Hooks makes the host reconcile finished items again by their schedule.
 func (d *deployer) Hooks() hook.Hooks {
 	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(nextTime))
 }
 
-// nextTime takes a schedule that cannot be read for none. Reconcile warns about it.
+// nextTime takes an unreadable schedule for none. Reconcile warns about it.
 func nextTime(_ context.Context, after time.Time, item *v1alpha1.DeployItem) (*time.Time, error) {
 	spec, err := continuousreconcile.ReadSpec(item)
 	if err != nil {
@@ -31,7 +31,7 @@ func nextTime(_ context.Context, after time.Time, item *v1alpha1.DeployItem) (*t
 	return schedule.Next(after), nil
 }
 
-// parseSchedule prefers cron where another deployer refuses to choose.
+// parseSchedule prefers cron where other deployers refuse a schedule with both.
 func parseSchedule(spec *managedresource.ContinuousReconcile) (continuousreconcile.Schedule, error) {
 	switch {
 	case spec == nil:

@@ -1,4 +1,4 @@
-// Package boundedyaml reads YAML, and so JSON, of people who are not trusted with the memory of a plugin: a small
+// Package boundedyaml reads YAML, and so JSON, from users without trust in their use of a plugin's memory: a small
 // document may stand for a very large one.
 package boundedyaml
 
@@ -14,11 +14,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// maxExpanded is how large a document may be when its aliases are replaced by what they stand for. No object is as
-// large.
+// maxExpanded bounds a document with its aliases replaced, in bytes. No object is as large.
 const maxExpanded = 4 << 20
 
-// Errors about a document: clauses about "it" that quote nothing of it, as those of the parsers do.
+// Errors about a document: clauses about "it" without quotes of it, unlike those of the parsers.
 var (
 	errTags   = errors.New("it has a directive %TAG; write tags without it")
 	errUTF8   = errors.New("it is not in UTF-8")
@@ -26,9 +25,9 @@ var (
 	errTwice  = errors.New("it has two fields of the same name")
 )
 
-// ToJSON returns a document as JSON. Two fields of the same name are an error, and so are aliases that make the
-// document much larger than it is written: the parser bounds how many values there are then, but not how large they
-// are. Errors quote nothing of the document.
+// ToJSON returns a document as JSON. Two fields of the same name are an error. So are aliases if the document is far
+// larger without them: the parser bounds the number of values then, but not their size. Errors quote nothing of the
+// document.
 func ToJSON(document []byte) ([]byte, error) {
 	// Some JSON is no YAML for the parser, such as surrogate pairs and long names. It has no aliases.
 	if utf8.Valid(document) && json.Valid(document) {
@@ -82,8 +81,8 @@ func hasTwice(from *json.Decoder) bool {
 	return false
 }
 
-// CheckAliases returns an error if a document is larger than so many bytes, roughly, when its aliases are replaced by
-// what they stand for, or if it is no YAML. It quotes nothing of it.
+// CheckAliases returns an error if a document with its aliases replaced is larger than most bytes, roughly, or if it
+// is no YAML. The error quotes nothing of it.
 func CheckAliases(document []byte, most int) error {
 	if !bytes.ContainsRune(document, '&') || !bytes.ContainsRune(document, '*') {
 		return nil
@@ -98,7 +97,7 @@ func CheckAliases(document []byte, most int) error {
 	return nil
 }
 
-// Parse returns a document as it is written, with aliases that are not replaced. Errors quote nothing of it.
+// Parse returns a document as it is written, with its aliases in place. Errors quote nothing of it.
 func Parse(document []byte) (*yaml.Node, error) {
 	if err := check(document); err != nil {
 		return nil, err
@@ -110,11 +109,11 @@ func Parse(document []byte) (*yaml.Node, error) {
 	return node, nil
 }
 
-// tagDirective finds the directive at the beginning of a line, whatever ends lines for a parser.
+// tagDirective finds the directive at the beginning of a line, with the line ends of all parsers.
 var tagDirective = regexp.MustCompile(`(?:^|[\r\n\x{85}\x{2028}\x{2029}\x{feff}])%TAG`)
 
-// check refuses what costs the parsers themselves far more than its size: what a directive %TAG stands for is repeated
-// with each tag.
+// check refuses documents with costs for the parsers themselves far beyond their size: the expansion of a directive
+// %TAG is repeated with each tag.
 func check(document []byte) error {
 	switch {
 	case !utf8.Valid(document):
@@ -126,13 +125,13 @@ func check(document []byte) error {
 	}
 }
 
-// sizes are how large nodes are without aliases, so that each is measured once.
+// sizes are the sizes of nodes without aliases, so that each is measured once.
 type sizes struct {
 	most  int
 	known map[*yaml.Node]int
 }
 
-// of returns how large a node is without aliases, roughly, or something beyond the bound.
+// of returns the size of a node without aliases, roughly, or something beyond the bound.
 func (s sizes) of(node *yaml.Node) int {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -140,7 +139,7 @@ func (s sizes) of(node *yaml.Node) int {
 	if size, ok := s.known[node]; ok {
 		return size
 	}
-	s.known[node] = s.most + 1 // for one that contains itself
+	s.known[node] = s.most + 1 // for a node within itself
 	size := len(node.Value) + 1
 	for _, child := range node.Content {
 		size = min(size+s.of(child), s.most+1)

@@ -17,7 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// ReasonInvalid is given to the error about a value that is there but cannot be exported.
+// ReasonInvalid is the reason of the error about an existing value unfit for export.
 const ReasonInvalid = "ExportInvalid"
 
 // Value is one value to export; see Parse.
@@ -28,33 +28,33 @@ type Value struct {
 	Path jsonpath.Path
 	// From names the object.
 	From managedresource.TypedObjectReference
-	// FromObject says how to read the value from the object that is referred to; nil if the value is in the first one.
+	// FromObject describes the object behind the reference and the value in it; nil if the value is in the first object.
 	FromObject *Reference
 	// TargetName names the Target of all of this; empty for the deploy item's own.
 	TargetName string
 }
 
-// Reference says of what kind an object is that another one refers to, and where the value is in it.
+// Reference is the kind of a referenced object, with the path of the value in it.
 type Reference struct {
 	APIVersion, Kind string
 	Path             jsonpath.Path
 }
 
-// Result is what was read.
+// Result has the read values.
 type Result struct {
 	// Exports are the values by their keys, nested at the dots. They share memory with the objects.
 	Exports map[string]any
-	// Waiting says which values are not there yet. Exports are incomplete then.
+	// Waiting names the missing values. Exports are incomplete then.
 	Waiting []string
-	// Seen are the objects to watch for what is waited for, without those at hand.
+	// Seen are the objects to watch for missing values, without those at hand.
 	Seen []watch.Seen
 }
 
-// Read reads all values, from the Target of client if they name no other. Objects that are at hand are of that Target,
-// and are not read again. No other object is read twice. What is not there yet is no error: it is in Result.Waiting. A
-// value that is there but cannot be exported is an error that is worth another try: the object may change. All errors
-// are returned at once, each with its key, and the result is of what could be read. lookup is only asked for other
-// Targets. asOf is for Client.Mapping.
+// Read reads all values, from the Target of client if they name no other. Objects at hand are of that Target, and are
+// not read again; no other object is read twice. A missing value is no error: it is in Result.Waiting. An existing
+// value unfit for export is an error worth another try: the object may change. All errors are returned at once, each
+// with its key, and the result has all readable values. lookup is only called for other Targets. asOf is for
+// Client.Mapping.
 func Read(
 	ctx context.Context, client *target.Client, values []Value, atHand []*unstructured.Unstructured, lookup target.Lookup,
 	asOf time.Time,
@@ -101,7 +101,7 @@ func insert(into map[string]any, path []string, value any) {
 	into[path[len(path)-1]] = value
 }
 
-// outcome is a value, or what is missing for it, and the objects on the way.
+// outcome is a value, or the reason why it is missing, and the objects on the way.
 type outcome struct {
 	value   any
 	missing string
@@ -128,7 +128,7 @@ func read(ctx context.Context, r *reader.Reader, v Value) (outcome, error) {
 	return second, err
 }
 
-// readFrom reads the value at a path in an object, which it returns, too.
+// readFrom reads the value at a path in an object, and returns the object, too.
 func readFrom(
 	ctx context.Context, r *reader.Reader, targetName string, ref managedresource.TypedObjectReference, path jsonpath.Path,
 ) (outcome, reader.Object, error) {
@@ -156,7 +156,7 @@ func readFrom(
 	return out, o, nil
 }
 
-// refer reads a value as a reference. One without a name is not complete yet. The error says of what type the value is,
+// refer reads a value as a reference. One without a name is not complete yet. The error names the type of the value,
 // and no more.
 func refer(value any, to *Reference) (ref managedresource.TypedObjectReference, missing string, err error) {
 	ref = managedresource.TypedObjectReference{APIVersion: to.APIVersion, Kind: to.Kind}

@@ -11,8 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Parse returns the values that a configuration asks for, or everything that is wrong with it. path is where the list
-// of exports is; defaultTimeout is looked for at its root. No exports are no values.
+// Parse returns the values of a configuration, or all its problems. path is the place of the list of exports;
+// defaultTimeout is at its root. No exports are no values.
 func Parse(exports *managedresource.Exports, path *field.Path) ([]Value, field.ErrorList) {
 	if exports == nil {
 		return nil, nil
@@ -40,7 +40,7 @@ func Parse(exports *managedresource.Exports, path *field.Path) ([]Value, field.E
 	return values, nil
 }
 
-// overlap tells whether two keys cannot both be exported, because they are equal or one is a map on the way to the
+// overlap reports whether two keys exclude each other, because they are equal or one is a map on the way to the
 // other.
 func overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")

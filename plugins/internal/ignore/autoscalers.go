@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Replicas is the field that an autoscaler sets.
+// Replicas is the field set by an autoscaler.
 var Replicas = Pointer{"spec", "replicas"}
 
-// AutoscalerResource is where an API server has HorizontalPodAutoscalers.
+// AutoscalerResource is the resource of HorizontalPodAutoscalers.
 var AutoscalerResource = schema.GroupVersionResource{
 	Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers",
 }
 
-// Autoscalers finds out what HorizontalPodAutoscalers scale. It reads those of a namespace once, when it is asked about an
-// object there whose replicas a write would change. It may be used by several goroutines.
+// Autoscalers finds the objects scaled by HorizontalPodAutoscalers. It reads those of a namespace once, when a write
+// would change the replicas of an object there. It may be used by several goroutines.
 type Autoscalers struct {
 	list    func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error)
 	changes Changes
@@ -28,12 +28,12 @@ type Autoscalers struct {
 	scaled map[string]map[target]bool
 }
 
-// target is what an autoscaler refers to.
+// target is the reference of an autoscaler.
 type target struct{ group, kind, name string }
 
-// Changes are the autoscalers that go and come with the objects that are asked about.
+// Changes are the autoscalers about to be created or deleted.
 type Changes struct {
-	// Wanted are objects, with their namespaces. Those that are autoscalers count before they are there.
+	// Wanted are objects, with their namespaces. Autoscalers among them count before their creation.
 	Wanted []*unstructured.Unstructured
 	// Dropped reports whether an autoscaler is about to be deleted. Nil if none is.
 	Dropped func(namespace, name string) bool
@@ -42,19 +42,19 @@ type Changes struct {
 // Kind is that of autoscalers.
 var Kind = schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}
 
-// NewAutoscalers returns Autoscalers that are read with a function.
+// NewAutoscalers returns Autoscalers with a function to list them.
 func NewAutoscalers(
 	list func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error), changes Changes,
 ) *Autoscalers {
 	return &Autoscalers{list: list, changes: changes, scaled: map[string]map[target]bool{}}
 }
 
-// Scale reports whether the replicas of live, which differ from those of the manifest wanted, are an autoscaler's. Zero
-// replicas, wanted or found, are not: with them an autoscaler does nothing. Where autoscalers cannot be read because
-// they are not served, or without permission, there are none.
+// Scale reports whether the replicas of live, different from those of the manifest wanted, are an autoscaler's. Zero
+// replicas, wanted or found, are not: with them an autoscaler does nothing. Where autoscalers are not served, or not
+// readable without permission, there are none.
 func (a *Autoscalers) Scale(ctx context.Context, wanted, live map[string]any) (bool, error) {
 	o := &unstructured.Unstructured{Object: live}
-	if o.GetNamespace() == "" || !replicasDiffer(wanted, live) { // autoscalers scale what is in their namespaces
+	if o.GetNamespace() == "" || !replicasDiffer(wanted, live) { // autoscalers scale objects of their namespaces
 		return false, nil
 	}
 	a.mu.Lock()
@@ -100,8 +100,8 @@ func targetOf(hpa *unstructured.Unstructured) target {
 	return target{group: schema.FromAPIVersionAndKind(apiVersion, kind).Group, kind: kind, name: name}
 }
 
-// replicasDiffer reports whether a write of the manifest could change the replicas of an object. One that names none
-// may reset them to one.
+// replicasDiffer reports whether a write of the manifest could change the replicas of an object. A manifest without
+// replicas may reset them to one.
 func replicasDiffer(wanted, live map[string]any) bool {
 	found, exists := child(live, Replicas...).(int64)
 	asked, named := child(wanted, Replicas...).(int64)

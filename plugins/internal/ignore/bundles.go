@@ -9,10 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Bundles returns the CA bundles of webhooks, conversions and API services that are left as live has them: those that
-// others, such as cert-manager, have put in where the manifest has none, or nothing but a placeholder. As long as it
-// takes them to notice that a bundle is gone, every request that the server is asked about fails. A bundle is left only
-// for the server that it was made for.
+// Bundles returns the CA bundles of webhooks, conversions and API services to leave as in live: those injected by
+// others, such as cert-manager, where the manifest has none, or only a placeholder. Until the injector notices a
+// missing bundle, every request the server is asked about fails. A bundle stays only with its own server.
 func Bundles(wanted, live map[string]any) []Pointer {
 	apiVersion, _ := wanted["apiVersion"].(string)
 	kind, _ := wanted["kind"].(string)
@@ -37,7 +36,7 @@ func Bundles(wanted, live map[string]any) []Pointer {
 	}
 }
 
-// bundleAt returns the bundle of the client configuration at a path, if it is left as live has it.
+// bundleAt returns the bundle of the client configuration at a path, if it is left as in live.
 func bundleAt(wanted, live map[string]any, path ...string) []Pointer {
 	config := at(wanted, path)
 	theirs := at(live, In(wanted, live, path))
@@ -51,7 +50,7 @@ func bundleAt(wanted, live map[string]any, path ...string) []Pointer {
 	return []Pointer{append(path, "caBundle")}
 }
 
-// at returns what is at a pointer; nil for nothing.
+// at returns the value at a pointer; nil for nothing.
 func at(value any, p Pointer) any {
 	for _, name := range p {
 		if list, isList := value.([]any); isList {

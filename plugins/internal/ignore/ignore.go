@@ -1,9 +1,9 @@
-// Package ignore says which fields of an object on a target belong to other clients: they are written when the object is
-// created, and neither compared nor written later.
+// Package ignore determines the fields of an object on a target for other clients: they are written at the creation
+// of the object, and neither compared nor written later.
 //
-//   - Fields that a provider configuration lists, see ParseRules.
-//   - A CA bundle that was injected, see Bundles.
-//   - The replicas of what a HorizontalPodAutoscaler scales, see Autoscalers.
+//   - Fields listed by a provider configuration, see ParseRules.
+//   - An injected CA bundle, see Bundles.
+//   - The replicas of an object scaled by a HorizontalPodAutoscaler, see Autoscalers.
 package ignore
 
 import (
@@ -42,10 +42,10 @@ func (r Rules) For(kind, name string) []Pointer {
 	return all
 }
 
-// identity are the fields that say which object it is.
+// identity are the fields with the identity of an object.
 var identity = []string{"", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace"}
 
-// ParseRules returns the rules that a provider configuration has at a path, or everything that is wrong with them.
+// ParseRules returns the rules of a provider configuration at a path, or all their problems.
 func ParseRules(documents []managedresource.IgnoreDifferences, path *field.Path) (Rules, field.ErrorList) {
 	var rules Rules
 	var problems field.ErrorList
@@ -88,8 +88,8 @@ func parse(text string) (Pointer, error) {
 	return names, nil
 }
 
-// Leave sets a field of wanted to what live has: it is removed where live lacks it. Elements of lists that have names
-// correspond by them, others by their places; what has no counterpart is new, and stays as it is wanted.
+// Leave sets a field of wanted to its value in live: it is removed if live lacks it. Named elements of lists
+// correspond by name, others by place; an element without a counterpart is new, and stays as wanted.
 func Leave(wanted, live map[string]any, p Pointer) {
 	walk(wanted, live, p, func(to, from map[string]any, name string) {
 		if value, ok := from[name]; ok {
@@ -105,7 +105,7 @@ func Remove(fields map[string]any, p Pointer) {
 	walk(fields, fields, p, func(to, _ map[string]any, name string) { delete(to, name) })
 }
 
-// In returns a field of wanted as a field of live: elements of lists that have names may be in other places there.
+// In returns a field of wanted as a field of live: named elements of lists may be in other places there.
 func In(wanted, live map[string]any, p Pointer) Pointer {
 	at := slices.Clone(p)
 	var w, l any = wanted, live
@@ -124,7 +124,7 @@ func In(wanted, live map[string]any, p Pointer) Pointer {
 	return at
 }
 
-// walk calls do with the maps of wanted and live that have the field, or could have it.
+// walk calls do with the maps of wanted and live with the field, or with a place for it.
 func walk(wanted, live any, p Pointer, do func(to, from map[string]any, name string)) {
 	name, rest := p[0], p[1:]
 	if list, isList := wanted.([]any); isList {
@@ -154,7 +154,8 @@ func walk(wanted, live any, p Pointer, do func(to, from map[string]any, name str
 	walk(to[name], from[name], rest, do)
 }
 
-// elementsAt returns the element of a list at an index, and the index of its counterpart in another list; -1 for none.
+// elementsAt returns the element of a list at an index, and the index of its counterpart in another list; -1 for
+// none.
 func elementsAt(list []any, live any, index string) (element any, counterpart int) {
 	n, err := strconv.Atoi(index)
 	if err != nil || n < 0 || n >= len(list) {

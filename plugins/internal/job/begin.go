@@ -15,16 +15,15 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// reasonTargetChanged is given to the error about a Target that leads to another cluster than the one that something is
-// managed on.
+// reasonTargetChanged is the reason of the error about a Target with another cluster than before.
 const reasonTargetChanged = "TargetChanged"
 
-// clusterKnown is for how long it is taken for known where a target leads.
+// clusterKnown is the greatest age of a cached answer about the cluster of a target.
 const clusterKnown = time.Minute
 
-// Begin finds out whether the target is still the cluster that the objects of the inventory are on, and makes the
-// inventory name them as the target does. namespace is where objects are that name none, see normalize. Until it has
-// succeeded nothing is known to be gone.
+// Begin checks that the target is still the cluster of the inventory's objects, and gives the entries the namespaces
+// of the target. namespace is that of objects without one, see normalize. Before its success no object counts as
+// gone.
 func (j *Job) Begin(ctx context.Context, namespace string) error {
 	err := j.checkCluster(ctx)
 	if err == nil {
@@ -33,12 +32,12 @@ func (j *Job) Begin(ctx context.Context, namespace string) error {
 	return target.Explain(j.Client.Host, err)
 }
 
-// checkCluster notes the cluster of the target, or refuses to go on with another one: what is managed would seem to be
-// gone there. Where one of the two is not known, nothing is refused.
+// checkCluster notes the cluster of the target. Another one than before is an error, because the managed objects
+// would seem to be gone there; an unknown cluster, before or now, is not.
 func (j *Job) checkCluster(ctx context.Context) error {
 	before := j.Status.cluster
 	found, err := j.Client.Cluster(ctx, j.Began.Add(-clusterKnown))
-	if err == nil && before != "" && found != before { // it may lead to the one before again
+	if err == nil && before != "" && found != before { // it may be the cluster before again
 		found, err = j.Client.Cluster(ctx, j.Began)
 	}
 	switch {
@@ -59,9 +58,9 @@ func (j *Job) checkCluster(ctx context.Context) error {
 	}
 }
 
-// normalize makes the inventory name its objects as the target does. Landscaper notes them as the manifests are
-// written: a cluster-scoped object may have a namespace there, and a namespaced one none. Such an object is in the
-// given namespace; empty for that of kubectl.
+// normalize gives the entries of the inventory the namespaces of the target. Landscaper notes them as in the
+// manifests: a cluster-scoped object may have a namespace there, and a namespaced object none. Such a namespaced
+// object is in the given namespace; empty for that of kubectl.
 func (j *Job) normalize(ctx context.Context, namespace string) error {
 	return j.Status.Inventory.Normalize(func(r managedresource.ObjectReference) (string, error) {
 		mapping, err := j.Client.MappingInAnyVersion(ctx, object.GVK(r.APIVersion, r.Kind), j.Began)
@@ -69,7 +68,7 @@ func (j *Job) normalize(ctx context.Context, namespace string) error {
 		case target.ConcernsAll(ctx, err):
 			return "", err
 		case err != nil:
-			return r.Namespace, nil //nolint:nilerr // nobody can tell, as with a kind that is not served any more
+			return r.Namespace, nil //nolint:nilerr // unknown, as with a kind no longer served
 		case !mapping.Namespaced:
 			return "", nil
 		default:

@@ -11,11 +11,11 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// ReasonChildren is given to the error about children that do not fit what the deployer has rendered.
+// ReasonChildren is the reason of the error about children other than the rendered objects.
 const ReasonChildren = "ChildrenInvalid"
 
-// Replace returns the manifests with the objects of the children in their places, or everything that is wrong with the
-// children: each must be one of the manifests, by its name and by what identifies its object, and none may be missing.
+// Replace returns the manifests with the objects of the children in their places, or all problems of the children:
+// each must be one of the manifests, by its name and the identity of its object, and none may be missing.
 func Replace(manifests []apply.Manifest, children []sdk.Child) ([]apply.Manifest, field.ErrorList) {
 	var problems field.ErrorList
 	unused := make(map[string]sdk.Child, len(children))
@@ -48,7 +48,7 @@ func Replace(manifests []apply.Manifest, children []sdk.Child) ([]apply.Manifest
 	return replaced, problems
 }
 
-// readChild reads the object of a child, which takes the place of the original.
+// readChild reads the object of a child as the replacement of the original.
 func readChild(child sdk.Child, original *unstructured.Unstructured) (*unstructured.Unstructured, field.ErrorList) {
 	path := childPath(child.Name)
 	parsed, problems := object.Parse(child.Object, path)

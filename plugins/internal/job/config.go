@@ -17,19 +17,19 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
-// ReasonInvalid is given to the error about a provider configuration that does not make sense. It is Landscaper's.
+// ReasonInvalid is the reason of the error about an invalid provider configuration. It is Landscaper's.
 const ReasonInvalid = "ValidateProviderConfiguration"
 
-// Misread is what is wrong with a provider configuration before anybody has looked at what it says.
+// Misread has the problems of decoding a provider configuration, found before its validation.
 type Misread struct {
-	// Unknown are fields that nobody knows, as texts for people. Those that were passed over are not wrong.
+	// Unknown are the unknown fields, as texts for users. Ignored ones are not among them.
 	Unknown []string
 	// Wrong are the values of a wrong type.
 	Wrong []sdk.Problem
 }
 
-// Decode reads a provider configuration into a struct, of which it fills what can be read. strict says whether an
-// unknown field is wrong; if not, unknown has them. The error is about a configuration that cannot be read at all.
+// Decode reads all readable fields of a provider configuration into a struct. With strict an unknown field is wrong;
+// without it, unknown has these fields. The error is about an unreadable configuration.
 func Decode(req *sdk.Request, into any, strict bool) (unknown []string, misread Misread, err error) {
 	unknown, misread.Wrong, err = req.DecodeConfigPartly(into)
 	if strict {
@@ -38,11 +38,11 @@ func Decode(req *sdk.Request, into any, strict bool) (unknown []string, misread 
 	return unknown, misread, err
 }
 
-// whole is the field of a problem that names another one itself.
+// whole is the field of a problem whose message names the field.
 const whole = "spec.config"
 
-// With returns everything that is wrong with a provider configuration: what was misread, and those of the problems of
-// what was read that do not follow from that.
+// With returns all problems of a provider configuration: those of decoding, and those of the validation not caused by
+// them.
 func (m Misread) With(problems field.ErrorList) []sdk.Problem {
 	all := slices.Clone(m.Wrong)
 	var told []string
@@ -60,21 +60,21 @@ func (m Misread) With(problems field.ErrorList) []sdk.Problem {
 	return all
 }
 
-// explains tells whether a problem is there because a value has a wrong type: it is about that value or a part of it,
-// or says that something is missing in what the value is a part of.
+// explains reports whether a value of a wrong type is the cause of a problem: the problem is about this value or a
+// part of it, or about a missing part of one of its parents.
 func (m Misread) explains(p *field.Error) bool {
 	return slices.ContainsFunc(m.Wrong, func(wrong sdk.Problem) bool {
 		return isWithin(p.Field, wrong.Field) || p.Type != field.ErrorTypeForbidden && isWithin(wrong.Field, p.Field)
 	})
 }
 
-// isWithin tells whether a path is another one, or leads on from there.
+// isWithin reports whether a path is equal to another one or below it.
 func isWithin(path, of string) bool {
 	rest, ok := strings.CutPrefix(path, of)
 	return ok && (of == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Error returns With as an error; nil if nothing is wrong.
+// Error returns With as an error; nil without problems.
 func (m Misread) Error(problems field.ErrorList) error {
 	all := m.With(problems)
 	if len(all) == 0 {
@@ -95,7 +95,7 @@ func (m Misread) Error(problems field.ErrorList) error {
 	return err
 }
 
-// Describe lists everything that is wrong with a document, for people.
+// Describe lists all problems of a document for users.
 func Describe(problems field.ErrorList) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {
@@ -104,7 +104,7 @@ func Describe(problems field.ErrorList) string {
 	return strings.Join(texts, "; ")
 }
 
-// ValidateChoice reports a text that is none of those that may be chosen. An empty one stands for the default.
+// ValidateChoice reports a text other than the choices. An empty one stands for the default.
 func ValidateChoice[T ~string](found T, choice []T, path *field.Path) field.ErrorList {
 	if found == "" || slices.Contains(choice, found) {
 		return nil
@@ -112,7 +112,7 @@ func ValidateChoice[T ~string](found T, choice []T, path *field.Path) field.Erro
 	return field.ErrorList{field.NotSupported(path, found, choice)}
 }
 
-// ValidateSchedule reports what is wrong with a schedule, which is at path; nil for none.
+// ValidateSchedule reports the problems of the schedule at path; nil for none.
 func ValidateSchedule(schedule *managedresource.ContinuousReconcile, path *field.Path) field.ErrorList {
 	if schedule == nil {
 		return nil
@@ -130,9 +130,9 @@ func ValidateSchedule(schedule *managedresource.ContinuousReconcile, path *field
 }
 
 // ReadDeletionGroups returns the steps of an item's deletion from the field deletionGroups of its provider
-// configuration. The rest of the configuration does not count, since a mistake in it must not prevent a deletion; one
-// in the groups does, because they may say that objects stay. So does an unknown field in them: without it a group may
-// take more than it was meant to.
+// configuration. A mistake in another field must not prevent a deletion, and is ignored. A mistake in the groups is
+// an error, because they may exempt objects from the deletion. So is an unknown field in them with strict: without it
+// a group may take more objects than intended.
 func ReadDeletionGroups(req *sdk.Request, strict bool) (prune.Groups, error) {
 	document, unknown, err := decodeDeletionGroups(req.DeployItem.Spec.Config)
 	if err == nil && strict {
@@ -148,8 +148,8 @@ func ReadDeletionGroups(req *sdk.Request, strict bool) (prune.Groups, error) {
 	return groups, nil
 }
 
-// decodeDeletionGroups reads nothing but the deletion groups of a configuration. unknown are the fields of them that
-// nobody knows.
+// decodeDeletionGroups reads only the deletion groups of a configuration. unknown has an error for each unknown field
+// in them.
 func decodeDeletionGroups(
 	config *runtime.RawExtension,
 ) (groups []managedresource.DeletionGroup, unknown []error, err error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Connect returns the client for the Target of a request, and what returns those for other Targets of the deploy item's
-// namespace: the own one for an empty name. No part of a Target's content gets into their errors, which are
-// configuration errors with sdk.ReasonTargetInvalid where the content makes no client.
+// Connect returns the client for the Target of a request, and the lookup of clients for other Targets of the deploy
+// item's namespace; an empty name stands for the own Target. No part of a Target's content gets into their errors.
+// For content unfit for a client they are configuration errors with sdk.ReasonTargetInvalid.
 func Connect(req *sdk.Request, clients *target.Cache) (*target.Client, target.Lookup, error) {
 	own, err := clientFor(req.Target, clients)
 	if err != nil {

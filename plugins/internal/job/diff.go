@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Diff tells what Apply and CleanUp would do.
+// Diff returns the changes Apply and CleanUp would make.
 func (j *Job) Diff(ctx context.Context, plan *apply.Plan, d prune.Deletion) ([]sdk.Change, error) {
 	plan.Held = j.held(ctx, plan)
 	changes, owned, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
@@ -28,7 +28,7 @@ func (j *Job) Diff(ctx context.Context, plan *apply.Plan, d prune.Deletion) ([]s
 	return append(changes, removed...), nil
 }
 
-// held returns what Plan.Held is for a plan: what the deploy item keeps is looked for once, and only if asked for.
+// held returns Plan.Held for a plan. It reads the objects kept by the deploy item once, at the first call.
 func (j *Job) held(ctx context.Context, plan *apply.Plan) func(object.Key, types.UID) (string, error) {
 	find := sync.OnceValues(func() (func(object.Key, types.UID) string, error) {
 		entries := append(j.Status.Inventory.Without(plan.Keys()), plan.Kept()...)

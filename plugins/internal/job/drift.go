@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// maxDrifted bounds the objects of a drift that are kept in the provider status, and maxFields the fields of
-	// each.
+	// maxDrifted bounds the objects of a drift in the provider status, and maxFields the fields of each.
 	maxDrifted, maxFields = 20, 20
 
 	reasonRepaired  = "Repaired"
 	reasonUnchanged = "Unchanged"
-	// reasonRefused is given where the target refuses the repair of an object.
+	// reasonRefused is the reason for objects whose repair the target refuses.
 	reasonRefused = "RepairRefused"
 )
 
-// NoteDrift adds what a call found changed of a plan to what earlier calls of the same job found.
+// NoteDrift adds the changed objects of a plan, as a call found them, to those of earlier calls of the job.
 func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	if len(found) == 0 {
 		return
@@ -39,8 +38,8 @@ func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	s.drift = drift
 }
 
-// TellDrift records an event of what a call has repaired, or could not: the condition goes with the next job that finds
-// nothing. What belonged to another deploy item is told as that.
+// TellDrift records an event about the repairs of a call, and one about the refused ones: the condition goes with the
+// next job without drift. Objects taken over from another deploy item have their own event.
 func (j *Job) TellDrift(plan *apply.Plan, result apply.Result) {
 	found := slices.DeleteFunc(slices.Clone(result.Drift), func(d apply.Drift) bool {
 		return slices.ContainsFunc(result.TakenOver, func(t apply.TakenOver) bool { return t.Key == d.Key })
@@ -57,7 +56,7 @@ func (j *Job) TellDrift(plan *apply.Plan, result apply.Result) {
 	}
 }
 
-// splitDrift tells objects that were repaired from those that could not be.
+// splitDrift divides objects into repaired and refused ones.
 func splitDrift(objects []managedresource.DriftedObject) (repaired, refused []managedresource.DriftedObject) {
 	for _, o := range objects {
 		if o.Refused != "" {
@@ -69,7 +68,7 @@ func splitDrift(objects []managedresource.DriftedObject) (repaired, refused []ma
 	return repaired, refused
 }
 
-// driftedObjects returns what a call found changed of a plan.
+// driftedObjects returns the changed objects of a plan, as a call found them.
 func driftedObjects(plan *apply.Plan, found []apply.Drift) []managedresource.DriftedObject {
 	references := map[object.Key]managedresource.ObjectReference{}
 	for _, item := range plan.Items() {
@@ -84,7 +83,7 @@ func driftedObjects(plan *apply.Plan, found []apply.Drift) []managedresource.Dri
 	return objects
 }
 
-// addDrifted adds an object to those that have drifted. One that others change again and again during a job is there
+// addDrifted adds an object to those with drift. An object with repeated changes by others during a job is there
 // once, with all its fields.
 func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedObject) []managedresource.DriftedObject {
 	same := func(other managedresource.DriftedObject) bool { return other.Resource == o.Resource }
@@ -100,10 +99,10 @@ func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedOb
 	return all
 }
 
-// drifted tells whether the job has found anything changed, in this call or an earlier one.
+// drifted reports whether the job has found a change, in this call or an earlier one.
 func (s *ProviderStatus) drifted() bool { return s.drift != nil && s.drift.JobID == s.req.JobID }
 
-// conditions are those that say whether objects had changed. Before the job is done nobody knows that nothing has.
+// conditions returns the condition about drift, if any. Only a finished job proves that there was none.
 func (j *Job) conditions(done bool) []sdk.Condition {
 	switch {
 	case j.Status.drifted():
@@ -126,7 +125,7 @@ func (j *Job) conditions(done bool) []sdk.Condition {
 	}
 }
 
-// hasDrifted tells whether an item has the condition, with either status.
+// hasDrifted reports whether an item has the condition, with either status.
 func hasDrifted(item *landscaper.DeployItem) bool {
 	for _, c := range item.Status.Conditions {
 		if c.Type == managedresource.ConditionDrifted {

@@ -21,8 +21,8 @@ func HideSecrets(ctx context.Context, manifests []apply.Manifest) context.Contex
 	})
 }
 
-// WithFields returns a context whose writes fail over fields that the kind of the object does not have, if strict is
-// true. Otherwise the API server drops them and warns.
+// WithFields returns a context for writes: with strict, they fail for fields unknown to the kind of the object.
+// Otherwise the API server drops such fields and warns.
 func WithFields(ctx context.Context, strict bool) context.Context {
 	if strict {
 		return target.WithStrictFields(ctx)

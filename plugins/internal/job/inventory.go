@@ -7,9 +7,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// Inventory keeps account of the objects that a deploy item manages. It is saved before an object is created and keeps
-// it until it was seen gone, so that whatever happens in between, nothing is forgotten. The order of its entries is the
-// order in which they came. It is not safe for concurrent use.
+// Inventory records the managed objects of a deploy item in the order of their addition. It is saved before the
+// creation of an object, and keeps the object until it is seen gone, so that no failure in between loses one. It is
+// not safe for concurrent use.
 type Inventory struct {
 	entries map[object.Key]managedresource.ManagedResourceStatus
 	// keys are those of the entries, in their order.
@@ -25,10 +25,10 @@ func NewInventory(entries []managedresource.ManagedResourceStatus) *Inventory {
 	return l
 }
 
-// entryGrowth is by how many bytes an entry grows when its object is created: UID and digest.
+// entryGrowth is the growth of an entry in bytes at the creation of its object: by UID and digest.
 const entryGrowth = 128
 
-// growth is by how many bytes the inventory grows when all its objects have been created.
+// growth is the growth of the inventory in bytes until the creation of all its objects.
 func (l *Inventory) growth() (bytes int) {
 	for _, e := range l.entries {
 		if e.Resource.UID == "" {
@@ -46,8 +46,8 @@ func (l *Inventory) set(e managedresource.ManagedResourceStatus) {
 	l.entries[key] = e
 }
 
-// Normalize gives the entries the namespaces that their objects have, where they are noted in another way: of several
-// entries that are about the same object then, the last counts.
+// Normalize gives each entry the namespace of its object. If several entries are about the same object then, the last
+// counts.
 func (l *Inventory) Normalize(namespace func(managedresource.ObjectReference) (string, error)) error {
 	normal := NewInventory(nil)
 	for _, e := range l.Entries() {
@@ -67,9 +67,8 @@ func (l *Inventory) Get(key object.Key) (e managedresource.ManagedResourceStatus
 	return e, ok
 }
 
-// Expect notes that the object of an entry is about to be applied. Of what was noted before, the uid and the job in
-// which it was done are kept, and what was applied unless stale says that it is not what will be applied now: then
-// nobody can know for sure, until the object was applied, what it looks like.
+// Expect notes that the object of an entry is about to be applied. Of the entry before, the uid and the completing
+// job stay. Its hash stays unless it is stale: then the state of the object is uncertain until it is applied.
 func (l *Inventory) Expect(e managedresource.ManagedResourceStatus, stale func(applied string) bool) {
 	before, _ := l.Get(object.KeyOfReference(e.Resource))
 	e.Resource.UID, e.Applied, e.DoneIn, e.Existed = before.Resource.UID, "", before.DoneIn, before.Existed
@@ -80,14 +79,14 @@ func (l *Inventory) Expect(e managedresource.ManagedResourceStatus, stale func(a
 	l.set(e)
 }
 
-// Applied notes that the object of a reference, which has its uid, was applied.
+// Applied notes the hash of an applied object. The reference has its uid.
 func (l *Inventory) Applied(r managedresource.ObjectReference, applied string) {
 	e, _ := l.Get(object.KeyOfReference(r))
 	e.Resource, e.Applied = r, applied
 	l.set(e)
 }
 
-// Shared notes the fields that a manifest has dropped and that other field managers have set too; empty for none.
+// Shared notes the fields dropped by a manifest but also set by other field managers; empty for none.
 func (l *Inventory) Shared(key object.Key, fields string) {
 	if e, ok := l.Get(key); ok {
 		e.Shared = fields
@@ -103,7 +102,7 @@ func (l *Inventory) Existed(key object.Key) {
 	}
 }
 
-// Done notes the job in which an object is done, see ManagedResourceStatus; empty if it is not.
+// Done notes the job in which an object completed, see ManagedResourceStatus; empty for none.
 func (l *Inventory) Done(key object.Key, jobID string) {
 	if e, ok := l.Get(key); ok {
 		e.DoneIn = jobID
@@ -111,7 +110,7 @@ func (l *Inventory) Done(key object.Key, jobID string) {
 	}
 }
 
-// Gone drops the entry of an object that was seen gone.
+// Gone drops the entry of an object seen gone.
 func (l *Inventory) Gone(key object.Key) {
 	delete(l.entries, key)
 	l.keys = slices.DeleteFunc(l.keys, func(k object.Key) bool { return k == key })

@@ -35,29 +35,29 @@ const (
 	StepDelete    = "Delete"
 )
 
-// Reasons that are given to errors and events, beside those of the packages that do the work.
+// Reasons of errors and events, beside those of the packages of the steps.
 const (
-	// ReasonUnknownField is given to the warning about a field of the provider configuration that is passed over.
+	// ReasonUnknownField is the reason of the warning about an ignored field of the provider configuration.
 	ReasonUnknownField = "UnknownField"
-	// reasonFailed is given to the error about objects that cannot become ready any more by themselves.
+	// reasonFailed is the reason of the error about objects unable to become ready by themselves.
 	reasonFailed = "ObjectFailed"
-	// ReasonTargetWarning is given to the event about what the API server of the target warns of.
+	// ReasonTargetWarning is the reason of the event about a warning of the target's API server.
 	ReasonTargetWarning = "TargetWarning"
-	// reasonTakenOver is given to the event about an object that belonged to another deploy item.
+	// reasonTakenOver is the reason of the event about an object of another deploy item, taken over by this one.
 	reasonTakenOver = "TakenOver"
-	// reasonRetained is given to the event about fields that stay although their manifest has them no more.
+	// reasonRetained is the reason of the event about fields dropped by the manifest but still on the object.
 	reasonRetained = "FieldsRetained"
-	// reasonRecreating is given to the event about what goes with an object that is about to be created anew.
+	// reasonRecreating is the reason of the event about the losses by the recreation of an object.
 	reasonRecreating = "Recreating"
-	// reasonLeft is given to the event about an object that stays on the target and is not managed any more.
+	// reasonLeft is the reason of the event about an object left on the target and no longer managed.
 	reasonLeft = "LeftOnTarget"
 )
 
-// maxListed bounds how many objects are named in a message about what is being waited for.
+// maxListed bounds the number of objects in the message of a waiting job.
 const maxListed = 5
 
-// Job is one call of a deployer. Its methods are the steps; each returns a response if the job cannot go on to the next
-// one in this call, and nil if it can.
+// Job is one call of a deployer. Its methods are the steps. Each returns a response if the job cannot go on to the
+// next step in this call, and nil if it can.
 type Job struct {
 	Request *sdk.Request
 	// Client of the deploy item's Target.
@@ -68,32 +68,32 @@ type Job struct {
 	Status  *ProviderStatus
 	// Owner is the deploy item, with the label of the deployer.
 	Owner owner.Owner
-	// Began is when the call began.
+	// Began is the start of the call.
 	Began time.Time
 
-	// done are the objects that are done and gone, as their manifests have them.
+	// done are the objects gone after their completion, as in their manifests.
 	done []*unstructured.Unstructured
 }
 
-// First tells whether this is the first call of the item's job: what is told once is told then.
+// First reports whether this is the first call of the item's job. Messages for once in a job belong to it.
 func (j *Job) First() bool {
 	phase := j.Request.DeployItem.Status.Phase
 	return phase == landscaper.DeployItemPhaseInit || phase == landscaper.DeployItemPhaseInitDelete
 }
 
-// WarnOf tells which fields of the provider configuration were passed over.
+// WarnOf records a warning about ignored fields of the provider configuration.
 func (j *Job) WarnOf(unknown []string) {
 	if len(unknown) > 0 && j.First() {
 		j.Request.Warning(ReasonUnknownField, "spec.config: passed over: "+object.Enumerate(unknown, "; ", maxListed))
 	}
 }
 
-// Apply notes the objects of the plan, saves the note, applies them and returns what became of them.
+// Apply notes the objects of the plan, saves the note, applies them and returns the results.
 func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sdk.Response, error) {
 	inventory := j.Status.Inventory
-	// What was known before decides whether an object is looked for or created at once.
+	// The inventory before decides between a look for an object and its immediate creation.
 	before := NewInventory(inventory.Entries())
-	due := 0 // objects that are new or were changed
+	due := 0 // new or changed objects
 	for _, item := range plan.Items() {
 		if j.Status.IsSettled(item.Key) {
 			continue
@@ -103,7 +103,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 			due++
 		}
 	}
-	if unsaved := j.Status.Unsaved(); unsaved != nil { // nothing is created that cannot be noted afterwards
+	if unsaved := j.Status.Unsaved(); unsaved != nil { // no object is created without room to note it
 		if err := j.Request.CheckProviderStatus(unsaved, inventory.growth()); err != nil {
 			return nil, nil, During(StepApply, err)
 		}
@@ -111,7 +111,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	if err := j.Status.Save(ctx); err != nil {
 		return nil, nil, err
 	}
-	if due > 0 { // else the user is to see what the job waits for, and not that it looks again
+	if due > 0 { // else the user is to see the reason of the wait, and not another look
 		j.Request.Progress(StepApply, fmt.Sprintf("applying objects: %d of %d", due, len(plan.Items())))
 	}
 	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
@@ -122,7 +122,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	result, err := apply.Run(ctx, j.Client, plan, before.Get)
 	j.NoteApplied(result.Applied)
 	j.NoteDone(result.Done)
-	for _, key := range result.Unwritten { // what was applied last counts again, should the manifest be changed back
+	for _, key := range result.Unwritten { // the last applied hash counts again, should the manifest be changed back
 		if e, known := before.Get(key); known {
 			inventory.Applied(e.Resource, e.Applied)
 		}
@@ -153,7 +153,7 @@ func (j *Job) Apply(ctx context.Context, plan *apply.Plan) ([]apply.Applied, *sd
 	return result.Applied, nil, nil
 }
 
-// tellRetained tells which fields stay although their manifests have them no more.
+// tellRetained records events about fields dropped by their manifests but still on the objects.
 func (j *Job) tellRetained(all []apply.Retained) {
 	for _, r := range all {
 		if len(r.Fields) > 0 {
@@ -171,8 +171,8 @@ func (j *Job) tellRetained(all []apply.Retained) {
 	}
 }
 
-// NoteApplied puts in the inventory what was applied, with uids, hashes, and the job for which it is done. The job
-// leaves it as it is from then on.
+// NoteApplied adds applied objects to the inventory, with uids, hashes, and the job of their completion. The job
+// leaves them alone from then on.
 func (j *Job) NoteApplied(all []apply.Applied) {
 	for _, applied := range all {
 		before, _ := j.Status.Inventory.Get(applied.Key)
@@ -193,13 +193,13 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 	}
 }
 
-// IsDone tells whether the object of an entry of the inventory is done for this job: it was in this one, or in another
-// one before it and nobody but hooks, such as a schedule, has asked for this one.
+// IsDone reports whether the object of an entry of the inventory counts as completed in this job: it completed in
+// this job, or in an earlier one if only hooks, such as a schedule, asked for this one.
 func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 	return entry.DoneIn != "" && (entry.DoneIn == j.Request.JobID || hook.AskedFor(j.Request.DeployItem))
 }
 
-// NoteDone notes what is done and gone, so that it counts as ready.
+// NoteDone notes objects gone after their completion, so that they count as ready.
 func (j *Job) NoteDone(items []*apply.Item) {
 	for _, item := range items {
 		j.Status.settled.add(item.Key)
@@ -207,8 +207,8 @@ func (j *Job) NoteDone(items []*apply.Item) {
 	}
 }
 
-// CleanUp deletes the objects that are managed but not in the plan any more, as the deletion says. What the job itself
-// has applied stays, also if a later call renders other objects.
+// CleanUp deletes the managed objects no longer in the plan, as the deletion says. Objects applied by this job stay,
+// even if a later call renders others.
 func (j *Job) CleanUp(
 	ctx context.Context, plan *apply.Plan, applied []apply.Applied, d prune.Deletion,
 ) (*sdk.Response, error) {
@@ -227,8 +227,8 @@ func (j *Job) CleanUp(
 	return j.Remove(ctx, StepCleanUp, d)
 }
 
-// Unblock deals with the error of Apply, which it returns: if a webhook does not answer, the configurations of webhooks
-// that the item has dropped go first, or they would hold up the update that is to remove them.
+// Unblock handles the error of Apply and returns it. If a webhook does not answer, it first deletes the webhook
+// configurations dropped by the item, because they would hold up the update to remove them.
 func (j *Job) Unblock(ctx context.Context, plan *apply.Plan, d prune.Deletion, err error) (*sdk.Response, error) {
 	if !prune.IsBlocked(err) {
 		return j.End(), err
@@ -238,7 +238,7 @@ func (j *Job) Unblock(ctx context.Context, plan *apply.Plan, d prune.Deletion, e
 		key := object.KeyOfReference(e.Resource)
 		return !object.Intercepts(key.Group, key.Kind)
 	})
-	if len(d.Entries) == 0 { // the webhook is not one that the item has dropped
+	if len(d.Entries) == 0 { // the item has not dropped the webhook
 		return j.End(), err
 	}
 	d.Spare = wanted
@@ -268,7 +268,7 @@ func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.R
 	return nil, nil //nolint:nilnil // see Job
 }
 
-// Deletion adds to a deletion what goes for all of the job's.
+// Deletion completes a deletion with the fields common to all deletions of the job.
 func (j *Job) Deletion(d prune.Deletion) prune.Deletion {
 	d.Owner, d.Lookup, d.AsOf = j.Owner, j.Lookup, j.Began
 	return d
@@ -286,8 +286,7 @@ func (j *Job) CheckReadiness(
 	switch {
 	case len(verdict.Failed) > 0:
 		j.noteUndone(applied)
-		// An object that has given up does not recover by itself: to wait for it until the time of the job is up helps
-		// nobody.
+		// A failed object does not recover by itself: it is useless to wait for it until the timeout of the job.
 		return j.End(), During(StepReadiness, &sdk.Error{
 			Codes:  []landscaper.ErrorCode{landscaper.ErrorNoRetry},
 			Reason: reasonFailed,
@@ -302,8 +301,8 @@ func (j *Job) CheckReadiness(
 	}
 }
 
-// noteUndone strikes off the inventory that objects are done which have failed or may still do so: the next job is to
-// try again, whoever asks for it.
+// noteUndone removes the completion of all objects still able to fail, and of the failed ones: the next job tries
+// again, even if a hook asked for it.
 func (j *Job) noteUndone(applied []apply.Applied) {
 	for _, a := range applied {
 		if !readiness.IsComplete(a.Live) {
@@ -330,11 +329,11 @@ func (j *Job) ReadExports(
 	return result.Exports, nil, nil
 }
 
-// Patch makes the changes that are for objects that are ready and exported from.
+// Patch makes the changes meant for the time after readiness and export.
 func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response, error) {
 	if unpatched := apply.Unpatched(applied); len(unpatched) > 0 {
 		j.NoteApplied(unpatched)
-		for _, a := range unpatched { // after a crash in between they have to be compared
+		for _, a := range unpatched { // after a crash in between they must be compared
 			delete(j.Status.settled.objects, a.Key)
 		}
 		if err := j.Status.Save(ctx); err != nil {
@@ -349,8 +348,8 @@ func (j *Job) Patch(ctx context.Context, applied []apply.Applied) (*sdk.Response
 	return nil, nil //nolint:nilnil // see Job
 }
 
-// Wait returns the response of a job that goes on, and tells what it waits for: prefix and things without "waiting
-// for", which the host says itself. A change of what was seen wakes the job.
+// Wait returns the response of an unfinished job, and reports the reason of the wait: prefix and things without
+// "waiting for", because the host adds that. A change of a seen object wakes the job.
 func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk.Response {
 	what := prefix + object.Enumerate(things, "; ", maxListed)
 	j.Request.Progress(step, "waiting for "+what)
@@ -360,12 +359,12 @@ func (j *Job) Wait(step, prefix string, things []string, seen []watch.Seen) *sdk
 	return res
 }
 
-// End returns what is saved beside an error.
+// End returns the response to go with an error.
 func (j *Job) End() *sdk.Response {
 	return &sdk.Response{ProviderStatus: j.Status.Unsaved(), Conditions: j.conditions(false)}
 }
 
-// Done returns the response of a job that is done.
+// Done returns the response of a finished job.
 func (j *Job) Done(exports map[string]any) *sdk.Response {
 	j.Watches.Follow(nameOf(j.Request.DeployItem), nil)
 	conditions := j.conditions(true)
@@ -377,7 +376,7 @@ func (j *Job) Done(exports map[string]any) *sdk.Response {
 	return &sdk.Response{ProviderStatus: j.Status.Unsaved(), Conditions: conditions, Exports: exports}
 }
 
-// Seen returns what to watch for changes of applied objects.
+// Seen returns the applied objects to watch for changes.
 func (j *Job) Seen(applied []apply.Applied) []watch.Seen {
 	seen := make([]watch.Seen, 0, len(applied))
 	for _, a := range applied {
@@ -398,8 +397,8 @@ func nameOf(item *landscaper.DeployItem) types.NamespacedName {
 	return types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
 }
 
-// pollAfter grows with the age of the job: most things that are waited for come within seconds or take minutes. Changes
-// of what was seen wake the job earlier; polls are for what cannot be watched.
+// pollAfter grows with the age of the job: most waits last either seconds or minutes. Changes of seen objects wake
+// the job earlier; polls are for unwatched ones.
 func pollAfter(req *sdk.Request, now time.Time) time.Duration {
 	const shortest, longest = 250 * time.Millisecond, 15 * time.Second
 	times := req.DeployItem.Status.TransitionTimes
@@ -410,7 +409,7 @@ func pollAfter(req *sdk.Request, now time.Time) time.Duration {
 	return min(max(age/4, shortest), longest)
 }
 
-// During adds the step of the job to an error, whose reason and codes stay.
+// During adds the step of the job to an error. Its reason and codes stay.
 func During(step string, err error) error {
 	out := &sdk.Error{Operation: step, Reason: target.ReasonTarget, Err: err}
 	var known *sdk.Error

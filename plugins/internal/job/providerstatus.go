@@ -11,43 +11,41 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// ObjectsStatus is the part of a provider status that is about the objects of a deploy item.
+// ObjectsStatus is the part of a provider status about the objects of a deploy item.
 type ObjectsStatus struct {
-	// ManagedResources are the objects that the deployer has created or is about to create, until they are gone; nil if
-	// there are none.
+	// ManagedResources are the created and soon to be created objects, until they are gone; nil without any.
 	ManagedResources []managedresource.ManagedResourceStatus
-	// Cluster is the one that the deploy item's Target has led to, see target.Client.Cluster. It is saved as long as
-	// something is managed.
+	// Cluster is the cluster of the deploy item's Target, see target.Client.Cluster. It is saved while there are managed
+	// objects.
 	Cluster types.UID
-	// Installation is the one that the deploy item is in. It is saved as long as something is managed.
+	// Installation is that of the deploy item. It is saved while there are managed objects.
 	Installation string
-	// Drift is what the last job that found something changed has repaired; nil if there is nothing to tell.
+	// Drift has the repairs of the last job with any; nil for none.
 	Drift *managedresource.Drift
-	// SettledIn is the job in progress that has applied the ManagedResources with a SettledMark; empty for none.
+	// SettledIn is the job in progress with applied ManagedResources, each with a SettledMark; empty for none.
 	SettledIn string
 }
 
-// ProviderStatus is what a deployer keeps about a deploy item, together with what is saved of it.
+// ProviderStatus is the record of a deployer about a deploy item, with its saved form.
 type ProviderStatus struct {
 	// Inventory has the objects of the item.
 	Inventory *Inventory
 
 	cluster types.UID
-	// installation stays the one before until a job has succeeded in another one: then its objects have the new mark.
+	// installation changes only with the success of a job in another one: then its objects have the new mark.
 	installation string
 
 	drift    *managedresource.Drift
 	settled  settled
 	req      *sdk.Request
 	document func(ObjectsStatus) any
-	// saved is the provider status that is saved; nil if it has to be replaced in any case.
+	// saved is the saved provider status; nil if it must be replaced in any case.
 	saved any
 }
 
-// NewProviderStatus returns the provider status of what was saved last. document makes one, with apiVersion and kind, of
-// what is to be saved; it may add to it what else the deployer keeps, and is called whenever that is to be known.
-// outdated says that what is saved is in another form than the one that document makes, so that it is replaced at the
-// first opportunity.
+// NewProviderStatus returns the provider status as last saved. document makes the provider status to save, with
+// apiVersion and kind; it may add further records of the deployer, and is called at every comparison with the saved
+// one. outdated means another form than that of document: then the status is replaced at the first opportunity.
 func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, document func(ObjectsStatus) any) *ProviderStatus {
 	s := &ProviderStatus{
 		Inventory: NewInventory(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
@@ -58,13 +56,13 @@ func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, do
 		s.saved = s.current()
 	}
 	s.installation = cmp.Or(s.installation, req.Installation)
-	if s.settled.jobID != req.JobID { // the job compares all objects once
+	if s.settled.jobID != req.JobID { // another job compares all objects once
 		s.settled = settled{jobID: req.JobID}
 	}
 	return s
 }
 
-// Installation is the one that the deploy item was in when its objects were marked last; empty if that is not known.
+// Installation is that of the last mark on the objects of the deploy item; empty if unknown.
 func (s *ProviderStatus) Installation() string { return s.installation }
 
 // current is the provider status as it should be saved.
@@ -79,7 +77,7 @@ func (s *ProviderStatus) current() any {
 	return s.document(status)
 }
 
-// Unsaved returns the provider status if it differs from what is saved; nil otherwise.
+// Unsaved returns the provider status if it differs from the saved one; nil otherwise.
 func (s *ProviderStatus) Unsaved() any {
 	current := s.current()
 	if reflect.DeepEqual(current, s.saved) {
@@ -88,7 +86,7 @@ func (s *ProviderStatus) Unsaved() any {
 	return current
 }
 
-// Save saves the provider status if it differs from what is saved, and returns when that is done.
+// Save saves the provider status if it differs from the saved one, and returns after that.
 func (s *ProviderStatus) Save(ctx context.Context) error {
 	status := s.Unsaved()
 	if status == nil {

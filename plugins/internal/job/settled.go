@@ -9,8 +9,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// settled are the objects that a job has applied. Later calls of the job only look at them: controllers answer to what
-// the job has made, and a change that the job would take back for that reason would never end.
+// settled are the objects applied by a job. Later calls of the job only read them: controllers react to the changes
+// of the job, and to undo their reactions again and again would never end.
 type settled struct {
 	jobID   string
 	objects map[object.Key]bool
@@ -36,7 +36,7 @@ func (s *settled) add(key object.Key) {
 	s.objects[key] = true
 }
 
-// mark puts the marks into entries, and returns the job that they are about; empty without any.
+// mark puts the marks into entries, and returns their job; empty without marks.
 func (s *settled) mark(entries []managedresource.ManagedResourceStatus) (jobID string) {
 	for i := range entries {
 		if s.objects[object.KeyOfReference(entries[i].Resource)] {
@@ -50,14 +50,14 @@ func (s *settled) mark(entries []managedresource.ManagedResourceStatus) (jobID s
 // IsSettled reports whether the job has applied the object, in this call or an earlier one.
 func (s *ProviderStatus) IsSettled(key object.Key) bool { return s.settled.objects[key] }
 
-// Settled returns the entries of the objects that the job has applied, in the order of the inventory.
+// Settled returns the entries of the objects applied by the job, in the order of the inventory.
 func (s *ProviderStatus) Settled() []managedresource.ManagedResourceStatus {
 	return slices.DeleteFunc(s.Inventory.Entries(), func(e managedresource.ManagedResourceStatus) bool {
 		return !s.IsSettled(object.KeyOfReference(e.Resource))
 	})
 }
 
-// withSettled returns wanted with the objects that the job has applied: a later rendering of the same job may lack them.
+// withSettled returns wanted with the objects applied by the job: a later rendering of the same job may lack them.
 func (s *ProviderStatus) withSettled(wanted map[object.Key]bool) map[object.Key]bool {
 	all := maps.Clone(wanted)
 	maps.Copy(all, s.settled.objects)

@@ -16,15 +16,15 @@ import (
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// ReasonNoStatus is given to the event about a deploy item that has deployed something, but has no provider status.
+// ReasonNoStatus is the reason of the event about a deploy item with deployed objects but without provider status.
 const ReasonNoStatus = "NoProviderStatus"
 
-// maxLabelled bounds how many objects of a kind are looked at that bear the label of a deploy item.
+// maxLabelled bounds the listed objects of a kind with the label of a deploy item.
 const maxLabelled = 500
 
-// tellUnrecorded records an event if the first job of an item has found objects that the item has applied before, such
-// as after a restore without its status: what else it had deployed is not known any more. before is the inventory at the
-// begin of the call.
+// tellUnrecorded records an event if the first job of an item finds objects already applied by the item, as after a
+// restore without its status: its other deployed objects are unknown then. before is the inventory at the start of
+// the call.
 func (j *Job) tellUnrecorded(ctx context.Context, plan *apply.Plan, before *Inventory, applied []apply.Applied) {
 	known := slices.IndexFunc(applied, func(a apply.Applied) bool {
 		entry, _ := before.Get(a.Key)
@@ -36,16 +36,16 @@ func (j *Job) tellUnrecorded(ctx context.Context, plan *apply.Plan, before *Inve
 	}
 }
 
-// wasBefore reports whether an object of a deploy item is older than all that is known of the item. What an earlier call
-// of the first job has created, and was cut off before it was noted, is not.
+// wasBefore reports whether an object of a deploy item is older than all records of the item. An object created by an
+// interrupted call of the first job, before it was noted, is not.
 func wasBefore(item *landscaper.DeployItem, o metav1.Object) bool {
 	status, created := item.Status, o.GetCreationTimestamp()
 	return status.ProviderStatus == nil || status.JobIDFinished == "" && status.TransitionTimes != nil &&
 		!status.TransitionTimes.InitTime.IsZero() && created.Time.Before(status.TransitionTimes.InitTime.Time)
 }
 
-// unrecorded says what bears the label of the deploy item besides the objects of a plan, as far as it is of their kinds,
-// and how to find the rest.
+// unrecorded names the objects with the label of the deploy item outside a plan, as far as they are of its kinds, and
+// the command to find the rest.
 func (j *Job) unrecorded(ctx context.Context, plan *apply.Plan) string {
 	var kinds []kindOf
 	for _, i := range plan.Items() {
@@ -64,7 +64,7 @@ func (j *Job) unrecorded(ctx context.Context, plan *apply.Plan) string {
 	for i, found := range apply.Each(kinds, func(k kindOf) result {
 		list, err := j.Client.Metadata(k.mapping, "").List(ctx, options)
 		switch {
-		case apierrors.IsNotFound(err): // the kind has yet to be served
+		case apierrors.IsNotFound(err): // the kind is not served yet
 			return result{}
 		case err != nil:
 			return result{err: err}
@@ -78,7 +78,7 @@ func (j *Job) unrecorded(ctx context.Context, plan *apply.Plan) string {
 		}
 		for _, o := range found.objects {
 			key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: o.Namespace, Name: o.Name}
-			// What a controller has made, such as an EndpointSlice, has the labels of its owner, and goes with it.
+			// An object of a controller, such as an EndpointSlice, has the labels of its owner, and goes with it.
 			if !planned[key] && metav1.GetControllerOf(&o) == nil && j.Owner.Of(&o) == owner.Ours {
 				others = append(others, key.String())
 			}
@@ -87,7 +87,7 @@ func (j *Job) unrecorded(ctx context.Context, plan *apply.Plan) string {
 	return describeUnrecorded(others, unread, j.Request.DeployItem)
 }
 
-// kindOf is a kind, and where it is served.
+// kindOf is a kind with its mapping.
 type kindOf struct {
 	kind    schema.GroupKind
 	mapping target.Mapping
@@ -105,7 +105,7 @@ func describeUnrecorded(others, unread []string, item *landscaper.DeployItem) st
 	return text + ListUnrecorded(item)
 }
 
-// ListUnrecorded says how to list what a deploy item has deployed.
+// ListUnrecorded returns the instruction for listing the deployed objects of a deploy item.
 func ListUnrecorded(item *landscaper.DeployItem) string {
 	label := owner.Owner{Namespace: item.Namespace, Name: item.Name}.Selector()
 	return fmt.Sprintf("list what else it may have deployed with kubectl get KIND -A -l %s", label)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Equal tells whether two values are the same JSON. Numbers are compared by what they are worth, however they are
-// written and without loss: 1 and 1.0 are equal, 9007199254740993 and 9007199254740992.0 are not.
+// Equal reports whether two values are the same JSON. Numbers are compared by their values, in any spelling and
+// without loss: 1 and 1.0 are equal, 9007199254740993 and 9007199254740992.0 are not.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -71,13 +71,13 @@ func compareMixed(i int64, f float64) int {
 	if order := cmp.Compare(float64(i), f); order != 0 {
 		return order // rounding i does not take it past f
 	}
-	if f >= math.MaxInt64 { // as a float64 it is 2^63, which no int64 reaches
+	if f >= math.MaxInt64 { // as a float64 it is 2^63, beyond any int64
 		return -1
 	}
 	return cmp.Compare(i, int64(f))
 }
 
-// TypeOf names the JSON type of a value, for messages that must not show the value.
+// TypeOf names the JSON type of a value, for messages without the value.
 func TypeOf(value any) string {
 	switch value.(type) {
 	case nil:

@@ -9,7 +9,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// errUnsuitable says that a path does not suit an object. Nobody is told why: the reasons would quote the object.
+// errUnsuitable is the error for a path unsuitable for an object. It has no reason, because reasons would quote the
+// object.
 var errUnsuitable = errors.New("the path does not suit the object")
 
 // evaluator follows paths through an object as long as it has steps left. It finds nothing more once err is set.
@@ -69,7 +70,7 @@ func (e *evaluator) step(in []any, step jsonpath.Node) (out []any) {
 	return out
 }
 
-// stepFrom adds to out what a step leads to from one value.
+// stepFrom adds the results of a step from one value to out.
 func (e *evaluator) stepFrom(value any, step jsonpath.Node, out []any) []any {
 	switch step := step.(type) {
 	case *jsonpath.IntNode:
@@ -116,7 +117,7 @@ func children(value any) []any {
 	}
 }
 
-// containers adds the value and all within it that are maps or lists and not empty, each before those within it.
+// containers adds the value and all within it, if they are maps or lists and not empty, each before its inner ones.
 func (e *evaluator) containers(value any, out []any) []any {
 	inner := children(value)
 	if !e.spend(1+len(inner)) || len(inner) == 0 {
@@ -129,7 +130,7 @@ func (e *evaluator) containers(value any, out []any) []any {
 	return out
 }
 
-// elements adds the part [from:to:step] of a list. What is out of range does not suit. The step is positive.
+// elements adds the part [from:to:step] of a list. A range beyond the list is unsuitable. The step is positive.
 func (e *evaluator) elements(value any, params [3]jsonpath.ParamsEntry, out []any) []any {
 	list, ok := value.([]any)
 	from, to := bounds(params, len(list))
@@ -144,7 +145,7 @@ func (e *evaluator) elements(value any, params [3]jsonpath.ParamsEntry, out []an
 	if params[2].Known {
 		step = params[2].Value
 	}
-	// Counting down what is left cannot overflow, as an index beyond the end could.
+	// Unlike an index beyond the end, the length of the rest cannot overflow.
 	for rest := list[from:to]; len(rest) > 0; rest = rest[min(step, len(rest)):] {
 		out = append(out, rest[0])
 	}
@@ -169,7 +170,7 @@ func bounds(params [3]jsonpath.ParamsEntry, length int) (from, to int) {
 	return from, to
 }
 
-// filter adds the elements of a list that meet a condition.
+// filter adds the elements of a list if they meet a condition.
 func (e *evaluator) filter(value any, condition *jsonpath.FilterNode, out []any) []any {
 	list, ok := value.([]any)
 	if !ok {
@@ -204,7 +205,7 @@ func (e *evaluator) meets(element any, condition *jsonpath.FilterNode) bool {
 	return false
 }
 
-// compare compares texts, numbers or truth values, but none with one of another kind.
+// compare compares texts, numbers or truth values, but only of the same type.
 func compare(left, right any, operator string) (meets, ok bool) {
 	var order int
 	switch l := left.(type) {

@@ -1,6 +1,6 @@
 // Package jsonpath finds values in objects by JSON paths as kubectl reads them, and compares them. It uses the parser
-// of kubectl but not its evaluator, which has no bound for what a path may cost, returns the values of maps in a random
-// order, compares no integer with a fraction, drops what comes after an empty list, and is not safe for concurrent use.
+// of kubectl but not its evaluator: that has no bound for the cost of a path, returns the values of maps in a random
+// order, compares no integer with a fraction, drops the rest after an empty list, and is not safe for concurrent use.
 package jsonpath
 
 import (
@@ -11,22 +11,22 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// What a path may cost: paths and objects come from people who need not trust each other, but share a process.
+// The cost of a path: paths and objects come from users without mutual trust, but with a shared process.
 const (
-	// maxLength of a path in bytes. It bounds how deep a path nests, too.
+	// maxLength of a path in bytes. It bounds the nesting of a path, too.
 	maxLength = 2048
-	// maxSteps is how many values may be visited, which takes some milliseconds.
+	// maxSteps bounds the visited values; they take some milliseconds.
 	maxSteps = 200_000
-	// maxResults is how many values a path may lead to.
+	// maxResults bounds the values of a path.
 	maxResults = 10_000
 	// maxSize of a single value in bytes, more or less, as JSON or as text. No object can keep a larger one.
 	maxSize = 1 << 20
 )
 
-// ErrTooMuch says that a path leads to so many or so large values that it is given up.
+// ErrTooMuch is the error for a path to too many or too large values.
 var ErrTooMuch = errors.New("the path leads to too much")
 
-// Path is a JSON path. The zero value leads to nothing. It does not change and is safe for concurrent use.
+// Path is a JSON path. The zero value leads to nothing. It is immutable and safe for concurrent use.
 type Path struct {
 	text  string
 	nodes []jsonpath.Node
@@ -66,9 +66,9 @@ func brace(text string) string {
 // String returns the path as it was written.
 func (p Path) String() string { return p.text }
 
-// Find returns all values that the path leads to, which share memory with in; for a path that is mixed with text the
-// one text that it makes. There are none if any part of the path leads to nothing, or does not suit the object, as an
-// index suits no map: all that may change with the object. A null is one of several values, but none if it is alone.
+// Find returns all values of the path; they share memory with in. For a path mixed with text it returns the one
+// resulting text. There are none if any part of the path leads to nothing, or is unsuitable for the object, such as
+// an index for a map: all this may change with the object. A null is one of several values, but none if it is alone.
 // The error is ErrTooMuch.
 func (p Path) Find(in map[string]any) ([]any, error) {
 	e := evaluator{left: maxSteps}
@@ -95,7 +95,7 @@ func (p Path) Find(in map[string]any) ([]any, error) {
 	}
 }
 
-// steps returns the steps of a path that leads to values. ok is false if it leads to a text that is made of them.
+// steps returns the steps of a path to values. ok is false for a path to a text.
 func (p Path) steps() (steps []jsonpath.Node, ok bool) {
 	if len(p.nodes) != 1 {
 		return nil, false
@@ -112,7 +112,7 @@ func isNothing(values []any) bool {
 	return len(values) == 0 || (len(values) == 1 && values[0] == nil)
 }
 
-// Value returns what the path leads to as one value: several values are their list. The error is ErrTooMuch.
+// Value returns the values of the path as one: several values are their list. The error is ErrTooMuch.
 func (p Path) Value(in map[string]any) (value any, ok bool, err error) {
 	values, err := p.Find(in)
 	if err != nil || len(values) == 0 {
@@ -129,9 +129,9 @@ func (p Path) Value(in map[string]any) (value any, ok bool, err error) {
 	return value, true, nil
 }
 
-// weigh takes about the size of a value as JSON off what is left, and stops when nothing is.
+// weigh subtracts the approximate size of a value as JSON from the remaining bytes, and stops below zero.
 func weigh(value any, left int) int {
-	const smallest = 2 // nothing is shorter with what separates it from the next
+	const smallest = 2 // nothing is shorter with its separator
 	switch value := value.(type) {
 	case map[string]any:
 		left -= smallest

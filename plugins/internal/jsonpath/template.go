@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// check refuses what the parser lets pass: words that mean nothing, and ends of nothing.
+// check refuses mistakes the parser lets pass: words without a meaning, and ends of nothing.
 func check(nodes []jsonpath.Node) error {
 	depth := 0
 	for _, node := range nodes {
@@ -38,7 +38,7 @@ func check(nodes []jsonpath.Node) error {
 	return nil
 }
 
-// keyword takes the word that an expression begins with from its steps; "" if there is none.
+// keyword takes the word at the beginning of an expression from its steps; "" if there is none.
 func keyword(list *jsonpath.ListNode) (word string, steps []jsonpath.Node) {
 	if len(list.Nodes) > 0 {
 		if first, ok := list.Nodes[0].(*jsonpath.IdentifierNode); ok {
@@ -73,7 +73,7 @@ func checkSteps(steps []jsonpath.Node) error {
 	return nil
 }
 
-// splitRange returns what a range repeats, and what follows its end. A range that has no end ends with the path.
+// splitRange returns the body of a range, and the rest after its end. A range without an end ends with the path.
 func splitRange(nodes []jsonpath.Node) (body, rest []jsonpath.Node) {
 	depth := 1
 	for i, node := range nodes {
@@ -93,8 +93,8 @@ func splitRange(nodes []jsonpath.Node) (body, rest []jsonpath.Node) {
 	return nodes, nil
 }
 
-// render writes the text of a path that is mixed with text. It returns how many parts it has written, where a range
-// counts as often as it is repeated.
+// render writes the text of a path mixed with text. It returns the number of its written parts, with those of each
+// round of a range.
 func (e *evaluator) render(out *strings.Builder, in any, nodes []jsonpath.Node) (written int) {
 	for len(nodes) > 0 && e.spend(1) {
 		node := nodes[0]
@@ -133,7 +133,7 @@ func (e *evaluator) write(out *strings.Builder, values []any) {
 		e.fail(ErrTooMuch)
 		return
 	}
-	// kubectl tells a null from what is not there by the kind of the element, so it has to be one of a list.
+	// kubectl tells a null from a missing value by the kind of the element, so it must be one of a list.
 	all := reflect.ValueOf(values)
 	results := make([]reflect.Value, 0, len(values))
 	for i := range values {

@@ -11,14 +11,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Manifest is an object as a user wrote it, with the path of the field that it was read from.
+// Manifest is an object as written by a user, with the path of its field.
 type Manifest struct {
 	Path   *field.Path
 	Object *unstructured.Unstructured
 }
 
 // Parse reads a manifest. A list is replaced by its items, down to any depth. All problems are reported at once with
-// their field paths; what is returned beside them are the manifests without problems. Integers keep their precision.
+// their field paths, beside the manifests without problems. Integers keep their precision.
 func Parse(raw []byte, path *field.Path) ([]Manifest, field.ErrorList) {
 	var content any
 	if len(raw) > 0 {
@@ -57,9 +57,9 @@ func expand(content any, path *field.Path) ([]Manifest, field.ErrorList) {
 	return []Manifest{{Path: path, Object: o}}, nil
 }
 
-// listItems returns the items of a list. That is a List of v1, or what is named after all its items, of which there is
-// one at least, and has their apiVersion, such as a RoleList of Roles. A custom resource may well have a kind that ends
-// in "List" and a field "items"; it stays an object.
+// listItems returns the items of a list: a List of v1, or a list named after all its items, with at least one item
+// and their apiVersion, such as a RoleList of Roles. A custom resource may well have a kind ending in "List" and a
+// field "items"; it stays an object.
 func listItems(fields map[string]any) (items []any, isList bool) {
 	items, ok := fields["items"].([]any)
 	if !ok {
@@ -79,8 +79,8 @@ func listItems(fields map[string]any) (items []any, isList bool) {
 	return items, len(items) > 0
 }
 
-// checkIdentity reports what is missing to name the object. Types are checked where the accessors of unstructured
-// objects would otherwise take a wrong one for a missing field, or panic when the object is copied.
+// checkIdentity reports missing parts of the object's identity. It checks types where the accessors of unstructured
+// objects would otherwise take a wrong one for a missing field, or panic at a copy of the object.
 func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	var problems field.ErrorList
 	require := func(fields map[string]any, path *field.Path, name string) {
@@ -118,8 +118,8 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	return problems
 }
 
-// checkSecret reports values that the API server would refuse. It quotes them, so that its words cannot be passed on;
-// here the key is named.
+// checkSecret reports values the API server would refuse. Its message quotes them and cannot be passed on; here only
+// the key is named.
 func checkSecret(secret map[string]any, path *field.Path) field.ErrorList {
 	problems := checkStringMap(withoutNulls(secret["stringData"]), path.Child("stringData"))
 	problems = append(problems, checkStringMap(withoutNulls(secret["data"]), path.Child("data"))...)
@@ -133,7 +133,7 @@ func checkSecret(secret map[string]any, path *field.Path) field.ErrorList {
 	return problems
 }
 
-// withoutNulls leaves out the entries that the API server takes for empty ones.
+// withoutNulls leaves out the entries the API server takes for empty ones.
 func withoutNulls(value any) any {
 	entries, ok := value.(map[string]any)
 	if !ok {
@@ -161,14 +161,13 @@ func checkStringMap(value any, path *field.Path) field.ErrorList {
 	return problems
 }
 
-// serverFields are set by the API server alone. They get into manifests that were read from a cluster.
+// serverFields are set by the API server alone. They get into manifests read from a cluster.
 var serverFields = []string{
 	"resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
 	"managedFields", "selfLink",
 }
 
-// normalize brings an object to the form in which the API server returns it, as far as that matters for comparing the
-// two.
+// normalize brings an object to its form from the API server, as far as it matters for a comparison.
 func normalize(o *unstructured.Unstructured) {
 	for _, name := range serverFields {
 		unstructured.RemoveNestedField(o.Object, "metadata", name)
@@ -182,7 +181,7 @@ func normalize(o *unstructured.Unstructured) {
 	}
 }
 
-// encodeStringData moves stringData of a Secret to where the API server keeps it. A malformed one is left to the API
+// encodeStringData moves stringData of a Secret to its place in the API server. A malformed one is left to the API
 // server.
 func encodeStringData(secret map[string]any) {
 	texts, ok := secret["stringData"].(map[string]any)

@@ -22,12 +22,12 @@ func KeyOf(o *unstructured.Unstructured) Key {
 	return Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// KeyOfReference returns the key of the object that a reference names.
+// KeyOfReference returns the key of the object of a reference.
 func KeyOfReference(r managedresource.ObjectReference) Key {
 	return Key{Group: GVK(r.APIVersion, r.Kind).Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 }
 
-// String returns the key as people read it, such as "Deployment shop/frontend" or "Namespace shop".
+// String returns the key as users read it, such as "Deployment shop/frontend" or "Namespace shop".
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.Kind + " " + k.Name
@@ -35,19 +35,19 @@ func (k Key) String() string {
 	return k.Kind + " " + k.Namespace + "/" + k.Name
 }
 
-// GVK reads an apiVersion as leniently as possible: what cannot be read becomes the version.
+// GVK reads an apiVersion as leniently as possible: an unreadable one becomes the version.
 func GVK(apiVersion, kind string) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(apiVersion, kind)
 }
 
-// IsCRD tells whether objects of this group and kind define kinds of their own.
+// IsCRD reports whether objects of this group and kind define kinds of their own.
 func IsCRD(group, kind string) bool {
 	return group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
 }
 
 // Intercepts reports whether objects of this group and kind stand in the way of requests for other objects: the
-// configurations of webhooks, and the bindings of admission policies. As long as the server of the one or the parameters
-// of the other are missing, such requests are refused.
+// configurations of webhooks, and the bindings of admission policies. Without the server of the one or the parameters
+// of the other, such requests are refused.
 func Intercepts(group, kind string) bool {
 	if group != "admissionregistration.k8s.io" {
 		return false
@@ -66,7 +66,7 @@ func IsAPIService(group, kind string) bool {
 	return group == "apiregistration.k8s.io" && kind == "APIService"
 }
 
-// Enumerate lists the first texts, at most so many, and says how many more there are, so that a message about many
+// Enumerate lists the first texts, at most so many, and the number of further ones, so that a message about many
 // objects stays readable.
 func Enumerate(texts []string, separator string, most int) string {
 	if len(texts) <= most {

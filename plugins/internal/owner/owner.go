@@ -1,8 +1,8 @@
-// Package owner says to whom an object on a target belongs. The objects of a deploy item carry labels with its name:
-// one of Pergola's, which has the namespace too, and one of Landscaper's, which has not. What Landscaper has labelled
-// belongs to the deploy item of that name until it has Pergola's label. The name is unique in one control plane only,
-// so an annotation says which installation the deploy item is of; an object without it was written before there was
-// one, or by Landscaper, and its labels alone count. The objects of a Helm release carry Helm's annotations.
+// Package owner determines the owners of objects on a target. The objects of a deploy item carry labels with its
+// name: one of Pergola's, with the namespace, and one of Landscaper's, without it. An object with only Landscaper's
+// label belongs to the deploy item of that name until it has Pergola's. The name is unique in one control plane only,
+// so an annotation names the installation of the deploy item; an object without it is from before the annotation, or
+// from Landscaper, and its labels alone count. The objects of a Helm release carry Helm's annotations.
 package owner
 
 import (
@@ -17,34 +17,33 @@ import (
 )
 
 const (
-	// Label is on each object that a deploy item has applied.
+	// Label is on each object applied by a deploy item.
 	Label = mark.DeployItem
-	// InstallationAnnotation is beside it, and says of which installation the deploy item is, see sdk.Request.
+	// InstallationAnnotation is beside it, with the installation of the deploy item, see sdk.Request.
 	InstallationAnnotation = mark.Installation
 	// TakeOverAnnotation on a deploy item names another installation whose objects the deploy item takes over.
 	TakeOverAnnotation = "pergola.dev/take-over-from"
-	// FieldManager is the name under which the objects of deploy items are written.
+	// FieldManager is the field manager of all writes to objects of deploy items.
 	FieldManager = "pergola"
 )
 
-// Claim says whose an object is, as one owner sees it.
+// Claim is the view of one owner on the ownership of objects.
 type Claim interface {
-	// Of reports to whom an object belongs.
+	// Of returns the relation of an object to the owner.
 	Of(object metav1.Object) Relation
-	// IsTaken reports whether an object bears a mark that says, against the uid that the owner has noted, that the object
-	// belongs to another one by now.
+	// IsTaken reports whether the mark of an object proves another owner by now, even against the uid in the records of
+	// this one.
 	IsTaken(object metav1.Object) bool
-	// Made reports whether the owner itself has written an object that is its own. The mark alone does not tell, since
-	// people copy objects with their marks; who has written one shows in its field managers.
+	// Made reports whether the owner itself has written an object of its own. The mark alone is no proof, since users
+	// copy objects with their marks; the writer of an object shows in its field managers.
 	Made(object metav1.Object) bool
-	// Describe names whose mark an object bears, for messages; empty for nobody's.
+	// Describe names the owner by the mark of an object, for messages; empty without a mark.
 	Describe(object metav1.Object) string
-	// Selector selects objects of the owner in lists: those that are its own have these labels, unless somebody has
-	// removed them.
+	// Selector selects objects of the owner in lists: its objects have these labels, unless they were removed.
 	Selector() labels.Set
 }
 
-// Relation is to whom an object belongs, as an owner sees it.
+// Relation is the relation of an object to an owner.
 type Relation int
 
 // The relations.
@@ -53,9 +52,9 @@ const (
 	Nobodys Relation = iota
 	// Ours: it bears the owner's own.
 	Ours
-	// Others: it bears that of another owner of this installation.
+	// Others: it bears the mark of another owner of this installation.
 	Others
-	// Foreign: it bears that of another installation, whatever the owner is called there.
+	// Foreign: it bears the mark of another installation, whatever the name of the owner there.
 	Foreign
 )
 
@@ -63,20 +62,20 @@ const (
 type Owner struct {
 	// Namespace and Name of the deploy item.
 	Namespace, Name string
-	// UpstreamLabel is the key of the label that Landscaper's deployer of the item's type puts on objects, with the
-	// item's name. It is put on objects beside Label, for people and programs that look for it. Empty if there is none.
+	// UpstreamLabel is the key of the label Landscaper's deployer of the item's type puts on objects, with the item's
+	// name. Objects get it beside Label, for users and programs in search of it. Empty if there is none.
 	UpstreamLabel string
-	// Installation that the deploy item is of; empty if nobody knows. Then no object is Foreign.
+	// Installation of the deploy item; empty if unknown. Then no object is Foreign.
 	Installation string
-	// Accepted are other installations whose objects the deploy item may take: those that it was in itself, before its
-	// control plane was restored as another one, and the one that its user names by TakeOverAnnotation.
+	// Accepted are other installations whose objects the deploy item may take: its former ones, before its control plane
+	// was restored as another one, and the one of TakeOverAnnotation.
 	Accepted []string
 }
 
 var _ Claim = Owner{}
 
-// New returns the deploy item of a request as the owner of objects. before is the installation that the deploy item was
-// in when its provider status was saved; empty if that does not say. upstreamLabel is as in Owner.
+// New returns the deploy item of a request as the owner of objects. before is the installation in its last saved
+// provider status; empty if unknown. upstreamLabel is as in Owner.
 func New(req *sdk.Request, upstreamLabel, before string) Owner {
 	item := req.DeployItem
 	o := Owner{
@@ -122,14 +121,13 @@ func (o Owner) isForeign(object metav1.Object) bool {
 	return o.IsMarkedElsewhere(object) && !slices.Contains(o.Accepted, Mark(object))
 }
 
-// IsMarkedElsewhere reports whether an object bears the mark of another installation, be it one whose objects the deploy
-// item may take.
+// IsMarkedElsewhere reports whether an object bears the mark of another installation, accepted or not.
 func (o Owner) IsMarkedElsewhere(object metav1.Object) bool {
 	mark := Mark(object)
 	return mark != "" && o.Installation != "" && mark != o.Installation
 }
 
-// Mark returns the installation that an object is marked with; empty for none.
+// Mark returns the installation of an object's mark; empty for none.
 func Mark(object metav1.Object) string { return object.GetAnnotations()[InstallationAnnotation] }
 
 func relation(ours bool) Relation {
@@ -145,8 +143,8 @@ func (o Owner) IsTaken(object metav1.Object) bool {
 	return o.Of(object) == Foreign || labelled && o.Of(object) == Others
 }
 
-// Made implements Claim: a deploy item creates an object anew that was missing or had to be replaced, and may be cut
-// off before its uid is saved.
+// Made implements Claim: a deploy item recreates a missing or a replaced object, and may be interrupted before its
+// uid is saved.
 func (o Owner) Made(object metav1.Object) bool {
 	return object.GetLabels()[Label] == o.Labels()[Label] && o.Of(object) == Ours && writtenBy(object, FieldManager)
 }

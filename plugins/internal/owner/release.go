@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// The marks that Helm puts on the objects of a release, and the name under which it writes them.
+// Helm's marks on the objects of a release, and its field manager.
 const (
 	releaseName      = "meta.helm.sh/release-name"
 	releaseNamespace = "meta.helm.sh/release-namespace"
@@ -17,8 +17,8 @@ const (
 // Release is a Helm release as the owner of objects.
 type Release struct {
 	Namespace, Name string
-	// Item is the deploy item whose release it is. What another deploy item has labelled is not the release's,
-	// whatever its annotations say: they stay on an object that is taken over by a merge.
+	// Item is the deploy item of the release. An object labelled by another deploy item is not the release's, whatever
+	// its annotations: they stay on an object taken over by a merge.
 	Item Owner
 }
 

@@ -18,29 +18,29 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
-// Host calls a deployer as the host does: a deploy item holds what the calls with it save.
+// Host calls a deployer like the host: a deploy item holds the saved results of the calls.
 type Host struct {
 	*World
 
 	// Plugin is the deployer. Restart replaces it.
 	Plugin *sdktest.Plugin
-	// Call is what each call has besides its item.
+	// Call has the parts of each call besides its item.
 	Call sdktest.Call
 
 	options HostOptions
 }
 
-// HostOptions say which deployer a Host calls.
+// HostOptions define the deployer of a Host.
 type HostOptions struct {
-	// Start returns a deployer that remembers nothing, with clients whose transports are wrapped by the world's
-	// Requests. It is served for the world's test.
+	// Start returns a new deployer, with clients whose transports are wrapped by the world's Requests. It is served for
+	// the world's test.
 	Start func(*World) *sdktest.Plugin
 	// APIVersion and Kind are those of the deployer's own configuration, and Settings more of its fields.
 	APIVersion, Kind string
 	Settings         map[string]any
 }
 
-// NewHost returns a host in a new world. Its items have a Target that leads to the API server.
+// NewHost returns a host in a new world. Its items have a Target for the API server.
 func NewHost(t testing.TB, options HostOptions) *Host {
 	t.Helper()
 	h := &Host{World: New(t), options: options}
@@ -56,7 +56,7 @@ func (h *Host) In(t testing.TB) *Host {
 	return &inner
 }
 
-// Restart replaces the deployer by one that remembers nothing.
+// Restart replaces the deployer by a new one.
 func (h *Host) Restart() {
 	h.Helper()
 	h.Plugin = h.options.Start(h.World)
@@ -128,14 +128,14 @@ func (h *Host) CallOf(item *landscaper.DeployItem) sdktest.Call {
 	return call
 }
 
-// Do calls an operation once. What is saved on the way and with the result is in the item then, as far as no fault
-// keeps it from being saved. The promise of sdk.LatePickUp is checked.
+// Do calls an operation once. After it the item has the saved provider status, as far as no fault prevents its
+// saving. The promise of sdk.LatePickUp is checked.
 func (h *Host) Do(operation Operation, item *landscaper.DeployItem) *sdktest.Result {
 	h.Helper()
 	return h.DoCall(h.Context(), operation, h.CallOf(item))
 }
 
-// DoCall is Do with a context and a call, in which nobody else answers what is to be saved.
+// DoCall is Do with a context and a call; it replaces the OnSave of the call.
 func (h *Host) DoCall(ctx context.Context, operation Operation, call sdktest.Call) *sdktest.Result {
 	h.Helper()
 	item := call.DeployItem
@@ -163,16 +163,16 @@ func (h *Host) DoCall(ctx context.Context, operation Operation, call sdktest.Cal
 	return result
 }
 
-// pause is how long a host waits between two calls. A deployer may be called earlier than it asks for.
+// pause is the time between two calls of a host. A deployer must accept calls before its own PollAfter.
 const pause = 10 * time.Millisecond
 
-// UntilDone calls an operation until the job does not go on any more.
+// UntilDone calls an operation until the end of the job.
 func (h *Host) UntilDone(operation Operation, item *landscaper.DeployItem) *sdktest.Result {
 	h.Helper()
 	return h.until(operation, item, func(result *sdktest.Result) bool { return result.InProgress == nil })
 }
 
-// Finish is UntilDone, but an error without a code is tried again, as the host does it.
+// Finish is UntilDone, but tries again after an error without a code, as the host does.
 func (h *Host) Finish(operation Operation, item *landscaper.DeployItem) *sdktest.Result {
 	h.Helper()
 	return h.until(operation, item, isOver)
@@ -197,9 +197,8 @@ func (h *Host) until(
 	}
 }
 
-// Disturb calls an operation until a fault has struck at the nth of the steps that it can strike at, or the job is
-// over, and tells whether it has struck. If it has not, last is the job's result. A deployer that was killed is
-// started again.
+// Disturb calls an operation until a fault has struck at the nth of its possible steps, or the job is over, and
+// reports whether it has struck. If it has not, last is the job's result. A killed deployer is started again.
 func (h *Host) Disturb(
 	operation Operation, item *landscaper.DeployItem, n int, f Fault,
 ) (last *sdktest.Result, struck bool) {
@@ -214,7 +213,7 @@ func (h *Host) Disturb(
 	return last, struck
 }
 
-// MustSucceed carries out a job that must succeed.
+// MustSucceed carries out a job and fails without its success.
 func (h *Host) MustSucceed(item *landscaper.DeployItem) *sdktest.Result {
 	h.Helper()
 	return h.mustEndWell(h.UntilDone(Reconcile, item))
@@ -251,10 +250,10 @@ func (h *Host) MustFail(result *sdktest.Result, codes []landscaper.ErrorCode, pa
 	}
 }
 
-// ConfigurationProblem are the codes of an error that the user has to mend.
+// ConfigurationProblem are the codes of an error for the user to correct.
 var ConfigurationProblem = []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}
 
-// Managed returns the objects that a provider status says are managed, in its order.
+// Managed returns the managed objects of a provider status, in its order.
 func (w *World) Managed(status []byte) []managedresource.ObjectReference {
 	w.Helper()
 	var document struct {

@@ -14,7 +14,7 @@ import (
 // Resource names a kind of objects as the API server does.
 type Resource = schema.GroupVersionResource
 
-// The resources that most tests work with.
+// The resources of most tests.
 var (
 	ConfigMaps      = Resource{Version: "v1", Resource: "configmaps"}
 	Secrets         = Resource{Version: "v1", Resource: "secrets"}
@@ -33,7 +33,7 @@ var (
 
 var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices, Webhooks}
 
-// somebody is the field manager of what a test does behind the deployer's back.
+// somebody is the field manager of changes by a test behind the deployer's back.
 const somebody = "somebody"
 
 // Objects are those of a resource in the namespace, or in the cluster if they are cluster-scoped.
@@ -57,7 +57,7 @@ func (w *World) Get(resource Resource, name string) *unstructured.Unstructured {
 	return o
 }
 
-// MustGet returns an object that must be there.
+// MustGet returns an object and fails without it.
 func (w *World) MustGet(resource Resource, name string) *unstructured.Unstructured {
 	w.Helper()
 	o := w.Get(resource, name)
@@ -67,7 +67,7 @@ func (w *World) MustGet(resource Resource, name string) *unstructured.Unstructur
 	return o
 }
 
-// Names returns those of all objects that a label selector selects, in order, but for what the API server puts into
+// Names returns the sorted names of all objects of a label selector, without the objects the API server puts into
 // each namespace.
 func (w *World) Names(resource Resource, selector string) []string {
 	w.Helper()
@@ -85,7 +85,7 @@ func (w *World) Names(resource Resource, selector string) []string {
 	return names
 }
 
-// Create creates an object behind the deployer's back. One that is cluster-scoped goes with the test, unless it is a
+// Create creates an object behind the deployer's back. A cluster-scoped one goes with the test, unless it is a
 // namespace.
 func (w *World) Create(resource Resource, o map[string]any) *unstructured.Unstructured {
 	w.Helper()
@@ -118,8 +118,8 @@ func (w *World) Delete(resource Resource, name string) {
 	}
 }
 
-// WebhookConfiguration returns one of a webhook that a Service of the namespace answers, and that is asked about an
-// operation on objects of a resource of the namespace.
+// WebhookConfiguration returns the configuration of a webhook for an operation on objects of a resource of the
+// namespace, served by a Service of the namespace.
 func (w *World) WebhookConfiguration(name, service, operation string, about Resource) map[string]any {
 	return map[string]any{
 		"apiVersion": Webhooks.GroupVersion().String(), "kind": "ValidatingWebhookConfiguration",

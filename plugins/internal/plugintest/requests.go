@@ -16,7 +16,8 @@ type Requests struct {
 	all       []string
 	onceAsked int
 
-	// calls are in progress. fenced: the only one must not change anything yet, and early is what it has changed.
+	// calls is the number of calls in progress. fenced: the only call must not change anything yet, and early are its
+	// changes.
 	calls  int
 	fenced bool
 	early  []string
@@ -25,42 +26,42 @@ type Requests struct {
 	answer func(*http.Request) (*http.Response, error)
 	lose   func(*http.Request) error
 
-	// strikeAt is the number of the step, among those that the fault strikes at, at which it strikes; 0 for never.
+	// strikeAt is the number of the step for the strike, counted in steps open to the fault; 0 for never.
 	strikeAt, steps int
 	fault           Fault
 	struck, dead    bool
 }
 
-// The steps that are no requests.
+// The steps other than requests.
 const (
-	// StepSave is a provider status that is saved during a call, and StepResult the result of a call.
+	// StepSave is the save of a provider status during a call, and StepResult the result of a call.
 	StepSave   = "save"
 	StepResult = "result"
 )
 
-// Fault is what goes wrong at a step of the code under test: a request, named as "PATCH /path", with "dry " or
-// "WATCH" for what is one, a provider status that is saved, or the result of a call.
+// Fault is a failure at a step of the code under test: a request, such as "PATCH /path", with "dry " for a dry run
+// and "WATCH" for a watch, the save of a provider status, or the result of a call.
 type Fault struct {
 	// Name for messages.
 	Name string
-	// Reads: it strikes at a step that only reads, and otherwise only at one that changes something.
+	// Reads: it strikes only at a read, and otherwise only at a change.
 	Reads bool
 	// Path: it strikes only at steps that contain it.
 	Path string
 	// Done: the step takes effect all the same, and only its answer is lost.
 	Done bool
-	// Refused: the API server answers that it cannot do it now.
+	// Refused: the API server answers with ServiceUnavailable.
 	Refused bool
-	// Killed: the process ends with it, rather than getting an error. What it still does reaches nobody.
+	// Killed: the process ends with it, instead of an error. Its further steps have no effect.
 	Killed bool
 }
 
-// canStrike tells whether the fault can strike at a step. A result is lost only when somebody ends.
+// canStrike reports whether the fault can strike at a step. Only a kill loses a result.
 func (f Fault) canStrike(step string) bool {
 	return IsRead(step) == f.Reads && strings.Contains(step, f.Path) && (step != StepResult || f.Killed)
 }
 
-// The faults. To be killed after a step is the same as to be killed before the next one.
+// The faults. A kill after a step is the same as a kill before the next one.
 var (
 	Killed     = Fault{Name: "killed", Killed: true}
 	Failed     = Fault{Name: "failed"}
@@ -69,28 +70,28 @@ var (
 	ReadFailed = Fault{Name: "read failed", Reads: true}
 )
 
-// ErrStruck is what the code under test gets from a step at which a fault strikes.
+// ErrStruck is the error of a step with a fault for the code under test.
 var ErrStruck = errors.New("the test has cut the connection")
 
-// IsWrite tells whether a step changes something on the API server.
+// IsWrite reports whether a step changes something on the API server.
 func IsWrite(step string) bool {
 	return step != StepSave && step != StepResult && !IsRead(step)
 }
 
-// IsRead tells whether a step only reads.
+// IsRead reports whether a step only reads.
 func IsRead(step string) bool {
 	verb, _, _ := strings.Cut(step, " ")
 	return verb == http.MethodGet || verb == "WATCH" || verb == "dry"
 }
 
-// RoundTripper is a function that is an http.RoundTripper.
+// RoundTripper is a function as an http.RoundTripper.
 type RoundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Wrap is for the transport of a client whose requests are those of the code under test. What a client asks once, for
-// the kinds and for the identity of the cluster, is neither a step nor disturbed.
+// Wrap is for the transport of a client with the requests of the code under test. The questions a client asks once,
+// for the kinds and for the identity of the cluster, are neither steps nor disturbed.
 func (l *Requests) Wrap(next http.RoundTripper) http.RoundTripper {
 	return RoundTripper(func(r *http.Request) (*http.Response, error) {
 		if slices.Contains(askedOnce, r.URL.Path) {
@@ -122,7 +123,7 @@ func (l *Requests) Wrap(next http.RoundTripper) http.RoundTripper {
 			err = ErrStruck
 		}
 		if err != nil {
-			_ = response.Body.Close() // nobody reads it
+			_ = response.Body.Close() // its content is unused
 			return nil, err
 		}
 		return response, nil
@@ -131,14 +132,14 @@ func (l *Requests) Wrap(next http.RoundTripper) http.RoundTripper {
 
 var askedOnce = []string{"/api", "/apis", "/version", "/api/v1/namespaces/kube-system"}
 
-// AskedOnce is how often something was asked that a client asks once.
+// AskedOnce is the number of questions a client asks once.
 func (l *Requests) AskedOnce() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.onceAsked
 }
 
-// refusal is what comes of a request that is not sent.
+// refusal is the outcome of an unsent request.
 func (l *Requests) refusal(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +164,7 @@ func stepOf(r *http.Request) string {
 	}
 }
 
-// step says of the next step whether it takes effect, and whether the code under test hears of that.
+// step reports whether the next step takes effect, and whether the code under test hears of that.
 func (l *Requests) step(name string) (done, heard bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,8 +182,8 @@ func (l *Requests) step(name string) (done, heard bool) {
 	return done, heard
 }
 
-// begin notes that a call begins. The returned function ends it and tells what it has changed too early. Of calls at
-// the same time nobody knows whose requests they are.
+// begin notes the start of a call. The returned function ends it and returns its early changes. Requests of
+// simultaneous calls cannot be told apart.
 func (l *Requests) begin(fenced bool) (end func() (early []string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +216,7 @@ func (l *Requests) isDead() bool {
 	return l.dead
 }
 
-// Take returns the requests since it was called last.
+// Take returns the requests since its last call.
 func (l *Requests) Take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,59 +225,59 @@ func (l *Requests) Take() []string {
 	return slices.DeleteFunc(all, func(step string) bool { return step == StepSave || step == StepResult })
 }
 
-// Steps returns the steps since Take was called last.
+// Steps returns the steps since the last Take.
 func (l *Requests) Steps() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.all)
 }
 
-// Writes is Take without the requests that change nothing on the API server.
+// Writes is Take with only the requests to change something on the API server.
 func (l *Requests) Writes() []string {
 	return slices.DeleteFunc(l.Take(), func(step string) bool { return !IsWrite(step) })
 }
 
-// Answer has a function answer requests instead of the API server, unless it returns neither an answer nor an error.
+// Answer lets a function answer requests instead of the API server, unless it returns neither an answer nor an error.
 func (l *Requests) Answer(answer func(*http.Request) (*http.Response, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer = answer
 }
 
-// Fail lets requests fail that the function has an error for. They are not sent.
+// Fail makes a request fail with the error of the function, if any. The request is not sent.
 func (l *Requests) Fail(fail func(*http.Request) error) {
 	l.Answer(func(r *http.Request) (*http.Response, error) { return nil, fail(r) })
 }
 
-// Lose lets answers get lost that the function has an error for.
+// Lose replaces the answer to a request by the error of the function, if any.
 func (l *Requests) Lose(lose func(*http.Request) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lose = lose
 }
 
-// Undisturbed ends what Answer, Fail and Lose began.
+// Undisturbed ends Answer, Fail and Lose.
 func (l *Requests) Undisturbed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer, l.lose = nil, nil
 }
 
-// Strike lets a fault strike at the nth step from now on that it can strike at.
+// Strike lets a fault strike at the nth of its possible steps from now on.
 func (l *Requests) Strike(n int, f Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.strikeAt, l.fault, l.steps, l.struck, l.dead = n, f, 0, false, false
 }
 
-// hasStruck tells whether the fault of Strike has struck.
+// hasStruck reports whether the fault of Strike has struck.
 func (l *Requests) hasStruck() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.struck
 }
 
-// Revive ends what Strike began, and tells whether the fault has struck.
+// Revive ends Strike, and reports whether the fault has struck.
 func (l *Requests) Revive() (struck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

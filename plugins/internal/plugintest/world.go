@@ -1,10 +1,10 @@
-// Package plugintest is what the tests of deployers, and of the packages that deployers share, run on: a namespace of
-// an API server (World), the requests that the code under test sends there (Requests), and a host that calls a
-// deployer (Host). A fault may strike at any step that others see of a deployer (Fault): so the tests of each
-// deployer can end it at each of its writes.
+// Package plugintest is the ground for the tests of deployers and of their shared packages: a namespace of an API
+// server (World), the requests of the code under test to it (Requests), and a host with calls of a deployer (Host). A
+// fault may strike at any visible step of a deployer (Fault): so the tests of each deployer can end it at each of its
+// writes.
 //
-// One API server serves all tests of a package and, with those of other packages, all that run: nothing but a test's
-// own namespace is its own. What a test makes outside has the name of the namespace in its name, and is deleted by
+// One API server serves all tests of a package and, with those of other packages, all tests of a run: a test owns
+// only its namespace. Its objects outside have the name of the namespace in their names, and are deleted by
 // DeleteAfter.
 package plugintest
 
@@ -32,17 +32,16 @@ import (
 	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
-// Patience bounds how long tests wait for what must come, however slow the machine is.
+// Patience bounds the wait of tests for an expected change, even on slow machines.
 const Patience = time.Minute
 
 // cluster is the access of an administrator.
 var cluster *rest.Config
 
-// parallel is how many tests run at once: most of their time they wait for the API server.
+// parallel is the number of tests at once: most of their time they wait for the API server.
 const parallel = "8"
 
-// Main runs the tests of a package, which can make Worlds then, and returns the code to exit with. It is called from
-// TestMain with its *testing.M.
+// Main runs the tests of a package with Worlds, and returns the exit code. TestMain calls it with its *testing.M.
 func Main(tests interface{ Run() int }) (code int) {
 	flag.Parse()
 	given := false
@@ -56,11 +55,10 @@ func Main(tests interface{ Run() int }) (code int) {
 	})
 }
 
-// Config is the access of an administrator of the API server, whose requests are not limited; nil while fuzzing.
+// Config is the access of an administrator of the API server, without a limit of requests; nil while fuzzing.
 func Config() *rest.Config { return cluster }
 
-// World is a namespace of an API server, what its administrator sees and does there, and the requests of the code
-// under test.
+// World is a namespace of an API server, its administrator, and the requests of the code under test.
 type World struct {
 	testing.TB
 
@@ -93,7 +91,7 @@ func (w *World) In(t testing.TB) *World {
 	return &inner
 }
 
-// At returns a world with another namespace, which is there.
+// At returns a world with another, existing namespace.
 func (w *World) At(namespace string) *World {
 	other := *w
 	other.Namespace = namespace
@@ -120,7 +118,7 @@ func (w *World) Target(name string, access *rest.Config) *sdk.Target {
 	return &sdk.Target{Name: name, Type: landscaper.KubernetesClusterTargetType, Content: content}
 }
 
-// Client returns a client that remembers nothing. Its requests are among those of the code under test.
+// Client returns a new client. Its requests are among those of the code under test.
 func (w *World) Client(access *rest.Config) *target.Client {
 	w.Helper()
 	targets := target.NewCache("test", target.WrapTransport(w.Requests.Wrap))
@@ -131,8 +129,8 @@ func (w *World) Client(access *rest.Config) *target.Client {
 	return client
 }
 
-// ServiceAccount returns the access of a new ServiceAccount of the namespace, which may do what the rules say, and
-// the name by which the API server knows it.
+// ServiceAccount returns the access of a new ServiceAccount of the namespace with the permissions of the rules, and
+// its user name for the API server.
 func (w *World) ServiceAccount(name string, rules ...rbacv1.PolicyRule) (access *rest.Config, user string) {
 	w.Helper()
 	clients, err := kubernetes.NewForConfig(cluster)
@@ -154,8 +152,8 @@ func (w *World) ServiceAccount(name string, rules ...rbacv1.PolicyRule) (access 
 	return access, userOf(w.Namespace, name)
 }
 
-// Allow lets a ServiceAccount of the namespace do what the rules say there, by a Role and a RoleBinding of the given
-// name. It returns when the API server has taken notice. Without rules it does nothing.
+// Allow gives a ServiceAccount of the namespace the permissions of the rules there, by a Role and a RoleBinding of
+// the given name. It returns when the API server has taken notice. Without rules it does nothing.
 func (w *World) Allow(serviceAccount, name string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	if len(rules) == 0 {
@@ -200,13 +198,13 @@ func userOf(namespace, serviceAccount string) string {
 	return "system:serviceaccount:" + namespace + ":" + serviceAccount
 }
 
-// Eventually waits for what others do.
+// Eventually waits for a condition.
 func (w *World) Eventually(what string, done func() bool) {
 	w.Helper()
 	await.That(w, Patience, what, done)
 }
 
-// DeleteAfter deletes a cluster-scoped object, if there is one by then, when the test ends.
+// DeleteAfter deletes a cluster-scoped object, if it exists by then, at the end of the test.
 func (w *World) DeleteAfter(resource Resource, name string) {
 	w.Cleanup(func() {
 		_ = w.Admin.Resource(resource).Delete(context.WithoutCancel(w.Context()), name, metav1.DeleteOptions{})

@@ -1,5 +1,4 @@
-// Package reader reads objects from targets for one call of a deployer: each at most once, and none that the deployer
-// has at hand.
+// Package reader reads objects from targets for one call of a deployer: each at most once, and none already at hand.
 package reader
 
 import (
@@ -20,22 +19,22 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// pageSize is how many objects are listed with one request.
+// pageSize is the number of objects in one request of a list.
 const pageSize = 500
 
-// Object is what a target said about an object.
+// Object is the answer of a target about an object.
 type Object struct {
-	// Name of the object for messages. It tells the Target if that is not the deploy item's own.
+	// Name of the object for messages. It includes a Target other than the deploy item's own.
 	Name string
 	// Live is the object; nil if there is none yet.
 	Live *unstructured.Unstructured
-	// Missing says what is missing if Live is nil; it begins with the name.
+	// Missing is the reason of a nil Live, as a text; it begins with the name.
 	Missing string
-	// Seen is what to watch; nil for an object that was at hand, and for one whose kind is not served.
+	// Seen is the object to watch; nil for an object at hand, and for a kind not served.
 	Seen *watch.Seen
 }
 
-// Reader reads objects. It is for one goroutine and one call of a deployer: what it has read it keeps.
+// Reader reads objects and keeps them. It is for one goroutine and one call of a deployer.
 type Reader struct {
 	lookup  target.Lookup
 	asOf    time.Time
@@ -48,15 +47,15 @@ type access struct {
 	err    error
 }
 
-// identity has a version, because an object has another shape in another one.
+// identity has a version, because the shape of an object differs between versions.
 type identity struct {
 	target          string
 	gvk             schema.GroupVersionKind
 	namespace, name string
 }
 
-// New returns a reader. Objects at hand are those of the deploy item's own Target, and are not read again. asOf is for
-// Client.Mapping.
+// New returns a reader. Objects at hand are those of the deploy item's own Target, and are not read again. asOf is
+// for Client.Mapping.
 func New(lookup target.Lookup, atHand []*unstructured.Unstructured, asOf time.Time) *Reader {
 	r := &Reader{lookup: lookup, asOf: asOf, targets: map[string]access{}, known: map[identity]Object{}}
 	for _, o := range atHand {
@@ -67,8 +66,8 @@ func New(lookup target.Lookup, atHand []*unstructured.Unstructured, asOf time.Ti
 }
 
 // Get returns an object of a Target; the empty name stands for the deploy item's own. A namespaced object without a
-// namespace is in the default one. An object that does not exist is no error, nor is a kind that is not served. Other
-// errors are explained ones, see target.Explain.
+// namespace is in the default one. A missing object is no error, nor is a kind not served. Other errors are explained
+// ones, see target.Explain.
 func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource.TypedObjectReference) (Object, error) {
 	id := identity{target: targetName, gvk: object.GVK(ref.APIVersion, ref.Kind), namespace: ref.Namespace, name: ref.Name}
 	if known, ok := r.known[id]; ok {
@@ -111,8 +110,8 @@ func (r *Reader) Get(ctx context.Context, targetName string, ref managedresource
 	return o, nil
 }
 
-// List visits all objects of a kind on a Target, in all namespaces, that have the labels. They are read anew each time.
-// missing says that the kind is not served; see Get for errors.
+// List visits all objects of a kind with the labels on a Target, in all namespaces. They are read anew each time.
+// missing is the reason for a kind not served; see Get for errors.
 func (r *Reader) List(
 	ctx context.Context, targetName string, gvk schema.GroupVersionKind, selector labels.Selector, visit func(Object),
 ) (missing string, err error) {
@@ -145,7 +144,7 @@ func (r *Reader) List(
 	}
 }
 
-// client asks for each Target once, whatever the answer.
+// client looks each Target up once, whatever the result.
 func (r *Reader) client(ctx context.Context, targetName string) (*target.Client, error) {
 	t, ok := r.targets[targetName]
 	if !ok {

@@ -28,7 +28,7 @@ type check struct {
 	requirements []requirement
 }
 
-// selector selects the objects of a kind that have the labels.
+// selector selects the objects of a kind with the labels.
 type selector struct {
 	gvk    schema.GroupVersionKind
 	labels labels.Selector
@@ -41,8 +41,8 @@ type requirement struct {
 	values   []any
 }
 
-// run adds what the objects of the check lack to the verdict. The errors of all objects are returned at once. done is
-// as in Checks.Run.
+// run adds the failures of the check's objects to the verdict. The errors of all objects are returned at once. done
+// is as in Checks.Run.
 func (c check) run(ctx context.Context, r *reader.Reader, done []*unstructured.Unstructured, v *Verdict) error {
 	var errs []error
 	for _, ref := range c.references {
@@ -83,7 +83,7 @@ func (c check) runSelector(ctx context.Context, r *reader.Reader, done []*unstru
 	return nil
 }
 
-// judge adds what an object lacks to the verdict.
+// judge adds the failures of an object to the verdict.
 func (c check) judge(o reader.Object, v *Verdict) {
 	lacks := []string{o.Missing}
 	if o.Live != nil {
@@ -106,8 +106,7 @@ func (c check) waitFor(v *Verdict, what string) {
 	v.Waiting = append(v.Waiting, fmt.Sprintf("readiness check %q: %s", c.name, what))
 }
 
-// lack returns what an object lacks to meet the requirement, in words; nothing if it meets it. Of a Secret no value is
-// told.
+// lack returns the unmet requirement of an object, in words; empty if it is met. It shows no value of a Secret.
 func (r requirement) lack(o *unstructured.Unstructured) string {
 	values, err := r.path.Find(o.Object)
 	if err != nil {
@@ -125,8 +124,8 @@ func (r requirement) lack(o *unstructured.Unstructured) string {
 	return expected + ", but found " + show(wrong, hidden)
 }
 
-// meets tells whether all values that a path leads to meet an operator, and returns the first one that does not. wrong
-// is nil if it is the lack of a value that does not.
+// meets reports whether all values at a path meet an operator, and returns the first value in the way. wrong is nil
+// if the cause is a missing value.
 func meets(found []any, operator selection.Operator, expected []any) (met bool, wrong any) {
 	present := 0
 	for _, value := range found {
@@ -144,7 +143,7 @@ func meets(found []any, operator selection.Operator, expected []any) (met bool, 
 	return present > 0 && present == len(found), nil
 }
 
-// fits tells whether a value that is there meets an operator.
+// fits reports whether an existing value meets an operator.
 func fits(value any, operator selection.Operator, expected []any) bool {
 	switch operator {
 	case selection.Exists:
@@ -167,7 +166,7 @@ func contains(values []any, value any) bool {
 	return false
 }
 
-// describe says what an operator expects, as it was written.
+// describe returns the expectation of an operator, as it was written.
 func describe(operator selection.Operator, values []any, hidden bool) string {
 	switch operator {
 	case selection.Exists:

@@ -7,12 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// completeConditions are the types of conditions by which an object says that it has done its work: those of Jobs, and
-// what others have made of them, such as the runs of Tekton. Completed is none: a Rollout of Argo that is up to date
-// has it.
+// completeConditions are the types of conditions for finished work: those of Jobs, and those of similar kinds, such
+// as the runs of Tekton. Completed is none: an up-to-date Rollout of Argo has it.
 var completeConditions = []string{"Complete", "SuccessCriteriaMet", "Succeeded"}
 
-// IsComplete tells whether an object has done its work with success, and will do nothing more.
+// IsComplete reports whether an object has finished its work with success, for good.
 func IsComplete(o *unstructured.Unstructured) bool {
 	if o.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Pod"}) {
 		return text(o.Object, "status", "phase") == "Succeeded"
@@ -23,13 +22,13 @@ func IsComplete(o *unstructured.Unstructured) bool {
 	})
 }
 
-// HasFailed tells whether an object is a Job that has given up.
+// HasFailed reports whether an object is a failed Job.
 func HasFailed(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) && judgeJob(Object{Live: o}).phase == failed
 }
 
-// NeedNotStay tells whether nobody misses an object when it is gone: it is complete, or is deleted by itself when it
-// has finished.
+// NeedNotStay reports whether an object may be gone without loss: it is complete, or is deleted by itself after its
+// end.
 func NeedNotStay(o *unstructured.Unstructured) bool {
 	return IsComplete(o) || value(o.Object, "spec", "ttlSecondsAfterFinished") != nil
 }

@@ -20,7 +20,7 @@ const (
 	failed
 )
 
-// state of an object, with what it lacks unless it is ready.
+// state of an object, with the reason unless it is ready.
 type state struct {
 	phase   phase
 	message string
@@ -34,8 +34,8 @@ func failedWith(format string, args ...any) state {
 	return state{phase: failed, message: fmt.Sprintf(format, args...)}
 }
 
-// rules are for the kinds that kstatus does not know or not well enough. They are asked once the last change of the
-// object was seen.
+// rules are for the kinds unknown to kstatus or not known well enough. They apply once the controller has seen the
+// last change of the object.
 var rules = map[schema.GroupKind]func(Object) state{
 	{Kind: "Pod"}:                        ofLive(judgePod),
 	{Kind: "ReplicationController"}:      ofLive(judgeReplicaSet),
@@ -47,14 +47,14 @@ var rules = map[schema.GroupKind]func(Object) state{
 	{Group: "batch", Kind: "Job"}:        judgeJob,
 }
 
-// ofLive makes a rule of one for which it does not matter what is wanted.
+// ofLive makes a rule of one without need for the manifest.
 func ofLive(rule func(*unstructured.Unstructured) state) func(Object) state {
 	return func(o Object) state { return rule(o.Live) }
 }
 
-// judge tells the state of an object by its kind. bindsLate is asked for a volume claim that is not bound.
+// judge returns the state of an object by its kind. It calls bindsLate for an unbound volume claim.
 func judge(o Object, bindsLate func() (late bool, doubt string)) state {
-	if o.Live.GetDeletionTimestamp() != nil && !HasFailed(o.Live) { // that it has failed is known only until it is gone
+	if o.Live.GetDeletionTimestamp() != nil && !HasFailed(o.Live) { // its failure is known only until it is gone
 		return beingDeleted(o.Live)
 	}
 	kind := o.Live.GroupVersionKind().GroupKind()
@@ -77,8 +77,8 @@ func beingDeleted(o *unstructured.Unstructured) state {
 	return waitingFor("it is being deleted")
 }
 
-// notSeen tells whether the controller of an object has not seen its last change yet. One that does not say what it has
-// seen has seen it.
+// notSeen reports whether the controller of an object has not seen its last change yet. An object without
+// observedGeneration counts as seen.
 func notSeen(o *unstructured.Unstructured) (state, bool) {
 	observed, ok := number(o.Object, "status", "observedGeneration")
 	if !ok || observed == o.GetGeneration() {
@@ -87,8 +87,8 @@ func notSeen(o *unstructured.Unstructured) (state, bool) {
 	return waitingFor("its controller has not seen the last change yet (generation %d, but seen %d)", o.GetGeneration(), observed), true
 }
 
-// judgeOther judges an object of any kind without a rule by kstatus. The status of a custom resource may be of any
-// shape; what kstatus cannot read is read here, as far as it is like what others have.
+// judgeOther judges an object of a kind without a rule by kstatus. The status of a custom resource may have any
+// shape; if it is unreadable for kstatus, only its condition Ready counts.
 func judgeOther(o *unstructured.Unstructured) state {
 	if s, ok := staleCondition(o); ok {
 		return s
@@ -120,8 +120,8 @@ func judgeOther(o *unstructured.Unstructured) state {
 	}
 }
 
-// staleCondition tells whether a condition that counts is of an older generation of the object, which kstatus does not
-// look at.
+// staleCondition reports whether a relevant condition is of an older generation of the object, because kstatus
+// ignores that.
 func staleCondition(o *unstructured.Unstructured) (state, bool) {
 	for _, kind := range []string{string(status.ConditionReconciling), string(status.ConditionStalled), "Ready"} {
 		if c, ok := findCondition(o, kind); ok && c.hasGeneration && c.generation != o.GetGeneration() {
@@ -131,14 +131,14 @@ func staleCondition(o *unstructured.Unstructured) (state, bool) {
 	return state{}, false
 }
 
-// condition of an object, as far as it can be read.
+// condition of an object, as far as it is readable.
 type condition struct {
 	kind, status, reason, message string
 	generation                    int64
 	hasGeneration                 bool
 }
 
-// String returns what a condition says, or else its reason, or else its status.
+// String returns the message of a condition, or else its reason, or else its status.
 func (c condition) String() string {
 	switch {
 	case c.message != "" && c.reason != "":
@@ -162,13 +162,13 @@ func findCondition(o *unstructured.Unstructured, kind string) (condition, bool) 
 	return condition{}, false
 }
 
-// isTrue tells whether an object has a condition with the status True, and what it says.
+// isTrue reports whether an object has a condition with the status True, and returns the condition.
 func isTrue(o *unstructured.Unstructured, kind string) (condition, bool) {
 	c, ok := findCondition(o, kind)
 	return c, ok && c.status == "True"
 }
 
-// The fields of an object that may be of any shape: one of another shape is one that is not there.
+// The fields of an object of any shape: a field of another shape counts as missing.
 
 func value(in map[string]any, path ...string) any {
 	found, ok, err := unstructured.NestedFieldNoCopy(in, path...)
@@ -188,7 +188,7 @@ func number(in map[string]any, path ...string) (int64, bool) {
 	return n, ok
 }
 
-// count returns a number of things, none if it is not there.
+// count returns a number of things; zero if it is missing.
 func count(in map[string]any, path ...string) int64 {
 	n, _ := number(in, path...)
 	return n

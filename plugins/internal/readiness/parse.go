@@ -16,21 +16,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// maxValues is how many values a requirement may compare with.
+// maxValues bounds the values of a requirement.
 const maxValues = 1000
 
-// ParseChecks returns the checks that a configuration asks for, or everything that is wrong with it. path is where the
-// configuration is. Disabled checks must be right, too.
+// ParseChecks returns the checks of a configuration, or all its problems. path is the place of the configuration.
+// Disabled checks must be valid, too.
 //
 // A requirement is met if the JSON path leads to one or more values and each of them meets the operator:
 //
 //   - exists: any value.
-//   - =, ==: the value equals the one that is given. != is the contrary.
-//   - in: the value equals one of those that are given. notin is the contrary.
+//   - =, ==: the value equals the given one. != is the contrary.
+//   - in: the value equals one of the given ones. notin is the contrary.
 //   - !: there is none.
 //
-// So only ! is met by what is not there, and null counts as not there. Values are equal if they are the same JSON;
-// numbers are compared by what they are worth.
+// So missing values meet only !, and null counts as missing. Values are equal if they are the same JSON; numbers are
+// compared by their values.
 func ParseChecks(c managedresource.ReadinessCheckConfiguration, path *field.Path) (Checks, field.ErrorList) {
 	checks := Checks{disableDefault: c.DisableDefault}
 	var problems field.ErrorList
@@ -90,7 +90,7 @@ func parseSelector(s managedresource.LabelSelector, path *field.Path) (*selector
 	return &selector{gvk: object.GVK(s.APIVersion, s.Kind), labels: matching}, problems
 }
 
-// numberOfValues is how many values the operators take, at least and at most.
+// numberOfValues are the least and the greatest numbers of values of the operators.
 var numberOfValues = map[selection.Operator][2]int{
 	selection.Exists:       {0, 0},
 	selection.DoesNotExist: {0, 0},
@@ -143,7 +143,7 @@ func describeBounds(bounds [2]int) string {
 	}
 }
 
-// parseValue reads {"value": X}. What is found instead is not told: it may be a secret.
+// parseValue reads {"value": X}. Its errors show no other content: it may be a secret.
 func parseValue(extension runtime.RawExtension, path *field.Path) (any, field.ErrorList) {
 	const expected = `expected a map with "value" and nothing else`
 	var document map[string]any

@@ -27,7 +27,7 @@ func judgePod(o *unstructured.Unstructured) state {
 	return waitingFor("it is not ready%s", because(said, containers(o)))
 }
 
-// because appends what a condition and, before it, containers say.
+// because appends the texts of containers and, after them, of a condition.
 func because(c condition, containers []string) string {
 	reasons := containers
 	if c.reason != "" || c.message != "" {
@@ -39,7 +39,7 @@ func because(c condition, containers []string) string {
 	return ", " + strings.Join(reasons, "; ")
 }
 
-// containers tells what keeps the containers of a Pod from running, or has ended them.
+// containers returns the reasons of waiting and of failed containers of a Pod.
 func containers(o *unstructured.Unstructured) []string {
 	var reasons []string
 	for _, list := range [][]map[string]any{

@@ -1,33 +1,33 @@
-// Package readiness tells whether objects are ready: by their kinds, and by checks of values that people write.
+// Package readiness reports whether objects are ready: by their kinds, and by checks of values written by users.
 //
 // # By kind
 //
-// The rules are those of kstatus, but for what they get wrong for somebody who waits:
+// The rules are those of kstatus, with corrections for waiting users:
 //
-//   - Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet: as many replicas are up to date and
-//     available as are wanted, and their controller has seen the last change. A Deployment that its manifest pauses is
-//     ready once it was seen: it waits for people. One that another client has paused waits for what it lacks. With
-//     the update strategy OnDelete replicas need not be up to date, since people delete the old ones when they like. A
-//     Deployment whose progress deadline is over has failed.
-//   - Pod: it is Ready, or has completed. It has failed if its phase is Failed. One that crashes again and again or
-//     cannot be scheduled is waited for: what it lacks may come.
-//   - Job: it is complete, or its manifest suspends it. It has failed if its condition Failed says so.
+//   - Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet: all wanted replicas are up to date and
+//     available, and their controller has seen the last change. A Deployment paused by its manifest is ready once it
+//     was seen: it waits for its user. One paused by another client waits for its missing replicas. With the update
+//     strategy OnDelete replicas need not be up to date, since users delete the old ones at any time. A Deployment
+//     after its progress deadline has failed.
+//   - Pod: it is Ready, or has completed. It has failed if its phase is Failed. A Pod with repeated crashes or
+//     without a node is waited for: the cause may go away.
+//   - Job: it is complete, or its manifest suspends it. It has failed if its condition Failed is True.
 //   - CustomResourceDefinition: it is established. It has failed if its names are taken.
-//   - PersistentVolumeClaim: it is bound. One whose StorageClass binds it for its first consumer
-//     (WaitForFirstConsumer) is ready as long as no Pod asks for it; a Pod that does is waited for together with it.
-//     It has failed if it has lost its volume.
+//   - PersistentVolumeClaim: it is bound. If its StorageClass binds it for its first consumer (WaitForFirstConsumer),
+//     it is ready without a Pod asking for it; with such a Pod, both are waited for together. It has failed if it has
+//     lost its volume.
 //   - Service: one of type LoadBalancer has an ingress or external IPs, all others are ready.
-//   - any other: none of the conditions Ready, Reconciling and Stalled says otherwise, nor does one of them or
+//   - any other: none of the conditions Ready, Reconciling and Stalled contradicts, nor does one of them or
 //     observedGeneration belong to an older generation. Stalled is a failure. An object without a status is ready at
 //     once.
 //
-// An object that is being deleted is waited for, whatever its kind. One that is done and gone, as IsComplete and
-// NeedNotStay have it, is ready.
+// An object under deletion is waited for, whatever its kind. An object gone after its completion, as by IsComplete
+// and NeedNotStay, is ready.
 //
 // # Custom checks
 //
-// A custom check names objects, or selects those of a kind by labels in all namespaces. It waits for an object that
-// does not exist, and for the first one that has the labels. Each object must meet all requirements; see ParseChecks.
+// A custom check names objects, or selects those of a kind by labels in all namespaces. It waits for a missing
+// object, and for the first one with the labels. Each object must meet all requirements; see ParseChecks.
 package readiness
 
 import (
@@ -43,36 +43,36 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 )
 
-// Checks are validated readiness checks; see ParseChecks. The zero value has the checks by kind and no others.
+// Checks are validated readiness checks; see ParseChecks. The zero value has only the checks by kind.
 type Checks struct {
 	disableDefault bool
 	custom         []check
 }
 
-// Verdict is what objects lack to be ready: first by their kinds, in the order of the objects, then by the custom
-// checks in their order. All are ready if nothing is waited for and nothing has failed.
+// Verdict has the reasons why objects are not ready: first by their kinds, in the order of the objects, then by the
+// custom checks in their order. All are ready if it has neither waiting nor failed objects.
 type Verdict struct {
-	// Waiting are the objects that are on their way, each with what it lacks.
+	// Waiting are the objects on their way, each with its reason.
 	Waiting []string
-	// Failed are the objects that have given up, each with its reason. Waiting for them makes no sense.
+	// Failed are the objects beyond recovery, each with its reason. Waiting for them makes no sense.
 	Failed []string
-	// Seen are the objects to watch for what custom checks wait for, without those that were given. New objects that a
-	// label selector would select are not among them, nor can they be: nobody knows their names.
+	// Seen are the objects to watch for custom checks, without the given ones. Future matches of a label selector are
+	// not among them: their names are unknown.
 	Seen []watch.Seen
 }
 
-// Object is one of the deploy item's own Target to judge.
+// Object is an object of the deploy item's own Target to judge.
 type Object struct {
-	// Live is the object as the API server returned it.
+	// Live is the object from the API server.
 	Live *unstructured.Unstructured
-	// Wanted is its manifest, and what the deploy item patches afterwards.
+	// Wanted is its manifest, and the later patch of the deploy item.
 	Wanted []map[string]any
 }
 
-// Run judges objects, and those that the custom checks name. done are those, as their manifests have them, that are
-// done and gone: they meet every check. All checks are made even if some cannot be: their errors are returned at once,
-// explained for their targets, together with the verdict of the others. lookup is asked for the own Target, too, with
-// the empty name. asOf is for Client.Mapping.
+// Run judges the given objects, and those named by the custom checks. done are the manifests of objects gone after
+// their completion: they meet every check. If some checks are impossible, all others are still made: the errors are
+// returned at once, explained for their targets, together with the verdict of the others. lookup is also called for
+// the own Target, with the empty name. asOf is for Client.Mapping.
 func (c Checks) Run(
 	ctx context.Context, objects []Object, done []*unstructured.Unstructured, lookup target.Lookup, asOf time.Time,
 ) (Verdict, error) {
@@ -105,7 +105,8 @@ func (c Checks) Run(
 // ByKind reports whether objects are judged by their kinds.
 func (c Checks) ByKind() bool { return !c.disableDefault }
 
-// Judge returns what an object that is no volume claim lacks to be ready by its kind, and whether it has given up.
+// Judge returns the reason why an object other than a volume claim is not ready by its kind, and whether it has
+// failed.
 func Judge(o Object) (missing string, gaveUp bool) {
 	s := judge(o, func() (bool, string) { return false, "" })
 	if s.phase == ready {
@@ -126,8 +127,8 @@ func (v *Verdict) add(o *unstructured.Unstructured, s state) {
 }
 
 const (
-	// maxMessage is how many bytes of what controllers say about an object get into a message.
+	// maxMessage bounds the bytes of controllers' texts in a message about an object.
 	maxMessage = 500
-	// maxValue is how many bytes of a value get into a message.
+	// maxValue bounds the bytes of a value in a message.
 	maxValue = 100
 )

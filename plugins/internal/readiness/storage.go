@@ -29,7 +29,7 @@ func judgeClaim(o *unstructured.Unstructured, bindsLate func() (late bool, doubt
 	case "Lost":
 		return failedWith("it has lost its volume %s", text(o.Object, "spec", "volumeName"))
 	}
-	// The scheduler notes the node of the first consumer; from then on there is something to wait for.
+	// The scheduler notes the node of the first consumer; from then on the claim is waited for.
 	consumed := o.GetAnnotations()["volume.kubernetes.io/selected-node"] != ""
 	if consumed || text(o.Object, "spec", "volumeName") != "" {
 		return waitingFor("it is not bound yet")
@@ -41,8 +41,8 @@ func judgeClaim(o *unstructured.Unstructured, bindsLate func() (late bool, doubt
 	return waitingFor("it is not bound yet%s", doubt)
 }
 
-// bindsLate tells whether the StorageClass of a volume claim waits for the first consumer. If that cannot be told it
-// counts as no, and doubt says so.
+// bindsLate reports whether the StorageClass of a volume claim waits for the first consumer. If that is unknown, late
+// is false and doubt has the reason.
 func bindsLate(ctx context.Context, r *reader.Reader, claim *unstructured.Unstructured) (late bool, doubt string) {
 	name := text(claim.Object, "spec", "storageClassName")
 	if name == "" {

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// wanted is how many replicas an object asks for; one if it does not say.
+// wanted is the number of wanted replicas of an object; one by default.
 func wanted(o *unstructured.Unstructured) int64 {
 	if n, ok := number(o.Object, "spec", "replicas"); ok {
 		return n
@@ -12,8 +12,8 @@ func wanted(o *unstructured.Unstructured) int64 {
 	return 1
 }
 
-// neverSeen tells whether the controller of a workload has said nothing about it yet. Without that a workload of no
-// replicas would be ready before anybody has seen it.
+// neverSeen reports whether the controller of a workload has written no status yet. Without this check a workload of
+// no replicas would be ready before its controller has seen it.
 func neverSeen(o *unstructured.Unstructured) (state, bool) {
 	if _, ok := number(o.Object, "status", "observedGeneration"); ok {
 		return state{}, false
@@ -21,13 +21,13 @@ func neverSeen(o *unstructured.Unstructured) (state, bool) {
 	return waitingFor("its controller has not seen it yet"), true
 }
 
-// step of a workload on its way: it waits as long as there are fewer than wanted.
+// step of a workload on its way: it waits for as many replicas as wanted.
 type step struct {
 	name         string
 	have, wanted int64
 }
 
-// lacks returns the first step that is not done, with the reason why replicas could not be created if there is one.
+// lacks returns the first unfinished step, with the reason of a failed creation of replicas if there is one.
 func lacks(o *unstructured.Unstructured, steps ...step) (state, bool) {
 	for _, s := range steps {
 		if s.have >= s.wanted {
@@ -41,7 +41,7 @@ func lacks(o *unstructured.Unstructured, steps ...step) (state, bool) {
 	return state{}, false
 }
 
-// tooMany waits for the end of replicas that are not wanted any more.
+// tooMany waits for the end of superfluous replicas.
 func tooMany(o *unstructured.Unstructured) (state, bool) {
 	if more := count(o.Object, "status", "replicas") - wanted(o); more > 0 {
 		return waitingFor("Pending termination: %d", more), true
@@ -64,7 +64,7 @@ func judgeDeployment(of Object) state {
 	if paused && isOn("paused", of.Wanted...) {
 		return first(o, neverSeen)
 	}
-	// One that is paused keeps the condition from before, and may progress once it is resumed.
+	// A paused one keeps the condition from before, and may progress once it is resumed.
 	if c, ok := findCondition(o, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" && !paused {
 		return failedWith("progress deadline exceeded (%d/%d available): %s",
 			count(o.Object, "status", "availableReplicas"), wanted(o), c.message)
@@ -82,7 +82,7 @@ func judgeDeployment(of Object) state {
 	return s
 }
 
-// judgeReplicaSet is for ReplicationControllers, too: they are the same but for their selectors.
+// judgeReplicaSet is for ReplicationControllers, too: they differ only in their selectors.
 func judgeReplicaSet(o *unstructured.Unstructured) state {
 	return first(o, func(o *unstructured.Unstructured) (state, bool) {
 		return lacks(o,
@@ -98,7 +98,7 @@ func judgeStatefulSet(o *unstructured.Unstructured) state {
 			{"Replicas", count(o.Object, "status", "replicas"), wanted(o)},
 			{"Ready", count(o.Object, "status", "readyReplicas"), wanted(o)},
 		}
-		// API servers of old do not count what is available, and without this field it is what is ready.
+		// Old API servers do not count available replicas, and without this field they are the ready ones.
 		if count(o.Object, "spec", "minReadySeconds") > 0 {
 			steps = append(steps, step{"Available", count(o.Object, "status", "availableReplicas"), wanted(o)})
 		}
@@ -106,24 +106,24 @@ func judgeStatefulSet(o *unstructured.Unstructured) state {
 	}, neverSeen, tooMany)
 }
 
-// updated is the step that replicas of a StatefulSet are up to date: those from the partition on, unless people see to
-// it themselves.
+// updated is the step for up-to-date replicas of a StatefulSet: those from the partition on, unless users replace
+// them by themselves.
 func updated(o *unstructured.Unstructured) []step {
 	switch {
 	case text(o.Object, "spec", "updateStrategy", "type") == onDelete:
 		return nil
 	case text(o.Object, "status", "updateRevision") == text(o.Object, "status", "currentRevision"):
-		return nil // that of the replicas that are there; updatedReplicas need not be set then
+		return nil // that of the existing replicas; updatedReplicas need not be set then
 	}
 	partition := count(o.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
 	return []step{{"Updated", count(o.Object, "status", "updatedReplicas"), wanted(o) - partition}}
 }
 
-// onDelete is the update strategy that leaves it to people to delete replicas that are not up to date.
+// onDelete is the update strategy with the deletion of outdated replicas left to users.
 const onDelete = "OnDelete"
 
-// judgeDaemonSet wants a replica on each node that is meant: none may be missing, whatever maxUnavailable allows during
-// an update.
+// judgeDaemonSet wants a replica on each intended node: none may be missing, whatever maxUnavailable allows during an
+// update.
 func judgeDaemonSet(o *unstructured.Unstructured) state {
 	return first(o, neverSeen, func(o *unstructured.Unstructured) (state, bool) {
 		desired := count(o.Object, "status", "desiredNumberScheduled")
@@ -141,7 +141,7 @@ func judgeJob(of Object) state {
 		return state{}
 	}
 	for _, kind := range []string{"Failed", "FailureTarget"} {
-		if c, ok := isTrue(o, kind); ok { // without a count of Pods: a Job is given up before they are counted
+		if c, ok := isTrue(o, kind); ok { // without a count of Pods: a Job fails before they are counted
 			return failedWith("the Job has failed, %s", c)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"regexp"
 )
 
-// identifying are the fields of objects that messages are of no use without: they say which object, or which part of
-// it, a message is about. Maps with these names hold nothing else.
+// identifying are the fields of objects essential for messages: they identify the object, or the part of it, in
+// question. Maps with these names hold nothing else.
 var identifying = map[string]bool{
 	"apiGroup": true, "apiVersion": true, "generateName": true, "group": true, "image": true, "kind": true,
 	"labels": true, "matchLabels": true, "name": true, "namespace": true, "selector": true,
@@ -15,7 +15,7 @@ var identifying = map[string]bool{
 // aWord is a value that may be an ordinary word, such as LoadBalancer.
 var aWord = regexp.MustCompile(`^[A-Za-z]+$`)
 
-// LearnContent has hidden what an object or a patch of one holds, and publishes what identifies it and its parts. A
+// LearnContent hides the content of an object or a patch of one, and publishes the identity of it and its parts. A
 // value that may be an ordinary word is hidden where it is quoted.
 func (s *Redactor) LearnContent(value any) {
 	switch value := value.(type) {
@@ -61,7 +61,7 @@ func (s *Redactor) publishAll(value any) {
 	}
 }
 
-// LearnSecret has hidden what a Secret holds, or a patch of one.
+// LearnSecret hides the content of a Secret, or of a patch of one.
 func (s *Redactor) LearnSecret(content map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		entries, _ := content[field].(map[string]any)

@@ -1,4 +1,4 @@
-// Package redact keeps values of deploy items, and what Secrets of charts hold, out of what people read.
+// Package redact keeps values of deploy items, and the content of charts' Secrets, out of texts for users.
 package redact
 
 import (
@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// shortest is how long a value must be to be hidden; what is shorter would be found in every other word.
+	// shortest is the least length of a hidden value; a shorter one would be found in every other word.
 	shortest = 4
-	// alone is how long a value is that is hidden even within a word.
+	// alone is the least length of a value hidden even within a word.
 	alone = 8
-	// maxDigits is how long a number is that is told: ports and counts, but no passwords.
+	// maxDigits is the greatest length of a shown number: ports and counts, but no passwords.
 	maxDigits = 5
-	// escapable is how long a value is of which all spellings are hidden; no URL and no message of a container holds
+	// escapable is the greatest length of a value with all spellings hidden; no URL and no message of a container holds
 	// more.
 	escapable = 16 << 10
 	hidden    = "***"
@@ -32,15 +32,16 @@ const (
 // Redactor hides values in texts. Its methods may be called at any time, from any goroutine. Hidden are
 //
 //   - strings of the values, and the lines of those with several,
-//   - these strings as Go quotes them and in base64 and, up to 16 KiB of length, as JSON, URLs and the other kinds of base64 have them,
+//   - these strings as Go quotes them and in base64 and, up to 16 KiB of length, as in JSON, URLs and the other kinds
+//     of base64,
 //   - numbers of the values with more than five digits: a password without quotes is one,
-//   - what Secrets hold that it has learned of, in base64 or not,
-//   - what libraries are known to quote of what they read.
+//   - the content of learned Secrets, in base64 or not,
+//   - the known quotes of libraries.
 //
-// Strings of up to three bytes are not hidden, and those of up to seven only where they are words of their own. What is
-// public anyway is told although it is also a value, or holds one: names, namespaces and kinds of objects, the names of
-// fields, those of the release, its chart and the files in it, and the words that messages are made of. A message
-// without them would be of no use.
+// Strings of up to three bytes are not hidden, and those of up to seven only as words of their own. Public texts are
+// shown although they are also a value, or hold one: names, namespaces and kinds of objects, the names of fields,
+// those of the release, its chart and the files in it, and the usual words of messages. A message without them would
+// be useless.
 type Redactor struct {
 	mu             sync.Mutex
 	values, public texts
@@ -77,7 +78,7 @@ func (t *texts) sort() {
 	t.sorted = true
 }
 
-// at returns the length of the longest one that is at i, and that counts there; 0 for none.
+// at returns the length of the longest text at i for which counts returns true; 0 for none.
 func (t *texts) at(text string, i int, counts func(found string) bool) int {
 	if len(text)-i < shortest {
 		return 0
@@ -90,13 +91,12 @@ func (t *texts) at(text string, i int, counts func(found string) bool) int {
 	return 0
 }
 
-// events are when hooks run.
+// events are the times of hooks.
 var events = []string{
 	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete", "post-delete",
 }
 
-// words are those that messages of Helm, of API servers and of this package are made of, and that are values every now
-// and then.
+// words are frequent in the messages of Helm, of API servers and of this package, and are values every now and then.
 var words = strings.Fields(`
 	after already apiVersion because before cannot chart cluster complete connection container context create created default definition
 	delete deleted denied deploy deployed disabled does enabled error executing exist exists expected failed false field file forbidden found
@@ -106,7 +106,7 @@ var words = strings.Fields(`
 	value values version wait with without wrong
 `)
 
-// New returns what hides given values, any JSON.
+// New returns a Redactor for given values, any JSON.
 func New(given json.RawMessage) *Redactor {
 	s := &Redactor{}
 	s.Publish(words...)
@@ -114,14 +114,14 @@ func New(given json.RawMessage) *Redactor {
 	decoder := json.NewDecoder(bytes.NewReader(given))
 	decoder.UseNumber()
 	var values any
-	// Values that cannot be read cannot be in any text either: nothing is rendered with them.
+	// Unreadable values cannot be in any text either: nothing is rendered with them.
 	if len(given) > 0 && decoder.Decode(&values) == nil {
 		s.Learn(values)
 	}
 	return s
 }
 
-// Publish says that texts are no secrets.
+// Publish exempts texts from hiding.
 func (s *Redactor) Publish(all ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Redactor) Publish(all ...string) {
 	}
 }
 
-// Learn has the values in a JSON value hidden, and publishes the names of its fields.
+// Learn hides the values in a JSON value, and publishes the names of its fields.
 func (s *Redactor) Learn(value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -151,7 +151,7 @@ func (s *Redactor) Learn(value any) {
 	}
 }
 
-// learn has a value hidden.
+// learn hides a value.
 func (s *Redactor) learn(value string) {
 	if len(value) < shortest {
 		return // an escape of it may be longer, but would be found everywhere, too
@@ -178,13 +178,13 @@ func (s *Redactor) learn(value string) {
 	}
 }
 
-// inQuotes is how Go quotes a text, without the quotes.
+// inQuotes is a text as Go quotes it, without the quotes.
 func inQuotes(text string) string {
 	text = strconv.Quote(text)
 	return text[1 : len(text)-1]
 }
 
-// spellings are how a text is written in JSON, in URLs and in base64. Most are the text itself if it has no special
+// spellings are the forms of a text in JSON, in URLs and in base64. Most are the text itself if it has no special
 // characters.
 func spellings(text string) []string {
 	raw, query := []byte(text), url.QueryEscape(text)
@@ -195,7 +195,7 @@ func spellings(text string) []string {
 	}
 }
 
-// inJSON is how Go writes a text as JSON, without the quotes: with the characters escaped that HTML gives a meaning, or
+// inJSON is a text as Go writes it in JSON, without the quotes: with the special characters of HTML escaped, or
 // without.
 func inJSON(text string, html bool) string {
 	var b strings.Builder
@@ -207,7 +207,7 @@ func inJSON(text string, html bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
-// LearnObject publishes what an object is called, which is given as JSON, and learns what it holds if it is a Secret.
+// LearnObject publishes the identity of an object, given as JSON, and learns the content of a Secret.
 func (s *Redactor) LearnObject(object json.RawMessage) {
 	var content map[string]any
 	if json.Unmarshal(object, &content) != nil {
@@ -230,7 +230,7 @@ func (s *Redactor) LearnObject(object json.RawMessage) {
 	}
 }
 
-// learnEntry has an entry of a Secret hidden, in base64 or not.
+// learnEntry hides an entry of a Secret, in base64 or not.
 func (s *Redactor) learnEntry(text string) {
 	s.learn(text)
 	if plain, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(plain) {
@@ -252,14 +252,14 @@ func fieldNames(value any, names []string) []string {
 	return names
 }
 
-// quoted are the ways in which libraries quote what they read, with what comes before it.
+// quoted are the known quotes of libraries, with the text before them.
 var quoted = []*regexp.Regexp{
-	// YAML, which shortens it.
+	// YAML shortens its quotes.
 	regexp.MustCompile("(cannot unmarshal !!\\w+ )`[^`]*`"),
 	regexp.MustCompile("(line \\d+: )(?:mapping key|field) \"[^\"]*\""),
 	// strconv.
 	regexp.MustCompile(`(parsing )"(?:[^"\\]|\\.)*"`),
-	// time, and base64 and hex when they are called by templates.
+	// time, and base64 and hex in calls of templates.
 	regexp.MustCompile(`(invalid duration )"(?:[^"\\]|\\.)*"`),
 	regexp.MustCompile(`(parsing time )"(?:[^"\\]|\\.)*" as "(?:[^"\\]|\\.)*": .*`),
 	// Kubernetes' decoders.
@@ -267,7 +267,7 @@ var quoted = []*regexp.Regexp{
 	regexp.MustCompile(`(error found in #\d+ byte of ).*`),
 }
 
-// HideCut is Hide for a text of which the beginning may be missing: it may begin in the middle of a value.
+// HideCut is Hide for a text without its beginning: it may begin in the middle of a value.
 func (s *Redactor) HideCut(text string) string {
 	if n := s.endsOfValues(text); n > 0 {
 		return hidden + s.Hide(text[n:])
@@ -275,8 +275,8 @@ func (s *Redactor) HideCut(text string) string {
 	return s.Hide(text)
 }
 
-// endsOfValues returns how long the longest end of a value is that a text begins with. What is shorter than a value that is hidden within a
-// word would be found in other texts, too.
+// endsOfValues returns the length of the longest end of a value at the beginning of a text. An end shorter than alone
+// would be found in other texts, too.
 func (s *Redactor) endsOfValues(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +320,7 @@ func (s *Redactor) Hide(text string) string {
 	return b.String()
 }
 
-// joined tells whether there is no end of a word at i.
+// joined reports whether there is no end of a word at i.
 func joined(text string, i int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:i])
 	after, _ := utf8.DecodeRuneInString(text[i:])
@@ -329,7 +329,7 @@ func joined(text string, i int) bool {
 
 func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
-// HideError returns an error whose text is without values, and which otherwise is the same; nil for nil.
+// HideError returns an error without values in its text, and otherwise the same; nil for nil.
 func (s *Redactor) HideError(err error) error {
 	if err == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Command schemagen writes the JSON schemas of the provider configurations, which plugins publish, from the Go types
-// and their comments. It is run in the root of the repository; see `make generate`.
+// Command schemagen writes the published JSON schemas of the provider configurations from the Go types and their
+// comments. It is run in the root of the repository; see `make generate`.
 package main
 
 import (
@@ -31,7 +31,7 @@ type version struct {
 	config           any
 }
 
-// documents are the schemas by the files that they are written to.
+// documents are the schemas by their files.
 var documents = map[string][]version{
 	"plugins/manifest/internal/deployer/providerconfiguration.schema.json": {
 		{manifestv1alpha2.GroupVersion.String(), manifestv1alpha2.ProviderConfigurationKind, manifestv1alpha2.ProviderConfiguration{}},
@@ -69,7 +69,7 @@ func write(file string, versions []version) error {
 	return os.WriteFile(file, append(document, '\n'), 0o644)
 }
 
-// schemaOf returns a schema that a document fulfils if it does that of its version.
+// schemaOf returns the schema of a document in any of the versions.
 func schemaOf(versions []version) (*jsonschema.Schema, error) {
 	out := &jsonschema.Schema{Version: jsonschema.Version, Definitions: jsonschema.Definitions{}}
 	for _, v := range versions {
@@ -98,13 +98,13 @@ func schemaOf(versions []version) (*jsonschema.Schema, error) {
 	return out, nil
 }
 
-// anything are the fields of documents that may hold any JSON.
+// anything are the fields of documents for any JSON.
 var anything = []string{"importValues", "filesystem"}
 
 // plain makes one line of a comment.
 func plain(comment string) string { return strings.Join(strings.Fields(comment), " ") }
 
-// fix lets a field have one value only.
+// fix restricts a field to one value.
 func fix(schema *jsonschema.Schema, name, value string) {
 	schema.Properties.Set(name, &jsonschema.Schema{Const: value})
 }
@@ -133,7 +133,7 @@ func nameOf(t reflect.Type) string {
 	return t.Name()
 }
 
-// special are types whose Go form does not say what their JSON is.
+// special returns the schema of a type if its Go form does not determine its JSON; nil for others.
 func special(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[managedresource.Policy]():

@@ -1,5 +1,5 @@
-// Package schematest holds the JSON schemas that deployers publish against the Go types that they read, and documents
-// against the schemas.
+// Package schematest compares the published JSON schemas of deployers with their Go types, and documents with the
+// schemas.
 package schematest
 
 import (
@@ -24,7 +24,7 @@ type Schema struct {
 	compiled func() (*jsonschema.Schema, error)
 }
 
-// New returns the schema with a content. What is wrong with it fails the tests that use it.
+// New returns the schema with a content. An invalid one fails the tests using it.
 func New(content []byte) *Schema {
 	return &Schema{content: content, compiled: sync.OnceValues(func() (*jsonschema.Schema, error) {
 		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
@@ -39,7 +39,7 @@ func New(content []byte) *Schema {
 	})}
 }
 
-// Validate returns what the schema has against a document, in JSON or YAML; that it is neither is an error as well.
+// Validate returns the violations of a schema by a document, in JSON or YAML; another format is an error as well.
 func (s *Schema) Validate(t testing.TB, document []byte) error {
 	t.Helper()
 	schema, err := s.compiled()
@@ -58,9 +58,9 @@ func (s *Schema) Validate(t testing.TB, document []byte) error {
 	return schema.Validate(instance)
 }
 
-// MustHaveFields fails unless the schema has, object by object, the fields of a type, says what they are, and allows no
-// others: a field that is added to a type is added to the schema, and one that goes, goes. Types that Kubernetes reads
-// are open objects in the schema.
+// MustHaveFields fails unless the schema has, object by object, the fields of a type with descriptions, and allows no
+// others: an added field needs an addition to the schema, a removed one its removal. Types read by Kubernetes are
+// open objects in the schema.
 func (s *Schema) MustHaveFields(t testing.TB, of reflect.Type, open ...reflect.Type) {
 	t.Helper()
 	var schema map[string]any
@@ -116,9 +116,9 @@ func addFields(all map[string][]string, path string, of reflect.Type, open []ref
 	slices.Sort(all[path])
 }
 
-// MustDefine fails unless the definitions of the schema, which allow no other fields, are those of the types that are
-// reached from some, and of no others. A definition is called as its type, with a suffix if it is one of those given:
-// they may be versions that share a name.
+// MustDefine fails unless the definitions of the schema, without other fields, are exactly those of the roots and the
+// types within them. The name of a definition is that of its type, with the suffix of a root: roots may be versions
+// with the same name.
 func (s *Schema) MustDefine(t testing.TB, roots map[reflect.Type]string) {
 	t.Helper()
 	var schema struct {
@@ -161,7 +161,7 @@ func addDefinitions(all map[string][]string, of reflect.Type, suffix string) {
 	}
 }
 
-// fieldsOf are the types of the fields of a struct by their names in JSON.
+// fieldsOf returns the types of the fields of a struct by their names in JSON.
 func fieldsOf(of reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(of) {

@@ -9,14 +9,13 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Accepted is a configuration of a plugin, empty for none, and the settings that it stands for.
+// Accepted is a configuration of a plugin, empty for none, with its settings.
 type Accepted[Settings any] struct {
 	Reason, Document string
 	Want             Settings
 }
 
-// MustAccept fails unless each document is read without problems as the settings that it stands for, and the schema
-// accepts it.
+// MustAccept fails unless each document is read without problems as its settings, and the schema accepts it.
 func MustAccept[Settings any](
 	t *testing.T, s *Schema, cases map[string]Accepted[Settings],
 	load func(document []byte) (Settings, []sdk.Problem), opts ...cmp.Option,
@@ -44,14 +43,14 @@ func MustAccept[Settings any](
 // Refused is a configuration of a plugin with mistakes.
 type Refused struct {
 	Reason, Document string
-	// Want is how its problems begin, each as "field: message".
+	// Want are the beginnings of its problems, each as "field: message".
 	Want []string
-	// Beyond: a JSON schema cannot tell.
+	// Beyond: the mistakes are beyond a JSON schema.
 	Beyond bool
 }
 
-// MustRefuse fails unless each document has the problems that it should have, in their order, and the schema refuses
-// it as far as a schema can tell.
+// MustRefuse fails unless each document has the wanted problems, in their order, and the schema refuses it if a
+// schema can.
 func MustRefuse[Settings any](
 	t *testing.T, s *Schema, cases map[string]Refused, load func(document []byte) (Settings, []sdk.Problem),
 ) {

@@ -1,5 +1,4 @@
-// Package settingsfile reads the configuration documents of plugins, which operators write, and has what several of
-// them are made of.
+// Package settingsfile reads the configuration documents of plugins, written by operators, and their common parts.
 package settingsfile
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Problems are what is wrong with a document, in the order in which it was found. The zero value has none.
+// Problems are those of a document, in the order of their discovery. The zero value has none.
 type Problems []sdk.Problem
 
 // Add adds a problem. field is its path in the document, empty for the document itself; the format is that of
@@ -24,9 +23,9 @@ func (p *Problems) Add(field, format string, args ...any) {
 	*p = append(*p, sdk.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// Decode reads a document, YAML or JSON, into a struct. Unknown fields are reported all at once, and what is known is
-// read all the same. ok is false if the document cannot be read at all, or has a value of the wrong type, which is
-// reported alone; into is of no use then.
+// Decode reads a document, YAML or JSON, into a struct. Unknown fields are reported all at once, and all others are
+// read all the same. ok is false for an unreadable document, or for one with a value of the wrong type, reported
+// alone; into is useless then.
 func Decode(document []byte, into any) (problems Problems, ok bool) {
 	content, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {

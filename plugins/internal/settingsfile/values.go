@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Number reads a number from 1 to most; one that is left out, or wrong, which is reported, leaves what it is read into
-// as it is.
+// Number reads a number from 1 to most. A missing one, or a wrong and reported one, leaves into unchanged.
 func (p *Problems) Number(field string, found *int, most int, into *int) {
 	switch {
 	case found == nil:
@@ -20,11 +19,11 @@ func (p *Problems) Number(field string, found *int, most int, into *int) {
 	}
 }
 
-// amounts are the quantities that are read: none that is negative, and no exponents, of which the library takes some
-// for zero and is busy with others for minutes.
+// amounts are the accepted quantities: no negative ones, and no exponents, because the library takes some for zero
+// and is busy with others for minutes.
 var amounts = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,3})?(k|M|G|T|Ki|Mi|Gi|Ti)?$`)
 
-// Amount is like Number for an amount of bytes, which is a text as Kubernetes has it for memory, such as 512Mi.
+// Amount is like Number for an amount of bytes, a text as for memory in Kubernetes, such as 512Mi.
 func (p *Problems) Amount(field string, found *string, least, most int64, into *int64) {
 	if found == nil {
 		return
@@ -42,10 +41,10 @@ func (p *Problems) Amount(field string, found *string, least, most int64, into *
 	*into = quantity.Value()
 }
 
-// ShowAmount writes an amount as a document does, with the largest unit that fits.
+// ShowAmount writes an amount as in a document, with the largest fitting unit.
 func ShowAmount(amount int64) string { return resource.NewQuantity(amount, resource.BinarySI).String() }
 
-// Duration is like Number for a time, which is a text as Go has it, such as 90s or 1h30m.
+// Duration is like Number for a time, a text as in Go, such as 90s or 1h30m.
 func (p *Problems) Duration(field string, found *string, least, most time.Duration, into *time.Duration) {
 	if found == nil {
 		return

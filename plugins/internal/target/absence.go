@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What defines kinds, where every API server of today has it.
+// The definitions of kinds; every API server of today has them in these versions.
 var (
 	definitions = schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
@@ -21,20 +21,20 @@ var (
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// Recorded is an object that is known to have existed. The zero value stands for any of its kind.
+// Recorded is an object known to have existed. The zero value stands for any of its kind.
 type Recorded struct{ Namespace, Name string }
 
-// Doubt returns why a kind that Mapping does not find, and its objects, may exist all the same; empty if there is
-// proof that they do not. A discovery answer is no proof: that of an API server which has just started lacks the kinds
-// of CustomResourceDefinitions for some seconds, one of several API servers may lag behind, and without the right to
-// read /apis only the core group is left of it.
+// Doubt returns why a kind unknown to Mapping, and its objects, may exist all the same; empty if there is proof that
+// they do not. A discovery answer is no proof: a just started API server lacks the kinds of CustomResourceDefinitions
+// for some seconds, one of several API servers may lag behind, and without the right to read /apis the answer has
+// only the core group.
 //
-// There is proof if no CustomResourceDefinition defines the kind and no APIService of its group is missing from the
-// discovery: both are read from the store, which a restart does not change. Credentials that may not list them get
-// proof from time: an API server that is ready has the kinds of all definitions, and one that lags behind catches up
-// within seconds. So the kind counts as gone if an API server that was ready did not serve it, neither in its discovery
-// nor for the recorded object, and does not do so a while later either. What the time began with is kept with the
-// client; when it is lost, it begins anew.
+// There is proof if no CustomResourceDefinition defines the kind and the discovery has the groups of all its
+// APIServices: both are read from the store, unaffected by a restart. Credentials without the right to list them get
+// proof from time: a ready API server has the kinds of all definitions, and a lagging one catches up within seconds.
+// So the kind counts as gone if a ready API server did not serve it, neither in its discovery nor for the recorded
+// object, and does not do so a while later either. The client keeps the start of that time; without it, the time
+// starts anew.
 func (c *Client) Doubt(ctx context.Context, kind schema.GroupVersionKind, of Recorded) (string, error) {
 	definition, err := c.definitionOf(ctx, kind)
 	if err == nil && definition != "" {
@@ -82,8 +82,8 @@ func (c *Client) definitionOf(ctx context.Context, kind schema.GroupVersionKind)
 	return "", nil
 }
 
-// hiddenAPIService returns the name of an APIService whose group the discovery lacks; empty if there is none. The
-// server of a group that the discovery has, and that could be asked, has said itself that it does not serve the kind.
+// hiddenAPIService returns the name of an APIService whose group the discovery lacks; empty if there is none. If the
+// discovery has the group and its server answered, that server itself has denied the kind.
 func (c *Client) hiddenAPIService(ctx context.Context, group string) (string, error) {
 	known, err := c.kinds.get(ctx, time.Time{}, c.timeouts.answer, c.discover)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Client) hiddenAPIService(ctx context.Context, group string) (string, er
 	return names[0], nil
 }
 
-// namesOf returns the names of the objects that define something of a group: they end with it.
+// namesOf returns the names of the objects defining something of a group: they end with it.
 func (c *Client) namesOf(ctx context.Context, resource schema.GroupVersionResource, group string) ([]string, error) {
 	var names []string
 	options := metav1.ListOptions{Limit: 500}
@@ -140,8 +140,7 @@ func (c *Client) doubtOverTime(ctx context.Context, kind schema.GroupVersionKind
 		c.timeouts.absence.String(), nil
 }
 
-// ask asks for a recorded object where the API server most likely serves it, and returns what speaks against its being
-// gone with its kind.
+// ask asks for a recorded object at its most likely resource, and returns the evidence against its absence.
 func (c *Client) ask(ctx context.Context, kind schema.GroupVersionKind, of Recorded) (string, error) {
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	objects := c.Objects(Mapping{Resource: resource, Namespaced: of.Namespace != ""}, of.Namespace)

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxBody bounds the body of an answer, but for that of a watch, whose events the client bounds. Lists come in
-	// pages.
+	// maxBody bounds the body of an answer in bytes, but not that of a watch: the client bounds its events. Lists come
+	// in pages.
 	maxBody = 64 << 20
-	// bodyTime is how many times as long as its beginning the rest of an answer may take.
+	// bodyTime is the time for the rest of an answer, as a multiple of that for its beginning.
 	bodyTime = 2
-	// maxClientPause is the pause before another try that the client may make itself.
+	// maxClientPause is the longest pause before another try by the client itself.
 	maxClientPause = time.Second
 )
 
-// BusyError says that a target asks to be left alone.
+// BusyError is the request of a target for a pause.
 type BusyError struct {
-	// After is for how long; zero if it does not say.
+	// After is the length of the pause; zero if unknown.
 	After time.Duration
 	// Code of the HTTP answer.
 	Code int
@@ -38,7 +38,7 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code)
 }
 
-// lateError is an answer that did not begin, or end, in time.
+// lateError is the error for an answer whose beginning or end was late.
 type lateError struct{ after time.Duration }
 
 var _ net.Error = lateError{}
@@ -51,10 +51,10 @@ func (lateError) Timeout() bool { return true }
 // Temporary implements net.Error.
 func (lateError) Temporary() bool { return false }
 
-// Bounded returns a transport for the API server of a target that bounds how long an answer takes and how large it is,
-// and returns a *BusyError for one that asks for a pause: client-go would sleep in the call, for as long as it says.
+// Bounded returns a transport for the API server of a target with bounds for the time and the size of an answer. For
+// an answer with a longer pause it returns a *BusyError: client-go would sleep in the call for all of the pause.
 //
-// In a context of WithBreaker each further request fails at once after one that was not answered.
+// In a context of WithBreaker each further request fails at once after an unanswered one.
 func Bounded(next http.RoundTripper) http.RoundTripper {
 	return &bounded{next: next, answer: defaultTimeouts.answer}
 }
@@ -69,7 +69,7 @@ func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	breaker, _ := req.Context().Value(breakerKey{}).(*breaker)
 	if err := breaker.tripped(req.URL.Host); err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // as a RoundTripper has to
+			_ = req.Body.Close() // the contract of RoundTripper
 		}
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, err
 	if pause := pauseOf(res); pause > maxClientPause {
 		late.Stop()
 		cancel(nil)
-		_ = res.Body.Close() // nobody reads it
+		_ = res.Body.Close() // its content is unused
 		return nil, &BusyError{After: pause, Code: res.StatusCode}
 	}
 	body := &boundedBody{ReadCloser: res.Body, ctx: ctx, left: maxBody, note: note, end: func() { late.Stop(); cancel(nil) }}
@@ -113,7 +113,7 @@ func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, err
 	return res, nil
 }
 
-// causeOf returns why a request has ended: its answer was late, or what the transport says.
+// causeOf returns the reason for the end of a request: a late answer, or else the error of the transport.
 func causeOf(ctx context.Context, err error) error {
 	if late := (lateError{}); errors.As(context.Cause(ctx), &late) {
 		return late
@@ -121,7 +121,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// pauseOf is how long an answer asks to wait before the next request; zero for not at all.
+// pauseOf returns the pause an answer asks for before the next request; zero for none.
 func pauseOf(res *http.Response) time.Duration {
 	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode < http.StatusInternalServerError {
 		return 0
@@ -140,7 +140,7 @@ func pauseOf(res *http.Response) time.Duration {
 // boundedBody is the body of an answer.
 type boundedBody struct {
 	io.ReadCloser
-	ctx  context.Context //nolint:containedctx // of the request, with which the body ends
+	ctx  context.Context //nolint:containedctx // of the request; the body ends with it
 	left int64           // bytes; negative for any number
 	note func(error)
 	end  func()
@@ -173,19 +173,19 @@ func (b *boundedBody) Close() error {
 
 type breakerKey struct{}
 
-// breaker remembers which servers have not answered a request of a call. A nil one remembers nothing.
+// breaker remembers the servers with an unanswered request in a call. A nil one remembers nothing.
 type breaker struct {
 	mu     sync.Mutex
 	errors map[string]error // by host
 }
 
-// WithBreaker returns a context for one call of a deployer: once a request to a target was not answered in time, or the
-// target has asked for a pause, all later requests to it fail at once, so that the call ends however many it would make.
+// WithBreaker returns a context for one call of a deployer: after a late answer of a target, or its request for a
+// pause, all later requests to it fail at once, so that the call ends soon, however many they are.
 func WithBreaker(ctx context.Context) context.Context {
 	return context.WithValue(ctx, breakerKey{}, &breaker{errors: map[string]error{}})
 }
 
-// WithBreakerOf returns ctx with what of has from WithBreaker.
+// WithBreakerOf returns ctx with the breaker of another context.
 func WithBreakerOf(ctx, of context.Context) context.Context {
 	return context.WithValue(ctx, breakerKey{}, of.Value(breakerKey{}))
 }

@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// maxUnused is how long a client is kept that nobody asks for.
+	// maxUnused is the time an unused client is kept.
 	maxUnused = 10 * time.Minute
-	// maxClients bounds how many clients are kept, whoever asks for them.
+	// maxClients bounds the number of clients, used or not.
 	maxClients = 200
 )
 
-// Cache keeps a client per kubeconfig. Clients that nobody has asked for in ten minutes are dropped, and so are the
-// longest unused ones when there are too many; this happens when a client is asked for, so no goroutine belongs to a
-// Cache. It is safe for concurrent use.
+// Cache keeps a client per kubeconfig. It drops clients unused for ten minutes, and the longest unused ones if there
+// are too many. It does so within Get, and so needs no goroutine. It is safe for concurrent use.
 type Cache struct {
 	settings settings
 
@@ -32,7 +31,7 @@ type entry struct {
 	lastUsed time.Time
 }
 
-// settings are what all clients of a Cache have in common.
+// settings are common to all clients of a Cache.
 type settings struct {
 	userAgent string
 	wrap      func(http.RoundTripper) http.RoundTripper
@@ -48,12 +47,12 @@ func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
 	return func(s *settings) { s.wrap = wrap }
 }
 
-// WithClock replaces the clock of the time that unused clients are kept.
+// WithClock replaces the clock for the age of unused clients.
 func WithClock(clk clock.PassiveClock) Option {
 	return func(s *settings) { s.clock = clk }
 }
 
-// NewCache returns an empty cache. userAgent is how its clients introduce themselves to API servers.
+// NewCache returns an empty cache. userAgent is the name of its clients for API servers.
 func NewCache(userAgent string, opts ...Option) *Cache {
 	c := &Cache{
 		settings: settings{userAgent: userAgent, clock: clock.RealClock{}, timeouts: defaultTimeouts},
@@ -65,8 +64,8 @@ func NewCache(userAgent string, opts ...Option) *Cache {
 	return c
 }
 
-// Get returns the client for a kubeconfig, without talking to its cluster. The client stays usable after it was dropped
-// from the cache. The error is ErrKubeconfig.
+// Get returns the client for a kubeconfig, without a request to its cluster. The client stays usable when the cache
+// drops it. The error is ErrKubeconfig.
 func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
 	key := sha256.Sum256(kubeconfig)
 	c.mu.Lock()
@@ -88,7 +87,7 @@ func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
 	return client, nil
 }
 
-// dropUnused leaves connections alone: the transport closes each that was idle for a while.
+// dropUnused leaves connections alone: the transport closes idle ones after a while.
 func (c *Cache) dropUnused(now time.Time) {
 	maps.DeleteFunc(c.entries, func(_ [sha256.Size]byte, e *entry) bool { return now.Sub(e.lastUsed) > maxUnused })
 }

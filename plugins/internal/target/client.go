@@ -1,10 +1,10 @@
 // Package target gives access to target clusters. A Client is made from a kubeconfig; a Cache keeps Clients by the
-// content of their kubeconfigs, so that connections and discovery are shared by all jobs on a target. Explain tells
-// what an error of a target means for a job.
+// content of their kubeconfigs, so that all jobs on a target share connections and discovery. Explain translates an
+// error of a target into its meaning for a job.
 //
-// How many requests a target takes is up to its API server, by its priority and fairness. How long they may take is
-// bounded here: the workers of the host, which all targets share, are free after ten seconds if a target does not
-// answer when a job begins, and after a minute if it falls silent later.
+// The number of requests to a target is up to its API server, by its priority and fairness. Their time is bounded
+// here: the workers of the host, shared by all targets, are free after ten seconds if a target does not answer at the
+// start of a job, and after a minute if it falls silent later.
 package target
 
 import (
@@ -30,7 +30,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
 )
 
-// ErrKubeconfig says that a kubeconfig cannot be used. It does not say why: the reasons quote the kubeconfig.
+// ErrKubeconfig is the error for an unusable kubeconfig. It leaves the reasons out, because they quote the
+// kubeconfig.
 var ErrKubeconfig = errors.New("the kubeconfig cannot be read")
 
 // Client is the access to one target cluster. It is safe for concurrent use.
@@ -38,7 +39,7 @@ type Client struct {
 	// Host of the API server, for messages. It holds no credentials.
 	Host string
 
-	// server is the address of the API server, whose path tells clusters behind one host apart.
+	// server is the address of the API server. Its path tells clusters behind one host apart.
 	server    string
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
@@ -47,14 +48,14 @@ type Client struct {
 	timeouts  timeouts
 
 	kinds shared[*kinds]
-	// absent has when a kind was first found to be absent, by absenceKey; see Doubt.
+	// absent has the time of the first failed search for a kind, by absenceKey; see Doubt.
 	absent sync.Map
-	// cluster is what Cluster returns.
+	// cluster is the answer of Cluster.
 	cluster shared[types.UID]
 }
 
-// newClient returns a client for a kubeconfig, without talking to its cluster. The host has checked what the kubeconfig
-// says, and every error about it hides its text.
+// newClient returns a client for a kubeconfig, without a request to its cluster. The host has checked the kubeconfig,
+// and every error about it hides its text.
 func newClient(kubeconfig []byte, s settings) (*Client, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -96,12 +97,12 @@ func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err erro
 	return nil
 }
 
-// SameServer tells whether two clients talk to the same API server, be it with other credentials.
+// SameServer reports whether two clients have the same API server, possibly with different credentials.
 func (c *Client) SameServer(other *Client) bool { return c.server == other.server }
 
-// Cluster tells the cluster from all others, whatever its API server is called: it is the UID of the namespace
-// kube-system. It is empty if nobody knows, because these credentials may not read that namespace or there is none. The
-// API server is asked again if it was asked last before since: an address may lead elsewhere by now.
+// Cluster returns the identity of the cluster, independent of the address of its API server: the UID of the namespace
+// kube-system. It is empty if these credentials may not read that namespace or there is none. An answer from before
+// since is asked for anew: an address may lead elsewhere by now.
 func (c *Client) Cluster(ctx context.Context, since time.Time) (types.UID, error) {
 	return c.cluster.get(ctx, since, c.timeouts.connect, c.readCluster)
 }
@@ -119,7 +120,7 @@ func (c *Client) readCluster(ctx context.Context) (types.UID, error) {
 	}
 }
 
-// Objects returns access to the objects of a kind in a namespace, which is ignored for a cluster-scoped kind.
+// Objects returns access to the objects of a kind in a namespace; a cluster-scoped kind ignores it.
 func (c *Client) Objects(m Mapping, namespace string) dynamic.ResourceInterface {
 	if m.Namespaced {
 		return c.dynamic.Resource(m.Resource).Namespace(namespace)
@@ -127,7 +128,7 @@ func (c *Client) Objects(m Mapping, namespace string) dynamic.ResourceInterface 
 	return c.dynamic.Resource(m.Resource)
 }
 
-// Metadata is like Objects but gives access to nothing but the metadata of the objects.
+// Metadata is like Objects but only for the metadata of the objects.
 func (c *Client) Metadata(m Mapping, namespace string) metadata.ResourceInterface {
 	if m.Namespaced {
 		return c.metadata.Resource(m.Resource).Namespace(namespace)
@@ -135,21 +136,21 @@ func (c *Client) Metadata(m Mapping, namespace string) metadata.ResourceInterfac
 	return c.metadata.Resource(m.Resource)
 }
 
-// Core returns access to the objects of Kubernetes' core group with their types.
+// Core returns typed access to the objects of Kubernetes' core group.
 func (c *Client) Core() corev1client.CoreV1Interface { return c.core }
 
-// Mapping looks a kind up. What is known is kept; an unknown kind makes the client ask the API server again, unless it
-// has asked since asOf, which is the time that the caller began to work: older knowledge may lack a kind that was
-// defined just before, newer knowledge is good enough for a whole call.
+// Mapping looks a kind up. Known kinds are kept. For an unknown kind the client asks the API server again, unless it
+// has asked since asOf, the start of the caller's work: older knowledge may lack a kind defined just before, newer
+// knowledge is good enough for a whole call.
 //
-// The error is a *meta.NoKindMatchError if the API server does not serve the kind. If it could not tell, because the
-// server of the kind's group is down, the error says so.
+// The error is a *meta.NoKindMatchError if the API server does not serve the kind, and another one if the server of
+// the kind's group is down.
 func (c *Client) Mapping(ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time) (Mapping, error) {
 	return c.find(ctx, gvk, asOf, func(k *kinds) (Mapping, bool) { return k.exact(gvk) })
 }
 
-// MappingInAnyVersion is like Mapping but settles for another version of the kind's group. It is for deleting: the
-// version that an object was created in may not be served any more.
+// MappingInAnyVersion is like Mapping but accepts another version of the kind's group. It is for deletion: the
+// version of the object's creation may not be served any more.
 func (c *Client) MappingInAnyVersion(
 	ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time,
 ) (Mapping, error) {
@@ -169,15 +170,15 @@ func (c *Client) MappingByName(
 	return found, mapping, err
 }
 
-// Lookup returns the client of another Target that a provider configuration names; the empty name stands for the deploy
-// item's own. It may be called from several goroutines. Its error says what is wrong with the Target.
+// Lookup returns the client of another Target named by a provider configuration; the empty name stands for the deploy
+// item's own. It may be called from several goroutines. Its error is about the Target.
 type Lookup func(ctx context.Context, targetName string) (*Client, error)
 
 func (c *Client) find(
 	ctx context.Context, gvk schema.GroupVersionKind, asOf time.Time, lookUp func(*kinds) (Mapping, bool),
 ) (Mapping, error) {
 	var failure error
-	for _, since := range []time.Time{{}, asOf} { // whatever is known of the kind is good enough
+	for _, since := range []time.Time{{}, asOf} { // any knowledge of the kind is good enough
 		known, err := c.kinds.get(ctx, since, c.timeouts.answer, c.discover)
 		if err != nil {
 			return Mapping{}, err
@@ -196,5 +197,5 @@ func (c *Client) find(
 
 func (c *Client) discover(ctx context.Context) (*kinds, error) { return discover(ctx, c.discovery) }
 
-// Forget drops what is known of kinds. A caller uses it when the API server has contradicted a mapping.
+// Forget drops all known kinds. A caller uses it when the API server has contradicted a mapping.
 func (c *Client) Forget() { c.kinds.forget() }

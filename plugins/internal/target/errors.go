@@ -18,33 +18,33 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// Reasons that are given to errors.
+// Reasons of errors.
 const (
 	// ReasonUnauthorized: the target does not know the credentials.
 	ReasonUnauthorized = "TargetUnauthorized"
 	// ReasonUnreachable: there was no answer from the target.
 	ReasonUnreachable = "TargetUnreachable"
-	// ReasonBusy: the target asks to be left alone for a while.
+	// ReasonBusy: the target asks for a pause.
 	ReasonBusy = "TargetBusy"
-	// ReasonRejected: the target finds that the object is wrong.
+	// ReasonRejected: the target has found the object wrong.
 	ReasonRejected = "ObjectRejected"
 	// ReasonUnknownKind: the target does not serve the kind of the object.
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonTarget: any other error of the target.
 	ReasonTarget = "TargetError"
-	// ReasonNotPermitted: the host has not picked the job up, so that nothing may be changed yet.
+	// ReasonNotPermitted: the host has not picked the job up, so that all changes are still forbidden.
 	ReasonNotPermitted = "NotPickedUp"
 )
 
 // Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
 //
 //   - 401: the credentials are wrong. ERR_UNAUTHORIZED, the job fails.
-//   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails. A
-//     webhook that denies an object counts only if it gives one of these reasons, which says the same.
-//   - everything else may change without the deploy item being changed, such as a kind that is not served yet, missing
-//     permissions, a missing namespace, a conflict, or a target that cannot be reached. No code, the call is retried.
+//   - 400 and 422: the API server finds the object wrong, and would again. ERR_CONFIGURATION_PROBLEM, the job fails.
+//     The denial of a webhook counts only with one of these reasons, because they mean the same.
+//   - everything else may change without a change of the deploy item, such as a kind not served yet, missing
+//     permissions, a missing namespace, a conflict, or an unreachable target. No code, the call is retried.
 //
-// What the wrapped error says is kept, but for the URL of a request that was not answered: the host says enough.
+// The text of the wrapped error stays, but without the URL of an unanswered request: the host is enough.
 func Explain(host string, err error) error {
 	var known *sdk.Error
 	var unanswered *url.Error
@@ -75,7 +75,7 @@ func Explain(host string, err error) error {
 			Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, busy), TargetSilent: true, RetryAfter: busy.After,
 		}
 	case errors.As(err, &status) && apierrors.IsTooManyRequests(err):
-		if status.ErrStatus.Message == "" { // otherwise the user would read nothing after the host
+		if status.ErrStatus.Message == "" { // otherwise the text would end with the host
 			err = &BusyError{Code: int(status.ErrStatus.Code)}
 		}
 		return &sdk.Error{Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, err), TargetSilent: true}
@@ -93,21 +93,21 @@ func Explain(host string, err error) error {
 	}
 }
 
-// ConcernsAll reports whether an error of a target makes it vain to ask it for anything else: it does not answer, asks
-// to be left alone or does not know the credentials, or the call is over.
+// ConcernsAll reports whether an error of a target makes all further requests to it vain: it does not answer, asks
+// for a pause or does not know the credentials, or the call is over.
 func ConcernsAll(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || IsSilent(err) || apierrors.IsUnauthorized(err))
 }
 
-// IsSilent reports whether an error says that a target does not answer, or asks to be left alone.
+// IsSilent reports whether an error means a target without an answer, or its request for a pause.
 func IsSilent(err error) bool {
 	var unanswered *url.Error
 	var late lateError
 	return errors.As(err, &unanswered) || errors.As(err, &late) || apierrors.IsTooManyRequests(err)
 }
 
-// WithWaysOut adds to an error about deleting what can be done when it does not go away by itself, such as after the
-// target cluster was deleted; nil for nil. Errors that are about single objects stay as they are.
+// WithWaysOut adds to an error about a deletion the remedies for a lasting one, such as after the deletion of the
+// target cluster; nil for nil. Errors about single objects stay as they are.
 func WithWaysOut(err error) error {
 	ofTargets := []string{ReasonUnauthorized, ReasonUnreachable, sdk.ReasonTargetMissing, sdk.ReasonTargetInvalid}
 	var known *sdk.Error
@@ -120,8 +120,8 @@ func WithWaysOut(err error) error {
 		err, v1alpha1.DeleteWithoutUninstallAnnotation, "true")}
 }
 
-// rejected goes by the reason and not by the HTTP status: a webhook that denies an object without a reason of its own
-// is reported with status 400 too, and may decide otherwise next time.
+// rejected goes by the reason and not by the HTTP status: the denial of a webhook without its own reason has status
+// 400 too, and may not come again.
 func rejected(err error) bool {
 	reason := apierrors.ReasonForError(err)
 	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest
@@ -133,9 +133,8 @@ func RefusesDryRuns(err error) bool {
 	return apierrors.IsBadRequest(err) && (strings.Contains(text, "dry run") || strings.Contains(text, "dryRun"))
 }
 
-// RefusesWrite reports whether the target has refused a write for what it is, so that it would refuse it again: the
-// object is wrong, a webhook or a policy denies it, or a permission is missing. That the object has changed is no such
-// reason.
+// RefusesWrite reports whether the target has refused a write and would refuse it again: the object is wrong, a
+// webhook or a policy denies it, or a permission is missing. A conflict is no such refusal.
 func RefusesWrite(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -149,13 +148,13 @@ func RefusesWrite(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && !slices.Contains(passing, code)
 }
 
-// maxListed bounds how many errors a message lists.
+// maxListed bounds the number of errors in a message.
 const maxListed = 20
 
 // ObjectErrors is an error about several objects, with one error for each.
 type ObjectErrors []error
 
-// Collect returns the errors that are not nil as one; nil if there are none.
+// Collect returns the errors other than nil as one; nil if there are none.
 func Collect(errs []error) error {
 	var found ObjectErrors
 	for _, err := range errs {
@@ -173,7 +172,7 @@ func Collect(errs []error) error {
 	}
 }
 
-// Error lists the first few errors and says how many more there are.
+// Error lists the first few errors and the number of further ones.
 func (e ObjectErrors) Error() string {
 	texts := make([]string, 0, len(e))
 	for _, err := range e {

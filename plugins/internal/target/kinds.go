@@ -14,19 +14,19 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Mapping tells where the API server serves the objects of a kind.
+// Mapping is the place of a kind's objects in the API server.
 type Mapping struct {
 	Resource   schema.GroupVersionResource
 	Namespaced bool
 }
 
-// kinds is what an API server said about the kinds that it serves. It does not change once it is made.
+// kinds are the kinds served by an API server. They are immutable.
 type kinds struct {
 	mapper *meta.DefaultRESTMapper
-	// failed are the groups that the API server could not tell anything about, since it only passes requests on to
-	// others. Package restmapper of client-go would take their kinds for unknown ones, whose objects are gone.
+	// failed are the groups with a server behind the API server that did not answer. Package restmapper of client-go
+	// would take their kinds for unknown ones, and so their objects for gone.
 	failed map[string]error
-	// groups are those that have any kind.
+	// groups are those with any kind.
 	groups map[string]bool
 }
 
@@ -38,7 +38,7 @@ func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContex
 		return nil, fmt.Errorf("discover the kinds that the target serves: %w", err)
 	}
 	if len(lists) == 0 {
-		// The discovery client takes a refusal for an ancient API server that serves nothing.
+		// The discovery client takes a refusal for an ancient API server without kinds.
 		return nil, errors.New("discover the kinds that the target serves: it shows none; " +
 			"may these credentials read /api and /apis?")
 	}
@@ -51,8 +51,8 @@ func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContex
 	return k, nil
 }
 
-// newKinds returns the kinds of resources, apart from subresources. An API server lists the versions of a group in the
-// order of its preference.
+// newKinds returns the kinds of resources, apart from subresources. An API server lists the versions of a group in
+// the order of its preference.
 func newKinds(lists []*metav1.APIResourceList) *kinds {
 	var versions []schema.GroupVersion
 	for _, list := range lists {
@@ -76,7 +76,7 @@ func newKinds(lists []*metav1.APIResourceList) *kinds {
 	return k
 }
 
-// add adds a resource with all its names, of which the kind in lower case is one.
+// add adds a resource with all its names, among them the kind in lower case.
 func (k *kinds) add(gv schema.GroupVersion, resource metav1.APIResource) {
 	kind, plural, scope := gv.WithKind(resource.Kind), gv.WithResource(resource.Name), meta.RESTScopeRoot
 	if resource.Namespaced {
@@ -97,7 +97,7 @@ func (k *kinds) exact(gvk schema.GroupVersionKind) (Mapping, bool) {
 	return Mapping{Resource: mapping.Resource, Namespaced: mapping.Scope == meta.RESTScopeNamespace}, true
 }
 
-// inAnyVersion finds a kind in its own version, or else in the preferred one of those that have it.
+// inAnyVersion finds a kind in its own version, or else in the preferred version of its group.
 func (k *kinds) inAnyVersion(gvk schema.GroupVersionKind) (Mapping, bool) {
 	if m, ok := k.exact(gvk); ok {
 		return m, true

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// fieldErrors are how API servers begin to say what is wrong with a field. All but the last five go on with its value.
+// fieldErrors are the first words of API servers about an invalid field. All but the last five continue with its
+// value.
 var fieldErrors = []struct {
 	kind   string
 	quotes bool
@@ -18,9 +19,9 @@ var fieldErrors = []struct {
 	{"Internal error", false},
 }
 
-// explanation returns what an error about a field says besides the field and its value: its kind, which goes without
-// saying for an invalid value that is explained, and its explanation, of which further lines show differences. It is
-// empty for what is no such error.
+// explanation returns the text of an error about a field without the field and its value: its kind, left out for an
+// explained invalid value, and the first line of its explanation; further lines show differences. It is empty for
+// other errors.
 func explanation(message string) string {
 	for _, e := range fieldErrors {
 		rest, ok := strings.CutPrefix(message, e.kind)
@@ -44,13 +45,13 @@ func explanation(message string) string {
 	return ""
 }
 
-// afterValue returns what a text says after the value that it begins with; all of it if it begins with none.
+// afterValue returns the text after the value at its beginning; all of it without one.
 func afterValue(text string) string {
 	return strings.TrimPrefix(text[valueAt(text):], ": ")
 }
 
-// valueAt returns the length of the value that a text begins with. API servers write values as JSON, texts as Go quotes
-// them, and what JSON cannot hold in the syntax of Go.
+// valueAt returns the length of the value at the beginning of a text. API servers write values as JSON, texts as Go
+// quotes them, and values unfit for JSON in the syntax of Go.
 func valueAt(text string) int {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var value json.RawMessage
@@ -70,15 +71,15 @@ func valueAt(text string) int {
 	return 0
 }
 
-// goValue is how a value begins in the syntax of Go, with the bracket that encloses its content.
+// goValue is the beginning of a value in the syntax of Go, with the bracket around its content.
 var goValue = regexp.MustCompile(`^(?:[&*]*(?:\[\]|map\[[^\]]*\])*[\w.*/]*(?:\[\])?\{|map\[|\(\*?[\w./]+\)\()`)
 
-// dump is how a value with fields begins within a text.
+// dump is the beginning of a value with fields within a text.
 var dump = regexp.MustCompile(
 	`(?:map\[[^\]]*\]\S*)?\{[\s\p{Z}]*[-+]?[\s\p{Z}]*(?:"(?:[^"\\]|\\.)*"[\s\p{Z}]*:|\w+[\s\p{Z}]*:|\.\.\.|&?[\w.\[\]]*\{)` +
 		`|&[\w./]*\{|map\[`)
 
-// closed returns the length of what begins with a bracket and ends with its counterpart; that of all if there is none.
+// closed returns the length of a text from a bracket to its counterpart; that of all if there is none.
 func closed(text string) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -98,8 +99,8 @@ func closed(text string) int {
 	return len(text)
 }
 
-// quoting are the ways in which decoders and converters are known to quote what they read, beside those that package
-// redact knows, and what stays of them.
+// quoting are the known forms of quotes by decoders and converters, beside those of package redact, with the
+// remaining text of each.
 var quoting = []struct {
 	pattern *regexp.Regexp
 	stays   string
@@ -114,11 +115,11 @@ var quoting = []struct {
 	{regexp.MustCompile(`\b[0-9a-f]{40,}\b`), omitted},
 }
 
-// omitted stands for what is left out.
+// omitted is the replacement of an omitted value.
 const omitted = "…"
 
-// ownWords returns a text without the values that it quotes by their form: those of errors about fields, whole objects,
-// and what decoders could not read.
+// ownWords returns a text without values recognized by their form: those of errors about fields, whole objects, and
+// input unreadable for decoders.
 func ownWords(text string) string {
 	for _, q := range quoting {
 		text = q.pattern.ReplaceAllString(text, q.stays)
@@ -145,7 +146,7 @@ func ownWords(text string) string {
 	}
 }
 
-// mapType is what follows the type of the keys of a map in the syntax of Go, until the content begins.
+// mapType is the text between the type of a map's keys and its content in the syntax of Go.
 var mapType = regexp.MustCompile(`^(?:\[\]|\*)*[\w./]+(?:\[[\w.]*\][\w.]*)*\{|^\{`)
 
 // fieldValue is an error about a field within a text, as webhooks pass them on.
@@ -159,7 +160,7 @@ func withoutFieldValues(text string) string {
 		}
 		at := from + begin[1]
 		n := valueAt(text[at:])
-		if n == 0 { // in a list of errors the value need not be followed by an explanation
+		if n == 0 { // in a list of errors the value may lack an explanation
 			if quoted, err := strconv.QuotedPrefix(text[at:]); err == nil {
 				n = len(quoted)
 			}
@@ -172,7 +173,7 @@ func withoutFieldValues(text string) string {
 	}
 }
 
-// quoted finds what stands in quotes, with the word before it.
+// quoted finds a text in quotes, with the word before it.
 var quoted = regexp.MustCompile("(\\w+)?( ?)(\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`)")
 
 // named are the words before quoted names.
@@ -182,7 +183,7 @@ var named = map[string]bool{
 	"Get": true, "Post": true, "type": true,
 }
 
-// withoutQuotes returns a text without what stands in quotes and is no name.
+// withoutQuotes returns a text without the texts in quotes, except names.
 func withoutQuotes(text string) string {
 	return quoted.ReplaceAllStringFunc(text, func(found string) string {
 		parts := quoted.FindStringSubmatch(found)

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// maxAnswer is how much is read of an answer that is an error; it may quote an object several times.
+	// maxAnswer bounds the read bytes of an error answer; it may quote an object several times.
 	maxAnswer = 16 << 20
-	// maxText bounds a text of an API server or a webhook, in bytes, and maxCauses the fields that a message names.
+	// maxText bounds a text of an API server or a webhook, in bytes, and maxCauses the fields in a message.
 	maxText, maxCauses = 2 << 10, 10
 )
 
-// WithoutQuotes returns a round tripper whose errors show nothing that an API server or a webhook quotes of an
-// object's content. What is wrong with fields becomes the field, the kind of the error and the explanation; what a
-// webhook or a policy says in words of its own stays, bounded and without values of the object that was sent. Reasons,
-// codes, and the types and fields of causes stay. It also does what WithStrictFields and WithWarnings ask for.
+// WithoutQuotes returns a round tripper whose errors show no quotes of an object's content by an API server or a
+// webhook. An error about a field becomes the field, the kind of the error and the explanation. The own words of a
+// webhook or a policy stay, bounded and without values of the sent object. Reasons, codes, and the types and fields
+// of causes stay. It also implements WithStrictFields and WithWarnings.
 func WithoutQuotes(next http.RoundTripper) http.RoundTripper { return &plainSpeech{next: next} }
 
 type plainSpeech struct{ next http.RoundTripper }
@@ -44,7 +44,7 @@ func (t *plainSpeech) RoundTrip(req *http.Request) (*http.Response, error) {
 		tellWarnings(req, res)
 	}
 	if err != nil || res.StatusCode < http.StatusBadRequest ||
-		strings.Contains(res.Header.Get("Content-Type"), "protobuf") { // as reads of metadata are answered
+		strings.Contains(res.Header.Get("Content-Type"), "protobuf") { // the answer to a read of metadata
 		return res, err
 	}
 	content, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -66,18 +66,18 @@ func (t *plainSpeech) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 type hideKey struct{}
 
-// WithHidden returns a context in which hide takes secrets out of what API servers and webhooks say.
+// WithHidden returns a context in which hide removes secrets from the texts of API servers and webhooks.
 func WithHidden(ctx context.Context, hide func(string) string) context.Context {
 	return context.WithValue(ctx, hideKey{}, hide)
 }
 
-// refusal is a request that was refused, or about which there is a warning.
+// refusal is a refused request, or a request with a warning.
 type refusal struct {
-	// hide takes secrets of the deploy item out of a text.
+	// hide removes secrets of the deploy item from a text.
 	hide func(string) string
-	// sent is what was sent; nil for nothing that can be read.
+	// sent is the sent object; nil if unreadable.
 	sent map[string]any
-	// ofSecret says that the request is about a Secret.
+	// ofSecret means a request about a Secret.
 	ofSecret bool
 }
 
@@ -93,7 +93,7 @@ func newRefusal(req *http.Request) *refusal {
 	if body, err := req.GetBody(); err == nil {
 		decoder := json.NewDecoder(body)
 		decoder.UseNumber()
-		_ = decoder.Decode(&r.sent) // what is no JSON object, such as a list of changes to managed fields, has no content
+		_ = decoder.Decode(&r.sent) // other JSON than an object, such as a list of changes to managed fields, has no content
 		_ = body.Close()            // it is in memory
 	}
 	return r
@@ -114,9 +114,9 @@ func (r *refusal) rewrite(content []byte) ([]byte, error) {
 }
 
 var (
-	// denied is how an API server says that a webhook has denied a request.
+	// denied is the text of an API server for the denial by a webhook.
 	denied = regexp.MustCompile(`^admission webhook "[^"]*" denied the request: `)
-	// unfit is how server-side apply says that an object does not fit the schema of its kind. The API server gives no
+	// unfit is the text of server-side apply for an object unfit for the schema of its kind. The API server gives no
 	// reason, as if it had failed itself.
 	unfit = regexp.MustCompile(`(?s)^failed to create typed patch object \([^)]*\): (?:errors:\s*)?(.*)`)
 	lines = regexp.MustCompile(`\s*\n\s*`)
@@ -134,7 +134,7 @@ func (r *refusal) rewriteStatus(s *metav1.Status) {
 		if text == "" {
 			text = ownWords(c.Message)
 		}
-		if c.Field == "patch" { // the explanation may quote what the patch makes of the object
+		if c.Field == "patch" { // the explanation may quote the patched object
 			text = withoutQuotes(text)
 		}
 		causes[i].Message = r.text(text)
@@ -157,7 +157,7 @@ func (r *refusal) rewriteStatus(s *metav1.Status) {
 	}
 }
 
-// invalid says what is wrong with the fields of an object, each thing once.
+// invalid returns the errors about the fields of an object, each text once.
 func invalid(d *metav1.StatusDetails) string {
 	var all []string
 	for _, c := range d.Causes {
@@ -176,7 +176,7 @@ func invalid(d *metav1.StatusDetails) string {
 	return what + " is invalid: " + object.Enumerate(all, "; ", maxCauses)
 }
 
-// text returns a text without values of the object that was sent, and without secrets, bounded.
+// text returns a text without values of the sent object, and without secrets, bounded.
 func (r *refusal) text(text string) string {
 	hidden := redact.New(nil)
 	if r.ofSecret {

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// shared is an answer of a target that all callers share, so that it is asked for once. The zero value has none.
+// shared is an answer of a target for all callers, so that it is asked for once. The zero value has none.
 type shared[T any] struct {
 	flight singleflight.Group
 
 	mu    sync.Mutex
 	value T
-	// asked is when the target was asked for the value; zero if there is none.
+	// asked is the time of the question to the target; zero without an answer.
 	asked time.Time
-	// outdated is the time before which an answer is of no use.
+	// outdated: answers to questions before this time are useless.
 	outdated time.Time
 }
 
-// get returns an answer to a question that was asked at the given time or later, and asks if there is none. The time
-// bounds how long an answer may take, whoever waits for it.
+// get returns an answer asked for at the given time or later, and asks if there is none. The timeout bounds the time
+// of an answer for all callers.
 func (s *shared[T]) get(
 	ctx context.Context, since time.Time, timeout time.Duration, ask func(context.Context) (T, error),
 ) (T, error) {
@@ -46,7 +46,7 @@ func (s *shared[T]) get(
 			switch {
 			case err == nil:
 				s.set(value, now)
-			case ctx.Err() != nil: // it is the target that was late, and no caller's time that is up
+			case ctx.Err() != nil: // the target was late; no caller's time is up
 				err = &url.Error{Op: http.MethodGet, Err: fmt.Errorf("no answer for %s", timeout)}
 			}
 			return nil, err

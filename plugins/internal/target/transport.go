@@ -14,21 +14,21 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// timeouts bound how long a target may leave somebody waiting, so that this is reported long before the time of a job
-// is up. How many requests there may be is up to the API server.
+// timeouts bound the wait for a target, so that it is reported long before the timeout of a job. The number of
+// requests is up to the API server.
 type timeouts struct {
-	// connect is for a connection, and for the request with which a job begins, which is answered at once.
+	// connect is for a connection, and for the first request of a job, because it is answered at once.
 	connect time.Duration
-	// answer is until a request begins to be answered. It is the time that an API server itself allows.
+	// answer is until the beginning of an answer. It is the time limit of an API server itself.
 	answer time.Duration
-	// absence is how long a kind must not have been served to count as gone without another proof.
+	// absence is the time without a kind until it counts as gone without another proof.
 	absence time.Duration
 }
 
 var defaultTimeouts = timeouts{connect: 10 * time.Second, answer: time.Minute, absence: 30 * time.Second}
 
-// newTransport returns the transport of a client. It is made here and not by client-go, which would keep it in a cache
-// of its own for ever. It notices connections that are dead, and closes those that are not used for a while.
+// newTransport returns the transport of a client. A transport of client-go would stay in its cache for ever. This one
+// notices dead connections, and closes unused ones after a while.
 func newTransport(config *rest.Config, server *url.URL, s settings) (http.RoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -59,7 +59,7 @@ var _ http.RoundTripper = (*serverOnly)(nil)
 func (t *serverOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := CheckServer(req, t.server); err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // as a RoundTripper has to
+			_ = req.Body.Close() // the contract of RoundTripper
 		}
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func (t *serverOnly) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type permissionKey struct{}
 
-// WithPermission returns a context whose requests ask for permission before they may change something in a target. A
-// request without it is an *sdk.Error with ReasonNotPermitted.
+// WithPermission returns a context whose requests ask for permission before a change of a target. Without permission
+// such a request fails with an *sdk.Error with ReasonNotPermitted.
 func WithPermission(ctx context.Context, ask func(context.Context) error) context.Context {
 	return context.WithValue(ctx, permissionKey{}, ask)
 }
@@ -91,8 +91,8 @@ func permitted(req *http.Request) error {
 	return nil
 }
 
-// CheckServer returns an error for a request that does not go to the server. Requests have the credentials of the
-// Target, which the clients of client-go add also to one that follows a redirect, wherever that leads.
+// CheckServer returns an error for a request to another server. Requests have the credentials of the Target; the
+// clients of client-go add them also after a redirect, wherever it leads.
 func CheckServer(req *http.Request, server *url.URL) error {
 	if req.URL.Scheme == server.Scheme && req.URL.Host == server.Host {
 		return nil

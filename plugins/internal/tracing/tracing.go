@@ -1,5 +1,6 @@
-// Package tracing makes spans of a plugin's requests to its targets, and sends them to a collector, if the environment
-// of the plugin says where to. They are part of the traces of the host's jobs; without such a trace there are none.
+// Package tracing makes spans of a plugin's requests to its targets, and sends them to a collector, if the
+// environment of the plugin names one. They are part of the traces of the host's jobs; without such a trace there are
+// none.
 package tracing
 
 import (
@@ -22,19 +23,20 @@ import (
 )
 
 const (
-	// batchPause is how long spans wait for others to be sent with.
+	// batchPause is the time spans wait for others to be sent with.
 	batchPause = time.Second
-	// endTimeout is how long what is left may take at the end: the host waits for the process.
+	// endTimeout bounds the send of the remaining spans at the end: the host waits for the process.
 	endTimeout = time.Second
-	// complainPause is how long nothing more is said of a collector that does not take spans.
+	// complainPause is the least time between two complaints about a collector.
 	complainPause = time.Minute
 )
 
-// endpoints are the environment variables of OpenTelemetry that say where spans go.
+// endpoints are the environment variables of OpenTelemetry for the destination of spans.
 var endpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
-// Start has the spans of this process sent as the environment says, in the way of OpenTelemetry; by default nowhere.
-// end sends what is left. name is that of the plugin. What is wrong is logged: a plugin works without traces, too.
+// Start sends the spans of this process to the destination in the environment, as in OpenTelemetry; by default
+// nowhere. end sends the remaining ones. name is that of the plugin. Errors are logged: a plugin works without
+// traces, too.
 func Start(ctx context.Context, name, version string) (end func()) {
 	endpoint := ""
 	for _, variable := range endpoints {
@@ -79,7 +81,7 @@ func newProvider(ctx context.Context, name, version string) (*sdktrace.TracerPro
 	), nil
 }
 
-// complaints logs what is wrong with sending spans, once in a while.
+// complaints logs the errors of sending spans, once in a while.
 type complaints struct {
 	endpoint string
 	now      func() time.Time
@@ -99,7 +101,7 @@ func (c *complaints) Handle(err error) {
 	}
 }
 
-// Transport makes a span of each request that belongs to a trace, and leaves it to next.
+// Transport makes a span of each request within a trace, and leaves the request to next.
 func Transport(next http.RoundTripper) http.RoundTripper { return &transport{next: next} }
 
 type transport struct {

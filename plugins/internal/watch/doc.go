@@ -1,8 +1,8 @@
-// Package watch tells deployers when objects on targets have changed that deploy items wait for, so that nobody has to
+// Package watch tells deployers about changes of objects their deploy items wait for, so that there is no need to
 // wait for the next poll.
 //
-// A Set watches just the objects that deploy items follow, and of these nothing but the metadata. Objects that
-// deployers have labelled share one watch per target, resource and namespace, whoever they belong to; any other object
-// has a watch of its own, by its name. A watch that is not allowed or does not work is tried again less and less often
-// and does no other harm: the polls go on.
+// A Set watches only the followed objects of deploy items, and of these only the metadata. Objects labelled by
+// deployers share one watch per target, resource and namespace, whatever their items; any other object has a watch of
+// its own, by its name. A forbidden or failing watch is tried again less and less often and does no other harm: the
+// polls go on.
 package watch

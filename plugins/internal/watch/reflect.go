@@ -17,8 +17,8 @@ import (
 // labelSelector selects the objects of all deploy items.
 const labelSelector = owner.Label
 
-// reflect tells what happens to the selected objects until the context ends. Whatever goes wrong is tried again after a
-// pause, which grows to a minute.
+// reflect reports the changes of the selected objects until the context ends. After each failure it tries again, with
+// a pause growing to a minute.
 func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, told *told, logger logr.Logger) {
 	ctx = klog.NewContext(ctx, logger)
 	objects := key.client.Metadata(key.mapping, key.namespace)
@@ -41,7 +41,7 @@ func reflect(ctx context.Context, key streamKey, selected metav1.ListOptions, to
 	}).RunWithContext(ctx)
 }
 
-// told takes what a reflector tells about a stream, as long as the context has not ended.
+// told takes the reports of a reflector about a stream until the context ends.
 type told struct {
 	set    *Set
 	stream *stream
@@ -54,8 +54,8 @@ func (t *told) Add(o any) error { return t.Update(o) }
 // Update implements cache.ReflectorStore.
 func (t *told) Update(o any) error { return t.one(o, true) }
 
-// Delete implements cache.ReflectorStore. The resource version is that of the deletion, so that it wakes nobody who has
-// seen a later object of that name.
+// Delete implements cache.ReflectorStore. The resource version is that of the deletion, so that it wakes no item with
+// a later object of that name.
 func (t *told) Delete(o any) error { return t.one(o, false) }
 
 func (t *told) one(o any, exists bool) error {
@@ -80,7 +80,7 @@ func (t *told) one(o any, exists bool) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore: these are all objects that there are.
+// Replace implements cache.ReflectorStore: the list has all existing objects.
 func (t *told) Replace(list []any, latest string) error {
 	versions := make(map[string]string, len(list))
 	for _, o := range list {

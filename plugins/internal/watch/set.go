@@ -17,40 +17,40 @@ import (
 )
 
 const (
-	// DefaultMaxPerTarget is how many watches there are on one target, unless MaxPerTarget says otherwise.
+	// DefaultMaxPerTarget is the greatest number of watches on one target without MaxPerTarget.
 	DefaultMaxPerTarget = 100
 
-	// DefaultPause is the least time between two wake-ups of an item, unless Pause says otherwise.
+	// DefaultPause is the least time between two wake-ups of an item without Pause.
 	DefaultPause = 500 * time.Millisecond
 
-	// grace is how long a watch goes on that nobody needs: the next call may need it again.
+	// grace is the time until the end of an unused watch: the next call may need it again.
 	grace = 10 * time.Second
-	// expiry is how long an item follows objects that does not come again.
+	// expiry is the time until the end of an item's follows without another Follow.
 	expiry = 15 * time.Minute
-	// sweepEvery is how often that is looked for.
+	// sweepEvery is the time between two searches for expired items.
 	sweepEvery = 3 * time.Minute
 )
 
-// Seen is an object as a deploy item saw it, which waits for it to change.
+// Seen is an object as seen by a deploy item waiting for its change.
 type Seen struct {
-	// Client of the target that the object is on.
+	// Client of the target of the object.
 	Client *target.Client
-	// Mapping tells where the target serves it.
+	// Mapping is its place on the target.
 	Mapping target.Mapping
 	Key     object.Key
 	// ResourceVersion of the object; empty if it did not exist.
 	ResourceVersion string
-	// Labelled says that the object had the label of deploy items, so that the watch that they share tells about it.
+	// Labelled means that the object had the label of deploy items, and so belongs to their shared watch.
 	Labelled bool
 }
 
-// SeenOf returns what to watch of an object that exists.
+// SeenOf returns an existing object to watch.
 func SeenOf(client *target.Client, mapping target.Mapping, key object.Key, live metav1.Object) Seen {
 	_, labelled := live.GetLabels()[owner.Label]
 	return Seen{Client: client, Mapping: mapping, Key: key, ResourceVersion: live.GetResourceVersion(), Labelled: labelled}
 }
 
-// Set is what the deploy items of a plugin follow. It is safe for concurrent use.
+// Set has the followed objects of the deploy items of a plugin. It is safe for concurrent use.
 type Set struct {
 	clock        clock.Clock
 	maxPerTarget int
@@ -59,7 +59,7 @@ type Set struct {
 
 	// running is held by Run.
 	running chan struct{}
-	// kick makes Run look at what is to be done.
+	// kick makes Run look for due work.
 	kick chan struct{}
 
 	mu      sync.Mutex
@@ -72,18 +72,18 @@ type Set struct {
 	swept   time.Time
 }
 
-// item is a deploy item and what it follows.
+// item is a deploy item with its followed objects.
 type item struct {
 	name    types.NamespacedName
 	follows []*follow
-	// woken: the item was woken since it last said what it follows.
+	// woken: the item was woken since its last Follow.
 	woken bool
 	// wokenAt stays until the item expires, for the pause.
 	wokenAt time.Time
 	expires time.Time
 }
 
-// follow is an object that an item follows. It has no stream if there are too many.
+// follow is an object followed by an item. It has no stream if there are too many.
 type follow struct {
 	item   *item
 	seen   Seen
@@ -93,22 +93,22 @@ type follow struct {
 // Option sets up a Set.
 type Option func(*Set)
 
-// MaxPerTarget bounds the watches on each target. What does not fit is not watched; zero turns watching off.
+// MaxPerTarget bounds the watches on each target. Objects beyond it are not watched; zero turns watching off.
 func MaxPerTarget(n int) Option { return func(s *Set) { s.maxPerTarget = n } }
 
-// Pause sets the least time between two wake-ups of an item, so that an object that changes all the time does not keep
+// Pause sets the least time between two wake-ups of an item, so that an object with constant changes does not keep
 // workers busy.
 func Pause(least time.Duration) Option { return func(s *Set) { s.pause = least } }
 
 // WithClock replaces the clock.
 func WithClock(clk clock.Clock) Option { return func(s *Set) { s.clock = clk } }
 
-// WithLogger tells the logger why watches fail. The default is silence, as nothing depends on watches.
+// WithLogger gives the logger the reasons of failed watches. The default is silence, as nothing depends on watches.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *Set) { s.logger = logr.FromSlogHandler(logger.Handler()) }
 }
 
-// New returns a Set in which nothing is followed. It watches while Run runs.
+// New returns a Set without followed objects. It watches during Run.
 func New(opts ...Option) *Set {
 	s := &Set{
 		clock:        clock.RealClock{},
@@ -129,10 +129,10 @@ func New(opts ...Option) *Set {
 	return s
 }
 
-// Follow says which objects a deploy item waits for, instead of those that it followed before; none ends that. It is
-// woken once when one of them is no longer as it was seen, even if that happened before. Then it is not woken again
-// until it calls Follow, which it does whenever it has read its objects. What it follows is forgotten after a quarter
-// of an hour. Follow does not wait for a target.
+// Follow sets the objects a deploy item waits for, in place of the former ones; none ends that. The item is woken
+// once when one of them has changed since it was seen, even before the call. Then it is not woken again until its
+// next Follow; deployers call it after each read of the objects. They are forgotten after a quarter of an hour.
+// Follow does not wait for a target.
 func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +161,8 @@ func (s *Set) Follow(name types.NamespacedName, seen []Seen) {
 }
 
 // Run watches and calls wake for deploy items until the context ends, and returns its error. wake must not block. It
-// fits sdk.Watcher. What is followed stays when Run ends, and is looked at when it begins again. A second Run waits for
-// the end of the first.
+// fits sdk.Watcher. The followed objects outlive Run, and are compared at its next start. A second Run waits for the
+// end of the first.
 func (s *Set) Run(ctx context.Context, wake func(namespace, name string)) error {
 	select {
 	case s.running <- struct{}{}:
@@ -191,13 +191,13 @@ func (s *Set) Run(ctx context.Context, wake func(namespace, name string)) error 
 	}
 }
 
-// step does what is due, and returns which items to wake and when there is more to do.
+// step does the due work, and returns the items to wake and the time until the next work.
 func (s *Set) step(ctx context.Context, streams *sync.WaitGroup) (toWake []types.NamespacedName, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	next = sweepEvery
-	// due tells whether a time has come, and otherwise makes sure that the next step is not later.
+	// due reports whether a time has come, and otherwise makes sure of a step by then.
 	due := func(at time.Time) bool {
 		left := at.Sub(now)
 		if left > 0 {
@@ -226,7 +226,7 @@ func (s *Set) step(ctx context.Context, streams *sync.WaitGroup) (toWake []types
 	return toWake, next
 }
 
-// sweep forgets items that have not come for long, and those that follow nothing.
+// sweep forgets expired items, and items without followed objects.
 func (s *Set) sweep(now time.Time) {
 	s.swept = now
 	for name, i := range s.items {

@@ -17,28 +17,27 @@ type streamKey struct {
 	client    *target.Client
 	mapping   target.Mapping
 	namespace string
-	// name of the one object that is watched; empty for all objects with the label.
+	// name of the only watched object; empty for all objects with the label.
 	name string
 }
 
-// stream is one watch and what it has told. The mutex of its Set guards it.
+// stream is one watch and its reports. The mutex of its Set guards it.
 type stream struct {
 	key streamKey
 	// follows are the followers of each object, by its name.
 	follows map[string]map[*follow]struct{}
-	// versions are the resource versions of the objects that there are, as far as synced says so, and latest is the
-	// last one that the stream has told of.
+	// versions are the resource versions of the existing objects, complete if synced, and latest is the last reported
+	// one.
 	versions map[string]string
 	latest   string
 	synced   bool
-	// idleSince is when the last follower left.
+	// idleSince is the time without followers.
 	idleSince time.Time
 	// cancel ends the watch; nil if it was not started.
 	cancel context.CancelFunc
 }
 
-// keyOf returns the stream that tells about an object. One that is not there may come without the label, so it is
-// watched by its name.
+// keyOf returns the stream for an object. A missing one may come without the label, so it is watched by its name.
 func keyOf(seen Seen) streamKey {
 	key := streamKey{client: seen.Client, mapping: seen.Mapping}
 	if seen.Mapping.Namespaced {
@@ -50,7 +49,7 @@ func keyOf(seen Seen) streamKey {
 	return key
 }
 
-// attach finds the stream that tells about an object, or makes it.
+// attach finds the stream for an object, or makes it.
 func (s *Set) attach(f *follow) {
 	key := keyOf(f.seen)
 	st, ok := s.streams[key]
@@ -111,8 +110,8 @@ func (s *Set) start(ctx context.Context, st *stream, streams *sync.WaitGroup) {
 	streams.Go(func() { reflect(ctx, st.key, options, told, s.logger) })
 }
 
-// stop waits for the goroutines of the streams, whose context has ended, and makes the streams ready to be started
-// again.
+// stop waits for the goroutines of the streams after the end of their context, and makes the streams ready for
+// another start.
 func (s *Set) stop(streams *sync.WaitGroup) {
 	streams.Wait()
 	s.mu.Lock()
@@ -123,8 +122,8 @@ func (s *Set) stop(streams *sync.WaitGroup) {
 	}
 }
 
-// compare wakes the follower of an object if that is not as it was seen. One that a stream does not have is gone,
-// unless the stream is behind and will tell of it.
+// compare wakes the follower of an object if it has changed since it was seen. An object missing in a stream is gone,
+// unless the stream is behind and will report it.
 func (s *Set) compare(f *follow) {
 	version, exists := f.stream.versions[f.seen.Key.Name]
 	switch {
@@ -135,8 +134,8 @@ func (s *Set) compare(f *follow) {
 	}
 }
 
-// newer tells whether a resource version is newer than the one that was seen. An API server that is behind tells older
-// ones at first, which are no change. Versions that have no order are newer if they differ.
+// newer reports whether a resource version is newer than the seen one. An API server behind reports older ones at
+// first; they are no change. Versions without an order are newer if they differ.
 func newer(version, seen string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, seen)
 	if err != nil {

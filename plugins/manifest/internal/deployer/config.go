@@ -21,18 +21,18 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// config is what a provider configuration asks for, in the terms of the packages that do it.
+// config is a provider configuration in the terms of the packages for its parts.
 type config struct {
 	manifests            []apply.Manifest
 	checks               readiness.Checks
 	exports              []export.Value
 	deletionDuringUpdate prune.Groups
-	// unknown are the fields that were passed over, as texts for people.
+	// unknown are the ignored fields, as texts for users.
 	unknown []string
 }
 
-// readConfig reads and validates the provider configuration in any of its versions. Its objects are those of the
-// request's children, if there are any.
+// readConfig reads and validates the provider configuration in any of its versions. If the request has children, its
+// objects are theirs.
 func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 	document, unknown, misread, err := d.decodeConfig(req)
 	if err != nil {
@@ -53,14 +53,14 @@ func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 	return c, nil
 }
 
-// decodeConfig returns what can be read of the provider configuration, in its newest version, and the unknown fields in
-// it that were passed over.
+// decodeConfig returns the readable part of the provider configuration in its newest version, and the ignored unknown
+// fields.
 func (d *Deployer) decodeConfig(req *sdk.Request) (
 	document *v1alpha2.ProviderConfiguration, unknown []string, misread job.Misread, err error,
 ) {
 	apiVersion, kind := req.ConfigGroupVersionKind()
 	if apiVersion == "" && kind == "" {
-		// Says that there is no configuration, or what makes it unreadable.
+		// Get the error about a missing or an unreadable configuration.
 		if err := req.DecodeConfig(&v1alpha2.ProviderConfiguration{}); err != nil {
 			return nil, nil, misread, err
 		}
@@ -75,13 +75,13 @@ func (d *Deployer) decodeConfig(req *sdk.Request) (
 	return into.document(), unknown, misread, err
 }
 
-// version is a provider configuration in one of the forms in which it can be written.
+// version is a provider configuration in one of its forms.
 type version interface {
 	// document returns it in its newest version.
 	document() *v1alpha2.ProviderConfiguration
 }
 
-// versionOf returns what a provider configuration is decoded into; nil if there is nothing for it.
+// versionOf returns the form for decoding a provider configuration; nil if there is none.
 func versionOf(apiVersion, kind string, exportsAreList bool) version {
 	switch {
 	case kind != v1alpha2.ProviderConfigurationKind:
@@ -107,9 +107,8 @@ type v1alpha1Plain struct {
 	v1alpha1.ProviderConfiguration `json:",inline"`
 }
 
-// v1alpha2WithList and v1alpha1WithList read a configuration whose exports are a list and not a map with a list in it.
-// Being structs, not a decoder of their own, they leave it to the strict decoder to report unknown fields with their
-// paths.
+// v1alpha2WithList and v1alpha1WithList read a configuration with exports as a list instead of a map with a list in
+// it. They are structs without own decoders, so that the strict decoder reports unknown fields with their paths.
 type v1alpha2WithList struct {
 	v1alpha2.ProviderConfiguration `json:",inline"`
 	Exports                        []managedresource.Export `json:"exports,omitempty"`
@@ -144,7 +143,7 @@ func exportsAreList(config *runtime.RawExtension) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(peek.Exports), []byte("["))
 }
 
-// form says where a document, which is validated in its newest version, has its fields as it was written.
+// form describes the places of fields in a document as it was written; the validation has it in its newest version.
 type form struct {
 	// bareManifests: the list of manifests holds the objects themselves, as in v1alpha1.
 	bareManifests bool
@@ -167,7 +166,7 @@ func (f form) manifest(entry *field.Path) *field.Path {
 	return entry.Child("manifest")
 }
 
-// settings returns the path of what is said about an object beside it; nil where nothing can be.
+// settings returns the path of the settings beside an object; nil if the form has none.
 func (f form) settings(entry *field.Path) *field.Path {
 	if f.bareManifests {
 		return nil
@@ -182,7 +181,7 @@ func (f form) exports() *field.Path {
 	return field.NewPath("exports", "exports")
 }
 
-// Validate implements sdk.Validator. It needs no target, so it cannot tell whether a kind is known there.
+// Validate implements sdk.Validator. It needs no target, and so does not check whether the target knows a kind.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
 	item := &landscaper.DeployItem{}
 	item.Spec.Config = &runtime.RawExtension{Raw: req.Config}

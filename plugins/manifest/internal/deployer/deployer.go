@@ -1,5 +1,5 @@
-// Package deployer is the deployer of plain Kubernetes manifests. What it shares with other deployers lives in
-// plugins/internal; here is how the parts work together.
+// Package deployer is the deployer of plain Kubernetes manifests. It puts the parts of plugins/internal, shared with
+// other deployers, together.
 package deployer
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// Deployer deploys plain Kubernetes manifests. Between calls it keeps clients of targets, and watches what deploy items
-// wait for; both are for speed alone.
+// Deployer deploys plain Kubernetes manifests. Between calls it keeps clients of targets, and watches the objects its
+// deploy items wait for; both are for speed alone.
 type Deployer struct {
 	settings settings.Settings
 	targets  *target.Cache
@@ -35,7 +35,7 @@ var (
 	_ sdk.Watcher    = (*Deployer)(nil)
 )
 
-// New returns a deployer. userAgent is how it introduces itself to API servers; options are for its clients.
+// New returns a deployer. userAgent is its name for API servers; options are for its clients.
 func New(userAgent string, options ...target.Option) *Deployer {
 	return &Deployer{
 		settings: settings.Default(), targets: target.NewCache(userAgent, options...), watches: watch.New(),
@@ -56,8 +56,8 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 	return d.watches.Run(ctx, wake)
 }
 
-// Reconcile applies the manifests, deletes what was applied before and is no longer among them, and waits until all is
-// ready and the exports can be read.
+// Reconcile applies the manifests, deletes the objects no longer among them, and waits until all are ready and the
+// exports are readable.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
 	config, err := d.readConfig(req)
@@ -153,7 +153,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	return &sdk.DiffResponse{Changes: changes}, nil
 }
 
-// begin returns what one call works with.
+// begin returns the Job of one call.
 func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*job.Job, error) {
 	status, err := readProviderStatus(req)
 	if err != nil {

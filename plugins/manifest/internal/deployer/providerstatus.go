@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// storedStatus reads both forms of a provider status. Which form an entry has does not follow from the apiVersion:
+// storedStatus reads both forms of a provider status. The apiVersion does not determine the form of an entry:
 // Landscaper wrote the newer form under the older version too.
 type storedStatus struct {
 	metav1.TypeMeta  `json:",inline"`
@@ -26,7 +26,7 @@ type storedStatus struct {
 	SettledIn    string `json:"settledIn"`
 }
 
-// readProviderStatus reads what was saved last.
+// readProviderStatus reads the last saved provider status.
 func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 	var stored storedStatus
 	found, err := req.DecodeProviderStatus(&stored, v1alpha2.ProviderStatusKind,
@@ -57,7 +57,7 @@ func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 	return job.NewProviderStatus(req, objects, stale, document), nil
 }
 
-// document returns what is saved.
+// document returns the provider status to save.
 func document(s job.ObjectsStatus) any {
 	status := &v1alpha2.ProviderStatus{
 		TypeMeta: metav1.TypeMeta{

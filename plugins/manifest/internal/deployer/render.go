@@ -8,8 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Render implements sdk.Renderer. It needs no target: what depends on that, such as the default namespace of an object,
-// and the label of the deploy item, which is nobody else's to change, are added when the objects are applied.
+// Render implements sdk.Renderer. It needs no target: values of the target, such as the default namespace of an
+// object, are added at the apply, and so is the label of the deploy item, to keep it from changes by others.
 //
 // The name of a child is the path of its object in the provider configuration, such as "manifests[2].manifest".
 func (d *Deployer) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {

@@ -15,8 +15,8 @@ func (d *Deployer) Hooks() hook.Hooks {
 }
 
 // scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil if it has
-// none, as any in v1alpha1 does. A schedule that is wrong is an error, which counts as none: the job has failed over it
-// and said so.
+// none, as always in v1alpha1. An invalid schedule is an error, and counts as none: the job has already failed with
+// it.
 func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
 	apiVersion, kind := (&sdk.Request{DeployItem: item}).ConfigGroupVersionKind()
 	if apiVersion != v1alpha2.GroupVersion.String() || kind != v1alpha2.ProviderConfigurationKind {

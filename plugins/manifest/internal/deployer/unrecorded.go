@@ -16,10 +16,10 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// deleteUnrecorded deletes a deploy item without a provider status: one that was never deployed, or whose control plane
-// was restored without statuses. The objects of its manifests that bear its label are its own; what it has deployed
-// besides is not known, which an event says. A configuration that cannot be read and a target that cannot be used do not
-// hold the deletion up: most such items have failed over just that, and have deployed nothing.
+// deleteUnrecorded deletes a deploy item without a provider status: it was never deployed, or its control plane was
+// restored without statuses. It deletes the objects of the manifests with the label of the item. An event says that
+// other deployed objects are unknown. An unreadable configuration or an unusable target does not hold the deletion
+// up: most such items failed over just that, and deployed nothing.
 func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	j, unread, err := d.findUnrecorded(ctx, req)
 	if ctx.Err() != nil {
@@ -52,8 +52,8 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 	return j.Done(nil), nil
 }
 
-// findUnrecorded returns a job whose inventory has those objects of the manifests that exist and bear the label of the
-// deploy item. unread says why they cannot all be looked for; without a job none could. The error is a passing one.
+// findUnrecorded returns a job whose inventory has the existing objects of the manifests with the label of the deploy
+// item. unread is the reason why some were not looked for; without a job, none were. The error is a passing one.
 func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *job.Job, unread, err error) {
 	config, err := d.readConfig(req)
 	if err != nil {

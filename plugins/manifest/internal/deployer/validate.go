@@ -18,8 +18,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// validate returns what a provider configuration asks for, or everything that is wrong with it. written is how the
-// document was written.
+// validate returns a provider configuration as a config, or all its problems. written is the written form of the
+// document.
 func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, field.ErrorList) {
 	c := &config{}
 	problems := job.ValidateChoice(
@@ -43,8 +43,8 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 	p = job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))
 	problems = append(problems, p...)
 
-	// Those of the item's own deletion are read when it is deleted; a mistake in them is reported while it can be
-	// mended at leisure.
+	// The deletion of the item reads these groups again; here a mistake in them is reported while there is time to
+	// correct it.
 	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
 	problems = append(problems, p...)
 	groups, p := prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
@@ -101,7 +101,7 @@ func validateManifest(
 	return manifests, append(problems, p...)
 }
 
-// validatePatch reads what is merged into an object; nil if there is nothing.
+// validatePatch reads the patch of an object; nil without one.
 func validatePatch(extension *runtime.RawExtension, path *field.Path) (map[string]any, field.ErrorList) {
 	if extension == nil || len(extension.Raw) == 0 || string(extension.Raw) == "null" {
 		return nil, nil
@@ -121,8 +121,8 @@ func raw(extension *runtime.RawExtension) []byte {
 	return extension.Raw
 }
 
-// findDuplicates compares names as they are written. Names that turn out to be the same only on the target, such as
-// those with and without the default namespace, are found when the scope of their kinds is known.
+// findDuplicates compares names as they are written. Names equal only on the target, such as with and without the
+// default namespace, are found once the scope of their kinds is known.
 func findDuplicates(manifests []apply.Manifest) field.ErrorList {
 	var problems field.ErrorList
 	paths := map[object.Key]*field.Path{}

@@ -1,4 +1,4 @@
-// Package settings reads the configuration document of the manifest plugin itself, which an operator writes.
+// Package settings reads the configuration document of the manifest plugin itself, written by an operator.
 package settings
 
 import (
@@ -15,16 +15,16 @@ const (
 	Kind = "ManifestConfiguration"
 )
 
-// ManifestConfiguration is the document. In the HostConfiguration it stands in plugins.manifest.config.
+// ManifestConfiguration is the document. In the HostConfiguration its place is plugins.manifest.config.
 type ManifestConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Strict says whether an unknown field of a provider configuration fails its job. With false it is passed over, as
-	// Landscaper does, and told by a warning event. Defaults to true.
+	// Strict fails a job for an unknown field of its provider configuration. With false the field is ignored, as by
+	// Landscaper, and named in a warning event. Defaults to true.
 	Strict *bool `json:"strict,omitempty"`
 }
 
-// Settings are what a document says, with all defaults.
+// Settings are the values of a document, with all defaults.
 type Settings struct {
 	Strict bool
 }
@@ -32,8 +32,8 @@ type Settings struct {
 // Default returns the settings of an empty document.
 func Default() Settings { return Settings{Strict: true} }
 
-// Load reads a document, YAML or JSON, strictly; empty for defaults. The problems are everything that is wrong with it,
-// at once, but for a value of the wrong type, which is reported alone.
+// Load reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once, but a value of
+// the wrong type alone.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	s := Default()
 	if len(document) == 0 {
