@@ -11,8 +11,8 @@ import (
 const DefaultTimeout = 10 * time.Minute
 
 // Deadline is the end of the time of the item's job, or of its abort. A job's time begins with its pick-up. It is zero
-// for no deadline, and for a job in a queue. The error is about a malformed spec.timeout. The time before the pick-up is
-// bounded by Landscaper, or by package standalone.
+// for no deadline, and for a job in a queue. The error is about a malformed spec.timeout. The time before the pick-up
+// is bounded by Landscaper, or by package standalone.
 func Deadline(item *v1alpha1.DeployItem) (time.Time, error) {
 	if accepted := acceptedOf(item); accepted.aborts(item) {
 		return accepted.Until.Time, nil

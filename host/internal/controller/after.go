@@ -101,8 +101,8 @@ func (r *reconciler) endedByHooks(item *v1alpha1.DeployItem, run *hookRun) recon
 	return r.until(r.orDeadline(item, run.again(time.Time{})))
 }
 
-// afterNothing remembers an item with nothing to do, and returns the time of its next hooks. hooks are the hooks of this
-// reconcile, and not later ones.
+// afterNothing remembers an item with nothing to do, and returns the time of its next hooks. hooks are the hooks of
+// this reconcile, and not later ones.
 func (r *reconciler) afterNothing(
 	item *v1alpha1.DeployItem, hooks pluginhook.Set, known itemstate.Hooks, run *hookRun,
 ) reconcile.Result {

@@ -48,10 +48,10 @@ type Share struct{ Namespace, Target string }
 
 // Poison is the share of all items with a call during a crash of the plugin. It has one slot at most.
 //
-// So at most one poison item runs at a time, and a guilty item hits any other item at most once: in the first crash both
-// become poison. An innocent job reaches the limit of crashes only after crashes by as many different guilty items, or
-// for a reason outside the items. Its wait is bounded: each crash before its call brings another item closer to its
-// limit.
+// So at most one poison item runs at a time, and a guilty item hits any other item at most once: in the first crash
+// both become poison. An innocent job reaches the limit of crashes only after crashes by as many different guilty
+// items, or for a reason outside the items. Its wait is bounded: each crash before its call brings another item closer
+// to its limit.
 var Poison = Share{Namespace: " poison"} // no namespace has this name
 
 // Slots are the slots of one plugin. Create them with New.
