@@ -1,5 +1,5 @@
-// Command house checks how host, sdk and the pages read: sizes of packages, circles of files, and the English of
-// comments, texts and pages. `make verify` runs it at the root of the repository.
+// Command house checks how host, sdk, plugins and the pages read: sizes of packages, circles of files, and the English
+// of comments, texts and pages. `make verify` runs it at the root of the repository.
 //
 //	go run ./test/house
 //

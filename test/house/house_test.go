@@ -29,6 +29,7 @@ func TestRun(t *testing.T) {
 		"sdk/said.go": "// What precedes the package clause.\n\n// Package said is by somebody.\npackage said\n\n" +
 			"//nolint:all // that, which, what, who\nvar x = \"what that is which who\" + \"that which what\"\n",
 		"sdk/testdata/x.go": "package x // nobody\n",
+		"plugins/p.go":      "package plugins\n",
 		"README.md":         "# One\n\nA page. That\nis `nobody` what\nit says, which is more.\n\nNo\nwords: who?\n",
 		"CHANGELOG.md":      strings.Repeat("nothing ", 20) + "what",
 		"test/house/exceptions.txt": "# For now.\nsize host/long: not yet\n\n" +

@@ -8,7 +8,7 @@ import (
 )
 
 // sources are the folders with the checked packages.
-var sources = []string{"host", "sdk"}
+var sources = []string{"host", "sdk", "plugins"}
 
 // pages are patterns of the checked pages.
 var pages = []string{"docs/*.md", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}

@@ -33,8 +33,8 @@ var (
 
 var clusterScoped = []Resource{Namespaces, ClusterRoles, CRDs, APIServices, Webhooks}
 
-// somebody is the field manager of changes by a test behind the deployer's back.
-const somebody = "somebody"
+// anotherClient is the field manager of changes by a test behind the deployer's back.
+const anotherClient = "another-client"
 
 // Objects are those of a resource in the namespace, or in the cluster if they are cluster-scoped.
 func (w *World) Objects(resource Resource) dynamic.ResourceInterface {
@@ -90,7 +90,7 @@ func (w *World) Names(resource Resource, selector string) []string {
 func (w *World) Create(resource Resource, o map[string]any) *unstructured.Unstructured {
 	w.Helper()
 	created, err := w.Objects(resource).Create(w.Context(), &unstructured.Unstructured{Object: o},
-		metav1.CreateOptions{FieldManager: somebody})
+		metav1.CreateOptions{FieldManager: anotherClient})
 	if err != nil {
 		w.Fatalf("create %s: %v", resource.Resource, err)
 	}
@@ -104,7 +104,7 @@ func (w *World) Create(resource Resource, o map[string]any) *unstructured.Unstru
 func (w *World) Patch(resource Resource, name, patch string, subresources ...string) {
 	w.Helper()
 	_, err := w.Objects(resource).Patch(w.Context(), name, types.MergePatchType, []byte(patch),
-		metav1.PatchOptions{FieldManager: somebody}, subresources...)
+		metav1.PatchOptions{FieldManager: anotherClient}, subresources...)
 	if err != nil {
 		w.Fatalf("patch %s %s: %v", resource.Resource, name, err)
 	}
