@@ -114,7 +114,8 @@ func TestFieldConflicts(t *testing.T) {
 
 	m := manifest(w.configMap("a", fields{"ours": "2", "both": "1"}), applied)
 	result, err := w.run(m)
-	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both", `"somebody"`, "leave them out of the manifest", "force: true at manifests[0]")
+	w.mustFail(err, apply.ReasonFieldConflict, true, ".data.both", `"another-client"`,
+		"leave them out of the manifest", "force: true at manifests[0]")
 	if strings.Contains(err.Error(), ".data.ours") || len(result.Applied) > 0 {
 		t.Errorf("expected a conflict over one field, but found %v and %+v", err, result.Applied)
 	}
