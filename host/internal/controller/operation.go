@@ -84,8 +84,11 @@ func (r *reconciler) acceptOperation(ctx context.Context, item *v1alpha1.DeployI
 		return fmt.Errorf("accept operation: %w", err)
 	}
 	message := fmt.Sprintf("the operation %q begins", operation)
-	if !effective {
+	switch {
+	case !effective:
 		message = fmt.Sprintf("there is nothing to do for the operation %q: no job is under way", operation)
+	case operation == v1alpha1.OperationAbort && contract.Finished(item):
+		message = "the operation accepted before is withdrawn: its job was not set yet"
 	}
 	r.log.Info("accepted operation", "deployitem", item.Namespace+"/"+item.Name,
 		"operation", operation, "effective", effective)

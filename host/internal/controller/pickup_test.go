@@ -237,6 +237,31 @@ func TestJobBehindASilentTarget(t *testing.T) {
 	}
 }
 
+// TestAbortWithdrawsAnAcceptedOperation: the write of its job had failed, and no job follows the abort.
+func TestAbortWithdrawsAnAcceptedOperation(t *testing.T) {
+	b := newBench(t, succeeds)
+	jobID := b.setJob()
+	b.drive()
+	accepted := b.n + 1
+	b.write = func(n int, do func() error) error {
+		if n == accepted+1 {
+			return errors.New("no answer")
+		}
+		return do()
+	}
+	for _, operation := range []string{v1alpha1.OperationReconcile, v1alpha1.OperationAbort} {
+		b.annotate(b.item, v1alpha1.OperationAnnotation, operation)
+		b.reconcile(t.Context())
+	}
+	item := b.drive()
+	if item.Status.JobID != jobID || len(b.calls) != 1 || item.Annotations[v1alpha1.OperationAnnotation] != "" {
+		t.Errorf("expected no other job, but found the calls %v, %s", b.calls, describe(item))
+	}
+	if events := fmt.Sprint(b.recorded()); !strings.Contains(events, "withdrawn") {
+		t.Errorf("expected an event about it, but found %s", events)
+	}
+}
+
 // TestQueuedJobIsPickedUpInTime: a job that gets no slot is picked up when it has waited for a while, by one write. Its
 // time does not run before it has a slot.
 func TestQueuedJobIsPickedUpInTime(t *testing.T) {

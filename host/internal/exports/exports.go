@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
+	"github.com/pergola-deploy/pergola/host/internal/itemclient"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -52,7 +53,7 @@ func (w *Writer) Write(
 		err = w.update(ctx, item, client.ObjectKeyFromObject(secret), values, verify)
 	}
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), itemclient.IsTooLarge(err):
 		return nil, refusal(ref.Name, values, err)
 	case err != nil:
 		return nil, fmt.Errorf("write export secret %q: %w", ref.Name, err)
@@ -74,7 +75,7 @@ func refusal(name string, values []byte, err error) contract.Error {
 	switch {
 	case len(name) > validation.DNS1123SubdomainMaxLength:
 		reason, remedy = reasonNameTooLong, "; give the deploy item a shorter name"
-	case len(values) > corev1.MaxSecretSize:
+	case len(values) > corev1.MaxSecretSize, itemclient.IsTooLarge(err):
 		reason, remedy = reasonTooLarge, "; export less"
 	}
 	return contract.Error{

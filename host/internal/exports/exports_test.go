@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pergola-deploy/pergola/host/internal/contract"
 	"github.com/pergola-deploy/pergola/host/internal/lock"
@@ -178,6 +180,29 @@ func TestExportsThatCannotBeWritten(t *testing.T) {
 				got.Reason != c.reason ||
 				!strings.Contains(got.Message, c.wantedText) || strings.Contains(got.Message, "secretsecret") {
 				t.Errorf("expected the reason %s, but found %.500s: %v", c.reason, got.Reason, err)
+			}
+		})
+	}
+}
+
+// TestExportsAboveASmallerLimit: that of a proxy, or of etcd, may be below that of Secrets.
+func TestExportsAboveASmallerLimit(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"proxy": apierrors.NewRequestEntityTooLargeError("limit is 512 KiB"),
+		"etcd":  apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			admin, err := testenv.FakeClient()
+			if err != nil {
+				t.Fatal(err)
+			}
+			api := interceptor.NewClient(admin, interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return refusal },
+			})
+			_, err = New(api).Write(t.Context(), itemIn("ns"), []byte("{}"), stillHeld)
+			var got contract.Error
+			if !errors.As(err, &got) || got.Reason != "ExportsTooLarge" || len(got.Codes) == 0 {
+				t.Errorf("expected the end of the job, but found: %v", err)
 			}
 		})
 	}

@@ -151,6 +151,8 @@ func Refusal(item *v1alpha1.DeployItem, operation, execution string, now time.Ti
 	case !aborts && execution != "":
 		return fmt.Sprintf("its execution %q is at work and would replace the new job; "+
 			"wait until the execution is finished, or abort", execution)
+	case aborts && action == contract.Start: // it withdraws the accepted operation
+		return ""
 	case aborts && item.Status.JobID == "":
 		return "it has no job to abort: there was none yet"
 	case aborts && finished:

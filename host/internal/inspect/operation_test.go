@@ -39,6 +39,7 @@ func TestRefusal(t *testing.T) {
 		{"the job is about to end", force, aborting, "", "is being aborted"},
 
 		{"a job is under way", abort, after(underWay), "", ""},
+		{"an accepted operation is withdrawn", abort, after(succeeded, asks(trigger), accepts("job-2", time.Minute)), "", ""},
 		{"a deletion is under way", abort, after(succeeded, deleting...), "", ""},
 		{"the job is not picked up", abort, newItem(jobSet("job-1", 0)), "", ""},
 		{"the job has no worker", abort, newItem(jobSet("job-1", 0), queued(time.Second)), "", ""},

@@ -38,7 +38,7 @@ func (e *RefusedError) Error() string {
 }
 
 // TooLarge reports whether the item is too large, and not invalid.
-func (e *RefusedError) TooLarge() bool { return isTooLarge(e.err) }
+func (e *RefusedError) TooLarge() bool { return IsTooLarge(e.err) }
 
 // Unwrap returns the answer of the API server.
 func (e *RefusedError) Unwrap() error { return e.err }
@@ -139,10 +139,10 @@ func Bounded(ctx context.Context, request func(context.Context) error) error {
 }
 
 // isRefusal reports whether the API server would refuse the same write again.
-func isRefusal(err error) bool { return apierrors.IsInvalid(err) || isTooLarge(err) }
+func isRefusal(err error) bool { return apierrors.IsInvalid(err) || IsTooLarge(err) }
 
-// isTooLarge reports whether a request was too large for the API server or for etcd.
-func isTooLarge(err error) bool {
+// IsTooLarge reports whether a request was too large for the API server or for etcd.
+func IsTooLarge(err error) bool {
 	// An object too large for etcd is an internal error like others, except for its text.
 	return apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInternalError(err) && slices.ContainsFunc([]string{
 		"request is too large", "trying to send message larger than max",
