@@ -85,7 +85,7 @@ func (c *Client) definitionOf(ctx context.Context, kind schema.GroupVersionKind)
 // hiddenAPIService returns the name of an APIService whose group the discovery lacks; empty if there is none. If the
 // discovery has the group and its server answered, that server itself has denied the kind.
 func (c *Client) hiddenAPIService(ctx context.Context, group string) (string, error) {
-	known, err := c.kinds.get(ctx, time.Time{}, c.timeouts.answer, c.discover)
+	known, err := c.kinds.get(ctx, time.Time{}, c.timeouts.Answer, c.discover)
 	if err != nil {
 		return "", err
 	}
