@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -127,7 +127,11 @@ func (p *Plan) decide(i *Item, entry managedresource.ManagedResourceStatus, live
 
 // isDone reports whether an object is completed, and gone or about to go.
 func (p *Plan) isDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
-	return p.countsAsDone(i, entry) && (live == nil || live.GetDeletionTimestamp() != nil && !readiness.HasFailed(live))
+	if live == nil {
+		return p.countsAsDone(i, entry)
+	}
+	_, failed := completion.Failure(live)
+	return live.GetDeletionTimestamp() != nil && !failed && p.countsAsDone(i, entry)
 }
 
 // countsAsDone reports whether an object counts as completed by its entry alone. The manifest of a settled object
@@ -142,7 +146,7 @@ func (p *Plan) isSettled(i *Item) bool { return p.Settled != nil && p.Settled(i.
 // for its deletion.
 func isFirstSeenDone(i *Item, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured) bool {
 	return entry.DoneIn == "" && entry.Resource.UID == live.GetUID() && !i.Stale(entry.Applied) &&
-		readiness.IsComplete(live)
+		completion.IsComplete(live)
 }
 
 // ownerOf names the owner of an object that is not ours.

@@ -49,23 +49,15 @@ func established(o *unstructured.Unstructured) (missing string, err error) {
 	if !object.IsCRD(key.Group, key.Kind) {
 		return "", nil
 	}
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		condition, ok := c.(map[string]any)
-		switch {
-		case !ok:
-		case condition["type"] == "Established" && condition["status"] == "True":
-			return "", nil
-		case condition["type"] == "NamesAccepted" && condition["status"] == "False":
-			err = &sdk.Error{
-				Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
-				Reason: ReasonNamesTaken,
-				Err:    fmt.Errorf("the API server does not accept its names: %v", condition["message"]),
-			}
-		}
+	if _, ok := object.TrueCondition(o, "Established"); ok {
+		return "", nil
 	}
-	if err != nil {
-		return "", err
+	if c, ok := object.ConditionOf(o, "NamesAccepted"); ok && c.Status == "False" {
+		return "", &sdk.Error{
+			Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
+			Reason: ReasonNamesTaken,
+			Err:    fmt.Errorf("the API server does not accept its names: %s", c.Message),
+		}
 	}
 	return fmt.Sprintf("%s to be established", key), nil
 }

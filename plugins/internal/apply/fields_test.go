@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -31,7 +32,7 @@ func TestUnknownFields(t *testing.T) {
 			name := "web-" + lower(s)
 			bad := w.deployment(name, 2)
 			bad["spec"].(fields)["minReadySecond"] = int64(10)
-			strict := target.WithStrictFields(w.Context())
+			strict := apiserver.WithStrictFields(w.Context())
 			for range 2 { // when it is created, and when it is changed
 				_, err := w.runIn(strict, manifest(bad, strategy(s)))
 				w.mustFail(err, target.ReasonRejected, true, "Deployment "+w.Namespace+"/"+name,

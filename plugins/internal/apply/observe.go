@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
@@ -135,9 +136,9 @@ func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unst
 	meant, err := newWriter(r.client, i, true).overwrite(ctx, i, live)
 	switch {
 	case err == nil:
-	case target.RefusesDryRuns(err):
+	case apiserver.RefusesDryRuns(err):
 		meant = i.Desired // a field with another spelling counts, too
-	case target.RefusesWrite(err):
+	case apiserver.RefusesWrite(err):
 		return notRepaired(i, live, err), nil
 	default:
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -102,7 +103,7 @@ func (r runner) list(ctx context.Context, stage []*Item) *Listed {
 // warned is apply with the warnings of the API server.
 func (r runner) warned(ctx context.Context, i *Item, listed *Listed) outcome {
 	var warnings []Warning
-	o := r.apply(target.WithWarnings(ctx, func(text string) {
+	o := r.apply(apiserver.WithWarnings(ctx, func(text string) {
 		if w := (Warning{Key: i.Key, Text: text}); !slices.Contains(warnings, w) {
 			warnings = append(warnings, w)
 		}
@@ -260,14 +261,14 @@ func (r runner) change(
 	}
 	o, retry = r.refused(ctx, w, i, live, takenFrom, err)
 	unchanged := entry.Resource.UID == live.GetUID() && entry.Applied != "" && !i.Stale(entry.Applied)
-	if retry == nil && o.err != nil && unchanged && target.RefusesWrite(err) && !isFieldConflict(err) {
+	if retry == nil && o.err != nil && unchanged && apiserver.RefusesWrite(err) && !isFieldConflict(err) {
 		// The item was deployed and has not changed: the refusal of its repair is reported, and is no failure of it.
 		return outcome{
 			action: leave, before: live, live: live, hash: entry.Applied, drift: notRepaired(i, live, o.err),
 			shared: entry.Shared,
 		}, nil
 	}
-	o.unwritten = o.err != nil && target.RefusesWrite(err)
+	o.unwritten = o.err != nil && apiserver.RefusesWrite(err)
 	return o, retry
 }
 

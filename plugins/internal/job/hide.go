@@ -3,14 +3,14 @@ package job
 import (
 	"context"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // HideSecrets returns a context in which texts of API servers and webhooks show no values of the manifests' Secrets.
 func HideSecrets(ctx context.Context, manifests []apply.Manifest) context.Context {
-	return target.WithHidden(ctx, func(text string) string {
+	return apiserver.WithHidden(ctx, func(text string) string {
 		hidden := redact.New(nil)
 		for _, m := range manifests {
 			if m.Object.GetKind() == "Secret" && m.Object.GetAPIVersion() == "v1" {
@@ -25,7 +25,7 @@ func HideSecrets(ctx context.Context, manifests []apply.Manifest) context.Contex
 // Otherwise the API server drops such fields and warns.
 func WithFields(ctx context.Context, strict bool) context.Context {
 	if strict {
-		return target.WithStrictFields(ctx)
+		return apiserver.WithStrictFields(ctx)
 	}
 	return ctx
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -185,7 +186,7 @@ func (j *Job) NoteApplied(all []apply.Applied) {
 			j.Status.Inventory.Existed(applied.Key)
 		}
 		switch {
-		case !readiness.NeedNotStay(applied.Live):
+		case !completion.NeedNotStay(applied.Live):
 			j.Status.Inventory.Done(applied.Key, "")
 		case !j.IsDone(before) || before.Resource.UID != reference.UID:
 			j.Status.Inventory.Done(applied.Key, j.Request.JobID)
@@ -305,7 +306,7 @@ func (j *Job) CheckReadiness(
 // again, even if a hook asked for it.
 func (j *Job) noteUndone(applied []apply.Applied) {
 	for _, a := range applied {
-		if !readiness.IsComplete(a.Live) {
+		if !completion.IsComplete(a.Live) {
 			j.Status.Inventory.Done(a.Key, "")
 		}
 	}

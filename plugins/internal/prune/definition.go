@@ -85,18 +85,9 @@ func servedBy(definition *unstructured.Unstructured) (mapping target.Mapping, ki
 		if name, _ := version["name"].(string); version["served"] == true {
 			gv := schema.GroupVersion{Group: kind.Group, Version: name}
 			mapping.Resource = gv.WithResource(text("spec", "names", "plural"))
-			return mapping, kind, isEstablished(definition)
+			_, ok = object.TrueCondition(definition, "Established")
+			return mapping, kind, ok
 		}
 	}
 	return mapping, kind, false
-}
-
-func isEstablished(definition *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	for _, c := range conditions {
-		if condition, _ := c.(map[string]any); condition["type"] == "Established" {
-			return condition["status"] == "True"
-		}
-	}
-	return false
 }

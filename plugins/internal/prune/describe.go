@@ -58,14 +58,10 @@ func obstacles(live *unstructured.Unstructured) []string {
 	if telling == nil {
 		return nil
 	}
-	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 	var details []string
-	for _, c := range conditions {
-		condition, _ := c.(map[string]any)
-		kind, _ := condition["type"].(string)
-		message, _ := condition["message"].(string)
-		if slices.Contains(telling, kind) && condition["status"] == "True" && message != "" {
-			details = append(details, message)
+	for _, c := range object.Conditions(live) {
+		if slices.Contains(telling, c.Type) && c.Status == "True" && c.Message != "" {
+			details = append(details, c.Message)
 		}
 	}
 	return details

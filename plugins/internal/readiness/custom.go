@@ -19,6 +19,9 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+// maxValue bounds the bytes of a value in a message.
+const maxValue = 100
+
 // check is a custom check.
 type check struct {
 	name         string
@@ -187,7 +190,7 @@ func describe(operator selection.Operator, values []any, hidden bool) string {
 // show writes a value as JSON, cut if it is long.
 func show(value any, hidden bool) string {
 	if hidden {
-		return "a value that is not shown"
+		return "a hidden value"
 	}
 	document, err := json.Marshal(value)
 	if err != nil {

@@ -308,9 +308,9 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 		{"jsonPath":".data.password","operator":"=","values":[{"value":"cGFzcw=="}]},{"jsonPath":".data.password","operator":"!"},
 		{"jsonPath":".data.password","operator":"in","values":[{"value":"cGFzcw=="}]}]}]}`)
 	w.mustWait(v, err,
-		`readiness check "c": Secret NS/a: expected .data.password = a value that is not shown, but found a value that is not shown`,
-		`readiness check "c": Secret NS/a: expected .data.password not to exist, but found a value that is not shown`,
-		`readiness check "c": Secret NS/a: expected .data.password in a value that is not shown, but found a value that is not shown`)
+		`readiness check "c": Secret NS/a: expected .data.password = a hidden value, but found a hidden value`,
+		`readiness check "c": Secret NS/a: expected .data.password not to exist, but found a hidden value`,
+		`readiness check "c": Secret NS/a: expected .data.password in a hidden value, but found a hidden value`)
 }
 
 func TestEndOfContext(t *testing.T) {

@@ -158,7 +158,7 @@ var deployments = map[string]kindCase{
 	"paused by another": {
 		reason: "one that its manifest does not pause is not what is wanted", spec: `{"replicas":3,"paused":true}`, manifest: `{"replicas":3}`,
 		status:  `{"observedGeneration":2,"replicas":3,"availableReplicas":3,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}`,
-		waiting: "it is paused, which its manifest does not say; resume it (Updated: 0/3)",
+		waiting: "it is paused, but not by its manifest; resume it (Updated: 0/3)",
 	},
 	"paused when done": {
 		reason: "a pause that keeps nothing up does not matter", spec: `{"replicas":3,"paused":true}`, manifest: `{"replicas":3,"paused":false}`,
@@ -301,7 +301,7 @@ var jobs = map[string]kindCase{
 	"suspended by another": {
 		reason: "one that its manifest does not suspend has yet to run", spec: `{"suspend":true}`, manifest: `{"suspend":false}`,
 		status:  `{"startTime":"2020-01-01T00:00:00Z","conditions":[{"type":"Suspended","status":"True"}]}`,
-		waiting: "the Job is suspended, which its manifest does not say; resume it",
+		waiting: "the Job is suspended, but not by its manifest; resume it",
 	},
 	"suspended when done": {
 		reason: "one that is complete has run", spec: `{"suspend":true}`, manifest: `{}`, status: `{"conditions":[{"type":"Complete","status":"True"}]}`,
@@ -342,7 +342,7 @@ var claims = map[string]kindCase{
 	},
 	"unknown class": {
 		reason: "whoever cannot look the class up is told so", spec: `{"storageClassName":"fast"}`, status: `{"phase":"Pending"}`,
-		waiting: "which cannot be told: there is no target",
+		waiting: "as its StorageClass cannot be read: there is no target",
 	},
 	"consumed": {
 		reason: "once a Pod asks for it there is something to wait for", metadata: `{"annotations":{"volume.kubernetes.io/selected-node":"n"}}`,

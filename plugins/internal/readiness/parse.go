@@ -54,7 +54,7 @@ func parseCheck(c managedresource.CustomReadinessCheck, path *field.Path) (check
 		parsed.target = *c.TargetName
 	}
 	if len(c.Resource) == 0 && c.LabelSelector == nil {
-		problems = append(problems, field.Required(path, "resourceSelector or labelSelector must say which objects are checked"))
+		problems = append(problems, field.Required(path, "set resourceSelector or labelSelector to the checked objects"))
 	}
 	for i, r := range c.Resource {
 		at := path.Child("resourceSelector").Index(i)

@@ -5,32 +5,34 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
 func judgePod(o *unstructured.Unstructured) state {
-	switch text(o.Object, "status", "phase") {
+	switch object.Text(o.Object, "status", "phase") {
 	case "Succeeded":
 		return state{}
 	case "Failed":
-		said := condition{reason: text(o.Object, "status", "reason"), message: text(o.Object, "status", "message")}
+		said := object.Condition{Reason: object.Text(o.Object, "status", "reason"), Message: object.Text(o.Object, "status", "message")}
 		return failedWith("the Pod has failed%s", because(said, containers(o)))
 	case "":
 		return waitingFor("no node has seen it yet")
 	}
-	if _, ok := isTrue(o, "Ready"); ok {
+	if _, ok := object.TrueCondition(o, "Ready"); ok {
 		return state{}
 	}
-	if c, ok := findCondition(o, "PodScheduled"); ok && c.status != "True" {
+	if c, ok := object.ConditionOf(o, "PodScheduled"); ok && c.Status != "True" {
 		return waitingFor("it is not scheduled%s", because(c, nil))
 	}
-	said, _ := findCondition(o, "Ready")
+	said, _ := object.ConditionOf(o, "Ready")
 	return waitingFor("it is not ready%s", because(said, containers(o)))
 }
 
 // because appends the texts of containers and, after them, of a condition.
-func because(c condition, containers []string) string {
+func because(c object.Condition, containers []string) string {
 	reasons := containers
-	if c.reason != "" || c.message != "" {
+	if c.Reason != "" || c.Message != "" {
 		reasons = append(reasons, c.String())
 	}
 	if len(reasons) == 0 {
@@ -43,16 +45,16 @@ func because(c condition, containers []string) string {
 func containers(o *unstructured.Unstructured) []string {
 	var reasons []string
 	for _, list := range [][]map[string]any{
-		list(o.Object, "status", "initContainerStatuses"), list(o.Object, "status", "containerStatuses"),
+		object.Maps(o.Object, "status", "initContainerStatuses"), object.Maps(o.Object, "status", "containerStatuses"),
 	} {
 		for _, c := range list {
-			said := condition{reason: text(c, "state", "waiting", "reason"), message: text(c, "state", "waiting", "message")}
-			code := count(c, "state", "terminated", "exitCode")
+			said := object.Condition{Reason: object.Text(c, "state", "waiting", "reason"), Message: object.Text(c, "state", "waiting", "message")}
+			code := object.Count(c, "state", "terminated", "exitCode")
 			switch {
-			case said.reason != "":
-				reasons = append(reasons, fmt.Sprintf("container %s: %s", text(c, "name"), said))
+			case said.Reason != "":
+				reasons = append(reasons, fmt.Sprintf("container %s: %s", object.Text(c, "name"), said))
 			case code != 0:
-				reasons = append(reasons, fmt.Sprintf("container %s has ended with exit code %d", text(c, "name"), code))
+				reasons = append(reasons, fmt.Sprintf("container %s has ended with exit code %d", object.Text(c, "name"), code))
 			}
 		}
 	}

@@ -40,33 +40,12 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
-	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 )
 
 // Checks are validated readiness checks; see ParseChecks. The zero value has only the checks by kind.
 type Checks struct {
 	disableDefault bool
 	custom         []check
-}
-
-// Verdict has the reasons why objects are not ready: first by their kinds, in the order of the objects, then by the
-// custom checks in their order. All are ready if it has neither waiting nor failed objects.
-type Verdict struct {
-	// Waiting are the objects on their way, each with its reason.
-	Waiting []string
-	// Failed are the objects beyond recovery, each with its reason. Waiting for them makes no sense.
-	Failed []string
-	// Seen are the objects to watch for custom checks, without the given ones. Future matches of a label selector are
-	// not among them: their names are unknown.
-	Seen []watch.Seen
-}
-
-// Object is an object of the deploy item's own Target to judge.
-type Object struct {
-	// Live is the object from the API server.
-	Live *unstructured.Unstructured
-	// Wanted is its manifest, and the later patch of the deploy item.
-	Wanted []map[string]any
 }
 
 // Run judges the given objects, and those named by the custom checks. done are the manifests of objects gone after
@@ -114,21 +93,3 @@ func Judge(o Object) (missing string, gaveUp bool) {
 	}
 	return object.Cut(s.message, maxMessage), s.phase == failed
 }
-
-func (v *Verdict) add(o *unstructured.Unstructured, s state) {
-	text := fmt.Sprintf("%s: %s", object.KeyOf(o), object.Cut(s.message, maxMessage))
-	switch s.phase {
-	case waiting:
-		v.Waiting = append(v.Waiting, text)
-	case failed:
-		v.Failed = append(v.Failed, text)
-	case ready:
-	}
-}
-
-const (
-	// maxMessage bounds the bytes of controllers' texts in a message about an object.
-	maxMessage = 500
-	// maxValue bounds the bytes of a value in a message.
-	maxValue = 100
-)

@@ -6,32 +6,33 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/reader"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 func judgeService(o *unstructured.Unstructured) state {
-	if text(o.Object, "spec", "type") != "LoadBalancer" {
+	if object.Text(o.Object, "spec", "type") != "LoadBalancer" {
 		return state{}
 	}
-	ips, _ := value(o.Object, "spec", "externalIPs").([]any)
-	if len(ips) > 0 || len(list(o.Object, "status", "loadBalancer", "ingress")) > 0 {
+	ips, _ := object.Value(o.Object, "spec", "externalIPs").([]any)
+	if len(ips) > 0 || len(object.Maps(o.Object, "status", "loadBalancer", "ingress")) > 0 {
 		return state{}
 	}
 	return waitingFor("its load balancer has no address yet")
 }
 
 func judgeClaim(o *unstructured.Unstructured, bindsLate func() (late bool, doubt string)) state {
-	phase := text(o.Object, "status", "phase")
+	phase := object.Text(o.Object, "status", "phase")
 	switch phase {
 	case "Bound":
 		return state{}
 	case "Lost":
-		return failedWith("it has lost its volume %s", text(o.Object, "spec", "volumeName"))
+		return failedWith("it has lost its volume %s", object.Text(o.Object, "spec", "volumeName"))
 	}
 	// The scheduler notes the node of the first consumer; from then on the claim is waited for.
 	consumed := o.GetAnnotations()["volume.kubernetes.io/selected-node"] != ""
-	if consumed || text(o.Object, "spec", "volumeName") != "" {
+	if consumed || object.Text(o.Object, "spec", "volumeName") != "" {
 		return waitingFor("it is not bound yet")
 	}
 	late, doubt := bindsLate()
@@ -44,17 +45,19 @@ func judgeClaim(o *unstructured.Unstructured, bindsLate func() (late bool, doubt
 // bindsLate reports whether the StorageClass of a volume claim waits for the first consumer. If that is unknown, late
 // is false and doubt has the reason.
 func bindsLate(ctx context.Context, r *reader.Reader, claim *unstructured.Unstructured) (late bool, doubt string) {
-	name := text(claim.Object, "spec", "storageClassName")
+	name := object.Text(claim.Object, "spec", "storageClassName")
 	if name == "" {
 		return false, ""
 	}
-	class, err := r.Get(ctx, "", managedresource.TypedObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass", Name: name})
+	class, err := r.Get(ctx, "", managedresource.TypedObjectReference{
+		APIVersion: "storage.k8s.io/v1", Kind: "StorageClass", Name: name,
+	})
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("; it may only be waiting for its first consumer, which cannot be told: %v", err)
+		return false, fmt.Sprintf("; it may only be waiting for its first consumer, as its StorageClass cannot be read: %v", err)
 	case class.Live == nil:
 		return false, "; " + class.Missing
 	default:
-		return text(class.Live.Object, "volumeBindingMode") == "WaitForFirstConsumer", ""
+		return object.Text(class.Live.Object, "volumeBindingMode") == "WaitForFirstConsumer", ""
 	}
 }

@@ -54,7 +54,7 @@ func (c *Client) Doubt(ctx context.Context, kind schema.GroupVersionKind, of Rec
 	case apierrors.IsForbidden(err):
 		return c.doubtOverTime(ctx, kind, of)
 	default:
-		return fmt.Sprintf("what defines it cannot be read: %v", err), nil
+		return fmt.Sprintf("its definition cannot be read: %v", err), nil
 	}
 }
 
@@ -85,7 +85,7 @@ func (c *Client) definitionOf(ctx context.Context, kind schema.GroupVersionKind)
 // hiddenAPIService returns the name of an APIService whose group the discovery lacks; empty if there is none. If the
 // discovery has the group and its server answered, that server itself has denied the kind.
 func (c *Client) hiddenAPIService(ctx context.Context, group string) (string, error) {
-	known, err := c.kinds.get(ctx, time.Time{}, c.timeouts.answer, c.discover)
+	known, err := c.kinds.get(ctx, time.Time{}, c.timeouts.Answer, c.discover)
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +121,7 @@ func (c *Client) doubtOverTime(ctx context.Context, kind schema.GroupVersionKind
 	answer, err := c.ask(ctx, kind, of)
 	if err == nil && answer == "" {
 		if err = c.discovery.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-			answer = fmt.Sprintf("the API server does not say that it is ready: %v", err)
+			answer = fmt.Sprintf("the API server is not ready: %v", err)
 		}
 	}
 	if ConcernsAll(ctx, err) {

@@ -75,7 +75,7 @@ func TestDoubt(t *testing.T) {
 		"no rights, not ready": {
 			reason:  "it is starting",
 			answers: map[string]string{definitionsPath: forbidden, objectPath: unknown, "/readyz": "500 crd-informer-synced failed"},
-			first:   "not say that it is ready", later: "not say that it is ready",
+			first:   "the API server is not ready", later: "the API server is not ready",
 		},
 		"no rights, served": {
 			reason:  "only the discovery lacks it",

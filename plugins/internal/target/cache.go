@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 )
 
 const (
@@ -34,9 +36,18 @@ type entry struct {
 // settings are common to all clients of a Cache.
 type settings struct {
 	userAgent string
-	wrap      func(http.RoundTripper) http.RoundTripper
+	wrap      []func(http.RoundTripper) http.RoundTripper
 	clock     clock.PassiveClock
 	timeouts  timeouts
+}
+
+// timeouts bound the wait for a target.
+type timeouts struct {
+	// Timeouts are those of requests; Connect is also for the first request of a job, because it is answered at once.
+	apiserver.Timeouts
+
+	// absence is the time without a kind until it counts as gone without another proof.
+	absence time.Duration
 }
 
 // Option sets up a Cache.
@@ -44,7 +55,7 @@ type Option func(*settings)
 
 // WrapTransport puts a round tripper around the transport of each client, below authentication.
 func WrapTransport(wrap func(http.RoundTripper) http.RoundTripper) Option {
-	return func(s *settings) { s.wrap = wrap }
+	return func(s *settings) { s.wrap = append(s.wrap, wrap) }
 }
 
 // WithClock replaces the clock for the age of unused clients.
@@ -54,8 +65,9 @@ func WithClock(clk clock.PassiveClock) Option {
 
 // NewCache returns an empty cache. userAgent is the name of its clients for API servers.
 func NewCache(userAgent string, opts ...Option) *Cache {
+	defaults := timeouts{Timeouts: apiserver.DefaultTimeouts, absence: 30 * time.Second}
 	c := &Cache{
-		settings: settings{userAgent: userAgent, clock: clock.RealClock{}, timeouts: defaultTimeouts},
+		settings: settings{userAgent: userAgent, clock: clock.RealClock{}, timeouts: defaults},
 		entries:  map[[sha256.Size]byte]*entry{},
 	}
 	for _, opt := range opts {
@@ -65,7 +77,7 @@ func NewCache(userAgent string, opts ...Option) *Cache {
 }
 
 // Get returns the client for a kubeconfig, without a request to its cluster. The client stays usable when the cache
-// drops it. The error is ErrKubeconfig.
+// drops it. The error is apiserver.ErrKubeconfig.
 func (c *Cache) Get(kubeconfig []byte) (*Client, error) {
 	key := sha256.Sum256(kubeconfig)
 	c.mu.Lock()

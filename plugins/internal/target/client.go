@@ -1,17 +1,15 @@
 // Package target gives access to target clusters. A Client is made from a kubeconfig; a Cache keeps Clients by the
 // content of their kubeconfigs, so that all jobs on a target share connections and discovery. Explain translates an
-// error of a target into its meaning for a job.
+// error of a target into its meaning for a job. The requests go the way of package apiserver.
 //
-// The number of requests to a target is up to its API server, by its priority and fairness. Their time is bounded
-// here: the workers of the host, shared by all targets, are free after ten seconds if a target does not answer at the
-// start of a job, and after a minute if it falls silent later.
+// The workers of the host, shared by all targets, are free after ten seconds if a target does not answer at the start
+// of a job, and after a minute if it falls silent later.
 package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -25,14 +23,9 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 )
-
-// ErrKubeconfig is the error for an unusable kubeconfig. It leaves the reasons out, because they quote the
-// kubeconfig.
-var ErrKubeconfig = errors.New("the kubeconfig cannot be read")
 
 // Client is the access to one target cluster. It is safe for concurrent use.
 type Client struct {
@@ -54,45 +47,40 @@ type Client struct {
 	cluster shared[types.UID]
 }
 
-// newClient returns a client for a kubeconfig, without a request to its cluster. The host has checked the kubeconfig,
-// and every error about it hides its text.
+// newClient returns a client for a kubeconfig, without a request to its cluster. The error is
+// apiserver.ErrKubeconfig.
 func newClient(kubeconfig []byte, s settings) (*Client, error) {
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	config, err := apiserver.Config(kubeconfig, apiserver.Options{
+		UserAgent: s.userAgent, Wrap: s.wrap, Timeouts: s.timeouts.Timeouts,
+	})
 	if err != nil {
-		return nil, ErrKubeconfig
+		return nil, err
 	}
-	server, _, err := rest.DefaultServerUrlFor(config)
+	server, err := url.Parse(config.Host)
 	if err != nil {
-		return nil, ErrKubeconfig
-	}
-	config.UserAgent = s.userAgent
-	config.QPS = -1                                      // the API server limits
-	config.WarningHandlerWithContext = rest.NoWarnings{} // see WithWarnings
-	transport, err := newTransport(config, server, s)
-	if err != nil {
-		return nil, ErrKubeconfig
-	}
-	tripper, err := rest.HTTPWrappersForConfig(config, WithoutQuotes(tracing.Transport(transport)))
-	if err != nil {
-		return nil, ErrKubeconfig
+		return nil, apiserver.ErrKubeconfig
 	}
 	c := &Client{Host: server.Host, server: server.Host + server.Path, timeouts: s.timeouts}
-	return c, c.connect(config, &http.Client{Transport: tripper})
+	return c, c.connect(config)
 }
 
 // connect makes the clients of client-go.
-func (c *Client) connect(config *rest.Config, httpClient *http.Client) (err error) {
+func (c *Client) connect(config *rest.Config) error {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return apiserver.ErrKubeconfig
+	}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, httpClient); err != nil {
-		return ErrKubeconfig
+		return apiserver.ErrKubeconfig
 	}
 	if c.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
-		return ErrKubeconfig
+		return apiserver.ErrKubeconfig
 	}
 	if c.core, err = corev1client.NewForConfigAndClient(config, httpClient); err != nil {
-		return ErrKubeconfig
+		return apiserver.ErrKubeconfig
 	}
 	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, httpClient); err != nil {
-		return ErrKubeconfig
+		return apiserver.ErrKubeconfig
 	}
 	return nil
 }
@@ -104,7 +92,7 @@ func (c *Client) SameServer(other *Client) bool { return c.server == other.serve
 // kube-system. It is empty if these credentials may not read that namespace or there is none. An answer from before
 // since is asked for anew: an address may lead elsewhere by now.
 func (c *Client) Cluster(ctx context.Context, since time.Time) (types.UID, error) {
-	return c.cluster.get(ctx, since, c.timeouts.connect, c.readCluster)
+	return c.cluster.get(ctx, since, c.timeouts.Connect, c.readCluster)
 }
 
 func (c *Client) readCluster(ctx context.Context) (types.UID, error) {
@@ -179,7 +167,7 @@ func (c *Client) find(
 ) (Mapping, error) {
 	var failure error
 	for _, since := range []time.Time{{}, asOf} { // any knowledge of the kind is good enough
-		known, err := c.kinds.get(ctx, since, c.timeouts.answer, c.discover)
+		known, err := c.kinds.get(ctx, since, c.timeouts.Answer, c.discover)
 		if err != nil {
 			return Mapping{}, err
 		}

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -32,8 +31,6 @@ const (
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonTarget: any other error of the target.
 	ReasonTarget = "TargetError"
-	// ReasonNotPermitted: the host has not picked the job up, so that all changes are still forbidden.
-	ReasonNotPermitted = "NotPickedUp"
 )
 
 // Explain returns err as an *sdk.Error for the target with the given host; nil for nil.
@@ -48,8 +45,8 @@ const (
 func Explain(host string, err error) error {
 	var known *sdk.Error
 	var unanswered *url.Error
-	var busy *BusyError
-	var late lateError
+	var busy *apiserver.BusyError
+	var late apiserver.LateError
 	var status *apierrors.StatusError
 	switch {
 	case err == nil:
@@ -76,7 +73,7 @@ func Explain(host string, err error) error {
 		}
 	case errors.As(err, &status) && apierrors.IsTooManyRequests(err):
 		if status.ErrStatus.Message == "" { // otherwise the text would end with the host
-			err = &BusyError{Code: int(status.ErrStatus.Code)}
+			err = &apiserver.BusyError{Code: int(status.ErrStatus.Code)}
 		}
 		return &sdk.Error{Reason: ReasonBusy, Err: fmt.Errorf("target cluster %s: %w", host, err), TargetSilent: true}
 	case errors.As(err, &late):
@@ -96,14 +93,7 @@ func Explain(host string, err error) error {
 // ConcernsAll reports whether an error of a target makes all further requests to it vain: it does not answer, asks
 // for a pause or does not know the credentials, or the call is over.
 func ConcernsAll(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || IsSilent(err) || apierrors.IsUnauthorized(err))
-}
-
-// IsSilent reports whether an error means a target without an answer, or its request for a pause.
-func IsSilent(err error) bool {
-	var unanswered *url.Error
-	var late lateError
-	return errors.As(err, &unanswered) || errors.As(err, &late) || apierrors.IsTooManyRequests(err)
+	return err != nil && (ctx.Err() != nil || apiserver.IsSilent(err) || apierrors.IsUnauthorized(err))
 }
 
 // WithWaysOut adds to an error about a deletion the remedies for a lasting one, such as after the deletion of the
@@ -115,8 +105,8 @@ func WithWaysOut(err error) error {
 		return err
 	}
 	return &sdk.Error{Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
-		"%w; mend the Target, or, if its cluster is gone for good, annotate the deploy item with %s: %q, "+
-			"and it goes without what it has deployed",
+		"%w; fix the Target; if its cluster no longer exists, annotate the deploy item with %s: %q "+
+			"to delete it without its objects",
 		err, v1alpha1.DeleteWithoutUninstallAnnotation, "true")}
 }
 
@@ -125,27 +115,6 @@ func WithWaysOut(err error) error {
 func rejected(err error) bool {
 	reason := apierrors.ReasonForError(err)
 	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest
-}
-
-// RefusesDryRuns reports whether a dry run was refused because an API server or a webhook supports none.
-func RefusesDryRuns(err error) bool {
-	text := err.Error()
-	return apierrors.IsBadRequest(err) && (strings.Contains(text, "dry run") || strings.Contains(text, "dryRun"))
-}
-
-// RefusesWrite reports whether the target has refused a write and would refuse it again: the object is wrong, a
-// webhook or a policy denies it, or a permission is missing. A conflict is no such refusal.
-func RefusesWrite(err error) bool {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return false
-	}
-	code := answer.Status().Code
-	passing := []int32{
-		http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict,
-		http.StatusTooManyRequests,
-	}
-	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && !slices.Contains(passing, code)
 }
 
 // maxListed bounds the number of errors in a message.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -28,6 +30,7 @@ func TestExplain(t *testing.T) {
 		err    error
 		codes  []v1alpha1.ErrorCode
 		text   string
+		silent bool
 	}{
 		"unauthorized": {
 			reason: "wrong credentials stay wrong", err: apierrors.NewUnauthorized("no"),
@@ -47,7 +50,15 @@ func TestExplain(t *testing.T) {
 		"unreachable": {
 			reason: "a target that is down may come back; the URL is left out",
 			err:    &url.Error{Op: "Get", URL: "https://host:1/api/very/long", Err: errors.New("connection refused")},
-			text:   "cannot reach target cluster host:1: connection refused",
+			text:   "cannot reach target cluster host:1: connection refused", silent: true,
+		},
+		"late": {
+			reason: "a target without the end of an answer may come back", err: apiserver.LateError{After: time.Second},
+			text: "cannot reach target cluster host:1: no answer for 1s", silent: true,
+		},
+		"busy": {
+			reason: "a target may ask for a pause", err: &apiserver.BusyError{After: time.Minute, Code: 429},
+			text: "target cluster host:1: it asks to wait 1m0s (HTTP 429)", silent: true,
 		},
 		"canceled": {reason: "an end of the call is not the target's fault", err: context.Canceled, text: "context canceled"},
 		"not found": {
@@ -66,7 +77,15 @@ func TestExplain(t *testing.T) {
 			if !errors.Is(got, c.err) && !strings.Contains(name, "unreachable") {
 				t.Errorf("%s: the cause is lost", c.reason)
 			}
+			if known := new(sdk.Error); errors.As(got, &known) && known.TargetSilent != c.silent {
+				t.Errorf("%s: expected a silent target: %t", c.reason, c.silent)
+			}
 		})
+	}
+	known := &sdk.Error{Reason: apiserver.ReasonNotPermitted, Err: errors.New("not picked up")}
+	unsent := &url.Error{Op: "Put", URL: "https://host:1/api", Err: known}
+	if got := target.Explain("host:1", unsent); !errors.Is(got, known) || strings.Contains(got.Error(), "host:1") {
+		t.Errorf("an unsent request: expected the reason against it, but found %v", got)
 	}
 	if target.Explain("host:1", nil) != nil {
 		t.Error("no error must stay none")

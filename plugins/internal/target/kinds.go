@@ -35,11 +35,11 @@ func discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContex
 	_, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
-		return nil, fmt.Errorf("discover the kinds that the target serves: %w", err)
+		return nil, fmt.Errorf("discover the kinds of the target: %w", err)
 	}
 	if len(lists) == 0 {
 		// The discovery client takes a refusal for an ancient API server without kinds.
-		return nil, errors.New("discover the kinds that the target serves: it shows none; " +
+		return nil, errors.New("discover the kinds of the target: it shows none; " +
 			"may these credentials read /api and /apis?")
 	}
 	k := newKinds(lists)

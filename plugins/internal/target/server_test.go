@@ -1,11 +1,8 @@
 package target
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -37,11 +35,6 @@ func mustGet(t *testing.T, cache *Cache, server string) *Client {
 		t.Fatal(err)
 	}
 	return client
-}
-
-func answerObject(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprint(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns","resourceVersion":"1"}}`)
 }
 
 // silentServer starts a server that never answers: it takes requests, or connections alone.
@@ -74,7 +67,7 @@ func TestSilentTarget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := mustGet(t, NewCache("test", func(s *settings) {
-				s.timeouts = timeouts{connect: 100 * time.Millisecond, answer: 200 * time.Millisecond}
+				s.timeouts = timeouts{Timeouts: apiserver.Timeouts{Connect: 100 * time.Millisecond, Answer: 200 * time.Millisecond}}
 			}), silentServer(t, c.requests, c.http2))
 			for what, ask := range map[string]func() error{
 				"the cluster": func() error { _, err := client.Cluster(t.Context(), time.Now()); return err },
@@ -161,7 +154,7 @@ func boundedClient(t *testing.T, wait time.Duration, answer http.HandlerFunc) *C
 		server.Close()
 	})
 	return mustGet(t, NewCache("test", func(s *settings) {
-		s.timeouts = timeouts{connect: time.Minute, answer: wait}
+		s.timeouts = timeouts{Timeouts: apiserver.Timeouts{Connect: time.Minute, Answer: wait}}
 	}), server.URL)
 }
 
@@ -213,83 +206,5 @@ func TestTargetThatSaysNothing(t *testing.T) {
 	err := Explain(client.Host, get(t.Context(), client, "a"))
 	if err == nil || !strings.Contains(err.Error(), "it asks to wait (HTTP 429)") {
 		t.Errorf("found %v", err)
-	}
-}
-
-// TestShortPause: a pause of a second is the client's own business.
-func TestShortPause(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int32
-	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 1 {
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		answerObject(w)
-	})
-	if err := get(t.Context(), client, "a"); err != nil || asked.Load() != 2 {
-		t.Errorf("found %v after %d requests", err, asked.Load())
-	}
-}
-
-// TestLargeAnswer: a body has an end, also one that was packed.
-func TestLargeAnswer(t *testing.T) {
-	t.Parallel()
-	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Encoding", "gzip")
-		out := gzip.NewWriter(w)
-		spaces := bytes.Repeat([]byte{' '}, 1<<20)
-		for range 2 * (maxBody >> 20) {
-			if _, err := out.Write(spaces); err != nil || r.Context().Err() != nil {
-				return
-			}
-		}
-	})
-	if err := get(t.Context(), client, "a"); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
-		t.Errorf("found %v", err)
-	}
-}
-
-// TestSlowBody: an answer that begins and does not go on is none.
-func TestSlowBody(t *testing.T) {
-	t.Parallel()
-	client := boundedClient(t, time.Second, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"apiVersion":`)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	})
-	call := WithBreaker(t.Context())
-	err := get(call, client, "a")
-	var explained *sdk.Error
-	if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonUnreachable || !explained.TargetSilent {
-		t.Errorf("found %v", err)
-	}
-	if again := get(call, client, "b"); !ConcernsAll(t.Context(), err) || !strings.Contains(again.Error(), "no answer for") {
-		t.Errorf("the next request: found %v", again)
-	}
-}
-
-// TestBreaker: once a target has not answered a request of a call, none of the other requests of the call waits.
-func TestBreaker(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int32
-	client := boundedClient(t, time.Second, func(_ http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		<-r.Context().Done()
-	})
-	call := WithBreaker(t.Context())
-	for n := range 50 {
-		if err := get(call, client, "a"); !ConcernsAll(t.Context(), err) {
-			t.Fatalf("request %d: found %v", n, err)
-		}
-	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("expected one request, but found %d", n)
-	}
-	if err := get(WithBreaker(t.Context()), client, "a"); err == nil || asked.Load() != 2 {
-		t.Errorf("another call: found %v after %d requests", err, asked.Load())
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -132,7 +133,7 @@ func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconci
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
+	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
 	c, err := readConfig(req, &d.settings)
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 // Delete runs the image to its end once more, unless the item has the annotation forceCleanup, and removes everything
 // of the item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil && status.PodStatus == nil {
 		return nil, err // nothing was ever begun, by Landscaper neither
@@ -187,7 +188,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 
 // Abort stops a running Pod of the item, and waits until it has stopped.
 func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	status, err := readStatus(req)
 	if err != nil || status.Run == nil {
 		return nil, err

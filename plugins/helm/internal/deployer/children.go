@@ -11,10 +11,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -23,7 +23,7 @@ import (
 //
 // The name of a child identifies its object, such as "Deployment.apps shop/frontend".
 func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err

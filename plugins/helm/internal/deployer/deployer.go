@@ -28,6 +28,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -142,7 +143,7 @@ func (d *Deployer) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.R
 }
 
 func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) (*sdk.Response, error) {
-	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
+	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) 
 
 // Delete uninstalls the release, or deletes the objects of the chart, and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	stored, err := readStatus(req)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -30,7 +31,7 @@ import (
 // Diff implements sdk.Differ. Without a release it is that of the manifest deployer. With one it compares the objects
 // of the deployed revision with a rendering of now: the merge with the live objects is Helm's, on the target.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	c, err := config.Read(req, d.settings.Strict)
 	if err != nil {
 		return nil, err

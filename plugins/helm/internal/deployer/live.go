@@ -10,9 +10,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -111,7 +111,7 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 // missing ones.
 func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
 	for _, item := range found.missing {
-		if !readiness.NeedNotStay(item.Desired) {
+		if !completion.NeedNotStay(item.Desired) {
 			others = append(others, item)
 			continue
 		}

@@ -18,9 +18,9 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -84,7 +84,7 @@ func namesOf(entries []managedresource.ManagedResourceStatus) ([]helm.Object, er
 // still needed: readiness checks select the object by its labels.
 func (j *helmJob) noteAllApplied(ctx context.Context, applied []apply.Applied, objects []helm.Object, namespace string) {
 	for _, a := range applied {
-		if readiness.NeedNotStay(a.Live) {
+		if completion.NeedNotStay(a.Live) {
 			j.keepRendering(ctx, objects, namespace)
 			return
 		}

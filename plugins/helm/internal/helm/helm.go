@@ -160,8 +160,8 @@ type Limits struct {
 
 // Observer receives the events of a request. Its methods are called one after the other.
 type Observer interface {
-	// Changing is called before an installation creates the objects of the folder crds, and so before Rendered. After an
-	// error nothing is created. Not called for a chart without that folder.
+	// Changing is called before the first change of the target: before Rendered in an installation with a folder crds,
+	// after it in others. After an error nothing is changed.
 	Changing(ctx context.Context) error
 	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is
 	// created, and returns the objects to create instead, of the same names. After an error nothing is created. Not

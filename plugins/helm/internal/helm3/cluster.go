@@ -3,6 +3,7 @@ package helm3
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +20,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // cluster is the access to the target, and gives Helm its clients.
@@ -37,34 +38,26 @@ var (
 	_ meta.ResettableRESTMapper          = (*restmapper.DeferredDiscoveryRESTMapper)(nil)
 )
 
-// newCluster sends no request. The host has checked the kubeconfig already; errors about it do not quote it.
+// newCluster sends no request.
 func newCluster(o *operation, c *Client) (*cluster, error) {
-	invalid := failure(helm.Rejected, "%v", target.ErrKubeconfig)
-	config, err := clientcmd.RESTConfigFromKubeConfig(o.req.Kubeconfig)
+	config, err := apiserver.Config(o.req.Kubeconfig, apiserver.Options{
+		UserAgent: "pergola-helm", Wrap: c.wrap, Timeouts: apiserver.DefaultTimeouts,
+	})
 	if err != nil {
-		return nil, invalid
+		return nil, failure(helm.Rejected, "%v", err)
 	}
-	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, invalid
-	}
-	for _, wrap := range c.wrap {
-		config.Wrap(wrap)
-	}
-	authenticated, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, invalid
-	}
+	permit := sync.OnceValue(o.announce)
 	through := func(ctx context.Context) *rest.Config {
-		return &rest.Config{
-			Host: server.String(), UserAgent: "pergola-helm", WarningHandlerWithContext: rest.NoWarnings{},
-			QPS: -1, // the API server limits
-			Transport: &transport{
-				ctx: ctx, server: server, next: target.WithoutQuotes(target.Bounded(authenticated)),
-				hide: o.redactor.Hide,
-				warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
-			},
+		ctx = apiserver.WithNames(apiserver.WithHidden(ctx, o.redactor.Hide))
+		if o.req.Action != helm.Render { // its dry runs change nothing, and it need not be a job's
+			ctx = apiserver.WithPermission(ctx, func(context.Context) error { return permit() })
 		}
+		out := rest.CopyConfig(config)
+		out.Transport = &transport{
+			ctx: ctx, next: config.Transport,
+			warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
+		}
+		return out
 	}
 	work := through(o.ctx)
 	client, err := discovery.NewDiscoveryClientForConfig(work)

@@ -70,11 +70,6 @@ func (o *operation) deploy() (*helm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if installs && len(result.Definitions) > 0 {
-		if err := o.announce(); err != nil {
-			return nil, err
-		}
-	}
 	o.progress("Render", "Rendering chart %s", nameOf(c))
 	var rel *release.Release
 	if installs {

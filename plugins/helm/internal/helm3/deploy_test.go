@@ -223,6 +223,36 @@ func TestRefusedObjects(t *testing.T) {
 	}
 }
 
+// TestChangesNeedPermission: a refused first change ends each action, and nothing is written.
+func TestChangesNeedPermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	refuse := func(context.Context) error { return errors.New("not now") }
+	install, upgrade, uninstall := w.request(plain, nil), w.request(plain, fields{"greeting": "again"}), w.request(plain, nil)
+	uninstall.Action = helm.Uninstall
+	w.audience.changing = refuse
+	w.mustFail(install, helm.Refused, "not now")
+	asked := 0
+	w.audience.changing = func(context.Context) error {
+		asked++
+		return nil
+	}
+	w.mustRun(install)
+	if asked != 1 {
+		t.Errorf("expected one question, but found %d", asked)
+	}
+	w.Requests.Take()
+	w.audience.changing = refuse
+	w.mustFail(upgrade, helm.Refused, "not now")
+	w.mustFail(uninstall, helm.Refused, "not now")
+	w.mustHave("1:deployed")
+	for _, request := range w.Requests.Take() {
+		if !strings.HasPrefix(request, "GET") {
+			t.Errorf("expected no write, but found %s", request)
+		}
+	}
+}
+
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 )
 
 func failure(kind helm.Kind, format string, args ...any) error {
@@ -27,7 +27,7 @@ func kindOf(err error, otherwise helm.Kind) helm.Kind {
 		return helm.TimedOut
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return otherwise
-	case target.IsSilent(err):
+	case apiserver.IsSilent(err):
 		return helm.Unreachable
 	}
 	switch apierrors.ReasonForError(err) {

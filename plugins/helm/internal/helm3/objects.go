@@ -62,7 +62,7 @@ func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	return writeManifest(replaced)
 }
 
-// announce calls the observer before the first change.
+// announce calls the observer before the first change; see newCluster.
 func (o *operation) announce() error {
 	err := errSealed
 	o.listener.call(func(observer helm.Observer) { err = observer.Changing(o.ctx) })

@@ -12,9 +12,9 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // step is the progress of an operation.
@@ -68,9 +68,9 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
 	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
 	ended, stop := context.WithCancel(ctx)
-	o.ctx, o.stop = target.WithBreaker(ended), stop
+	o.ctx, o.stop = apiserver.WithBreaker(ended), stop
 	var cancel context.CancelFunc
-	o.cleanup, cancel = context.WithCancel(target.WithBreaker(context.WithoutCancel(ctx)))
+	o.cleanup, cancel = context.WithCancel(apiserver.WithBreaker(context.WithoutCancel(ctx)))
 	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
 	o.endCleanup = func() { dismiss(); cancel() }
 	if len(req.Kubeconfig) == 0 {

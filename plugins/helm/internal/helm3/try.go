@@ -16,8 +16,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // try asks the target whether it would accept the objects of a release in the place of a former one. It changes
@@ -162,7 +162,7 @@ func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
 	case apierrors.IsAlreadyExists(err):
 		return true
 	case apierrors.IsBadRequest(err):
-		return target.RefusesDryRuns(err)
+		return apiserver.RefusesDryRuns(err)
 	case apierrors.IsNotFound(err):
 		details := status.ErrStatus.Details
 		return details != nil && details.Kind == "namespaces" && details.Name == k.o.req.Release.Namespace &&

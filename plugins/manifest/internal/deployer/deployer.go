@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -59,7 +60,7 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 // Reconcile applies the manifests, deletes the objects no longer among them, and waits until all are ready and the
 // exports are readable.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
+	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 
 // Delete deletes the managed objects and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	status, err := readProviderStatus(req)
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 
 // Diff implements sdk.Differ.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
-	ctx = target.WithBreaker(ctx)
+	ctx = apiserver.WithBreaker(ctx)
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err

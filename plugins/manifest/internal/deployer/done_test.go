@@ -162,7 +162,7 @@ func TestSuspended(t *testing.T) {
 	plugintest.NewJob(item)
 	w.mustWait(w.call(item), "Job "+w.Namespace+"/job", "has not started")
 	w.Patch(jobs, "job", `{"spec":{"suspend":true}}`)
-	w.mustWait(w.call(item), "Job "+w.Namespace+"/job: the Job is suspended, which its manifest does not say; resume it")
+	w.mustWait(w.call(item), "Job "+w.Namespace+"/job: the Job is suspended, but not by its manifest; resume it")
 	w.Patch(jobs, "job", `{"spec":{"suspend":false}}`)
 	w.setStatus(jobs, "job", jobSucceeded)
 	w.mustSucceed(item)

@@ -1,4 +1,4 @@
-package target_test
+package apiserver
 
 import (
 	"encoding/json"
@@ -11,15 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 type answer func(*http.Request) (*http.Response, error)
 
 func (f answer) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// told returns what WithoutQuotes makes of the answer of an API server to a body that was sent to a path.
+// told returns what plainSpeech makes of the answer of an API server to a body that was sent to a path.
 func told(t *testing.T, path, sent string, code int, content string) string {
 	t.Helper()
 	next := answer(func(*http.Request) (*http.Response, error) {
@@ -36,7 +34,7 @@ func told(t *testing.T, path, sent string, code int, content string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := target.WithoutQuotes(next).RoundTrip(req)
+	res, err := (&plainSpeech{next: next}).RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}

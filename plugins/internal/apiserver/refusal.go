@@ -1,4 +1,4 @@
-package target
+package apiserver
 
 import (
 	"bytes"
@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
@@ -26,12 +28,10 @@ const (
 	maxText, maxCauses = 2 << 10, 10
 )
 
-// WithoutQuotes returns a round tripper whose errors show no quotes of an object's content by an API server or a
-// webhook. An error about a field becomes the field, the kind of the error and the explanation. The own words of a
-// webhook or a policy stay, bounded and without values of the sent object. Reasons, codes, and the types and fields
-// of causes stay. It also implements WithStrictFields and WithWarnings.
-func WithoutQuotes(next http.RoundTripper) http.RoundTripper { return &plainSpeech{next: next} }
-
+// plainSpeech is a round tripper whose errors show no quotes of an object's content by an API server or a webhook. An
+// error about a field becomes the field, the kind of the error and the explanation. The own words of a webhook or a
+// policy stay, bounded and without values of the sent object. Reasons, codes, and the types and fields of causes stay.
+// It also implements WithStrictFields, WithWarnings and WithNames.
 type plainSpeech struct{ next http.RoundTripper }
 
 var _ http.RoundTripper = (*plainSpeech)(nil)
@@ -64,12 +64,19 @@ func (t *plainSpeech) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport below.
 func (t *plainSpeech) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-type hideKey struct{}
+type (
+	hideKey  struct{}
+	namesKey struct{}
+)
 
 // WithHidden returns a context in which hide removes secrets from the texts of API servers and webhooks.
 func WithHidden(ctx context.Context, hide func(string) string) context.Context {
 	return context.WithValue(ctx, hideKey{}, hide)
 }
+
+// WithNames returns a context in which an error about a bad request names the object, for a caller whose own errors do
+// not.
+func WithNames(ctx context.Context) context.Context { return context.WithValue(ctx, namesKey{}, true) }
 
 // refusal is a refused request, or a request with a warning.
 type refusal struct {
@@ -79,6 +86,8 @@ type refusal struct {
 	sent map[string]any
 	// ofSecret means a request about a Secret.
 	ofSecret bool
+	// name is that of the object for an error without it; empty for none.
+	name string
 }
 
 func newRefusal(req *http.Request) *refusal {
@@ -87,16 +96,44 @@ func newRefusal(req *http.Request) *refusal {
 		r.hide = hide
 	}
 	r.ofSecret = strings.Contains(req.URL.Path+"/", "/secrets/")
+	r.sent = sentBy(req)
+	if named, _ := req.Context().Value(namesKey{}).(bool); named {
+		r.name = subject(req, r.sent)
+	}
+	return r
+}
+
+// sentBy returns the object in a request; nil if it has none.
+func sentBy(req *http.Request) (sent map[string]any) {
 	if req.GetBody == nil {
-		return r
+		return nil
 	}
 	if body, err := req.GetBody(); err == nil {
 		decoder := json.NewDecoder(body)
 		decoder.UseNumber()
-		_ = decoder.Decode(&r.sent) // other JSON than an object, such as a list of changes to managed fields, has no content
-		_ = body.Close()            // it is in memory
+		_ = decoder.Decode(&sent) // other JSON than an object, such as a list of changes to managed fields, has no content
+		_ = body.Close()          // it is in memory
 	}
-	return r
+	return sent
+}
+
+// subject returns the name of a request's object: at the end of the path, or for a new one in the body.
+func subject(req *http.Request, sent map[string]any) string {
+	if req.Method == http.MethodPost {
+		if name, _, _ := unstructured.NestedString(sent, "metadata", "name"); name != "" {
+			return name
+		}
+	}
+	return path.Base(req.URL.Path)
+}
+
+// Describe returns the resource and name of a request's object, for messages.
+func Describe(req *http.Request) string {
+	resource := path.Base(req.URL.Path)
+	if req.Method != http.MethodPost {
+		resource = path.Base(path.Dir(req.URL.Path))
+	}
+	return fmt.Sprintf("%s %q", resource, subject(req, sentBy(req)))
 }
 
 // rewrite returns an answer without quotes.
@@ -154,6 +191,9 @@ func (r *refusal) rewriteStatus(s *metav1.Status) {
 	}
 	if strings.Contains(s.Message, `unknown field "`) || strings.Contains(s.Message, `duplicate field "`) {
 		s.Message += "; correct these fields or leave them out"
+	}
+	if r.name != "" && s.Reason == metav1.StatusReasonBadRequest && !strings.Contains(s.Message, strconv.Quote(r.name)) {
+		s.Message = fmt.Sprintf("%q: %s", r.name, s.Message)
 	}
 }
 

@@ -1,11 +1,11 @@
-package readiness_test
+package completion_test
 
 import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 )
 
 func TestIsComplete(t *testing.T) {
@@ -32,7 +32,7 @@ func TestIsComplete(t *testing.T) {
 		"config map": {reason: "no status at all", apiVersion: "v1", kind: "ConfigMap"},
 	} {
 		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.apiVersion, "kind": c.kind, "status": c.status}}
-		if got := readiness.IsComplete(o); got != c.want {
+		if got := completion.IsComplete(o); got != c.want {
 			t.Errorf("%s: %s: expected %t, but found %t", name, c.reason, c.want, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package target
+package apiserver
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -22,43 +21,10 @@ const (
 	maxClientPause = time.Second
 )
 
-// BusyError is the request of a target for a pause.
-type BusyError struct {
-	// After is the length of the pause; zero if unknown.
-	After time.Duration
-	// Code of the HTTP answer.
-	Code int
-}
-
-// Error returns a text for the user.
-func (e *BusyError) Error() string {
-	if e.After == 0 {
-		return fmt.Sprintf("it asks to wait (HTTP %d)", e.Code)
-	}
-	return fmt.Sprintf("it asks to wait %s (HTTP %d)", e.After, e.Code)
-}
-
-// lateError is the error for an answer whose beginning or end was late.
-type lateError struct{ after time.Duration }
-
-var _ net.Error = lateError{}
-
-func (e lateError) Error() string { return fmt.Sprintf("no answer for %s", e.after) }
-
-// Timeout implements net.Error.
-func (lateError) Timeout() bool { return true }
-
-// Temporary implements net.Error.
-func (lateError) Temporary() bool { return false }
-
-// Bounded returns a transport for the API server of a target with bounds for the time and the size of an answer. For
-// an answer with a longer pause it returns a *BusyError: client-go would sleep in the call for all of the pause.
+// bounded bounds the time and the size of answers. For an answer with a longer pause it returns a *BusyError: client-go
+// would sleep in the call for all of the pause.
 //
 // In a context of WithBreaker each further request fails at once after an unanswered one.
-func Bounded(next http.RoundTripper) http.RoundTripper {
-	return &bounded{next: next, answer: defaultTimeouts.answer}
-}
-
 type bounded struct {
 	next   http.RoundTripper
 	answer time.Duration // until an answer begins
@@ -68,9 +34,7 @@ type bounded struct {
 func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	breaker, _ := req.Context().Value(breakerKey{}).(*breaker)
 	if err := breaker.tripped(req.URL.Host); err != nil {
-		if req.Body != nil {
-			_ = req.Body.Close() // the contract of RoundTripper
-		}
+		closeBody(req)
 		return nil, err
 	}
 	note := func(err error) {
@@ -88,7 +52,7 @@ func (t *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 // send returns an answer whose body calls note with an error of its reader.
 func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	late := time.AfterFunc(t.answer, func() { cancel(lateError{t.answer}) })
+	late := time.AfterFunc(t.answer, func() { cancel(LateError{t.answer}) })
 	res, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		late.Stop()
@@ -115,7 +79,7 @@ func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, err
 
 // causeOf returns the reason for the end of a request: a late answer, or else the error of the transport.
 func causeOf(ctx context.Context, err error) error {
-	if late := (lateError{}); errors.As(context.Cause(ctx), &late) {
+	if late := (LateError{}); errors.As(context.Cause(ctx), &late) {
 		return late
 	}
 	return err
@@ -169,41 +133,4 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 func (b *boundedBody) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
-}
-
-type breakerKey struct{}
-
-// breaker remembers the servers with an unanswered request in a call. A nil one remembers nothing.
-type breaker struct {
-	mu     sync.Mutex
-	errors map[string]error // by host
-}
-
-// WithBreaker returns a context for one call of a deployer: after a late answer of a target, or its request for a
-// pause, all later requests to it fail at once, so that the call ends soon, however many they are.
-func WithBreaker(ctx context.Context) context.Context {
-	return context.WithValue(ctx, breakerKey{}, &breaker{errors: map[string]error{}})
-}
-
-// WithBreakerOf returns ctx with the breaker of another context.
-func WithBreakerOf(ctx, of context.Context) context.Context {
-	return context.WithValue(ctx, breakerKey{}, of.Value(breakerKey{}))
-}
-
-func (b *breaker) tripped(host string) error {
-	if b == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.errors[host]
-}
-
-func (b *breaker) trip(host string, err error) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.errors[host] = err
 }
