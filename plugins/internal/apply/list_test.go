@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
@@ -51,7 +51,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			var manifests []apply.Manifest
+			var manifests []desired.Manifest
 			for i := range c.count {
 				manifests = append(manifests, manifest(w.configMap(fmt.Sprintf("a-%d", i), fields{"key": "value"})))
 			}

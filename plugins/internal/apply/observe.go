@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -35,14 +38,14 @@ func Observe(
 ) (Result, error) {
 	r := newRunner(client, plan, recorded)
 	items := plan.Items()
-	expected := make([]Wanted, 0, len(items))
+	expected := make([]objects.Wanted, 0, len(items))
 	for _, i := range items {
-		expected = append(expected, Wanted{Key: i.Key, Mapping: i.Mapping})
+		expected = append(expected, objects.Wanted{Key: i.Key, Mapping: i.Mapping})
 	}
-	listed := List(ctx, Whole(client), expected, selector.String())
+	listed := objects.List(ctx, objects.Whole(client), expected, selector.String())
 	var result Result
 	var errs []error
-	for i, o := range Each(items, func(i *Item) outcome { return r.observe(ctx, i, listed) }) {
+	for i, o := range objects.Each(items, func(i *desired.Object) outcome { return r.observe(ctx, i, listed) }) {
 		if o.err != nil {
 			errs = append(errs, about("read", items[i], target.Explain(client.Host, o.err)))
 			continue
@@ -55,7 +58,7 @@ func Observe(
 	return result, target.Collect(errs)
 }
 
-func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
+func (r runner) observe(ctx context.Context, i *desired.Object, listed *objects.Listed) outcome {
 	live := listed.Take(i.Key)
 	if live == nil {
 		var err error
@@ -73,86 +76,88 @@ func (r runner) observe(ctx context.Context, i *Item, listed *Listed) outcome {
 	entry, _ := r.recorded(i.Key)
 	if live != nil && r.plan.Foreign != nil {
 		if why := r.plan.Foreign(entry, live); why != "" {
-			return outcome{action: skip, why: why}
+			return outcome{action: desired.ActionSkip, why: why}
 		}
 	}
 	switch {
-	case r.plan.isDone(i, entry, live):
-		return outcome{action: done}
-	case live == nil && r.plan.isSettled(i):
-		return outcome{err: Vanished(i)}
+	case r.plan.IsDone(i, entry, live):
+		return outcome{action: desired.ActionDone}
+	case live == nil && r.plan.IsSettled(i):
+		return outcome{err: desired.Vanished(i)}
 	case live == nil:
-		return outcome{drift: missing(i, entry)}
-	case r.plan.isSettled(i):
-		return outcome{action: leave, live: live, hash: entry.Applied, settled: true}
+		return outcome{drift: desired.Missing(i, entry)}
+	case r.plan.IsSettled(i):
+		return outcome{action: desired.ActionSettled, live: live, hash: entry.Applied}
 	}
-	i = i.ignoring(ignore.Bundles(i.Desired.Object, live.Object)...)
+	i = i.Ignoring(ignore.Bundles(i.Desired.Object, live.Object)...)
 	switch {
 	case i.Stale(entry.Applied):
-		return outcome{action: leave, live: live, hash: hashOf(i, live)}
-	case fits(entry.Applied, i, live):
-		return outcome{action: leave, live: live, hash: entry.Applied}
+		return outcome{action: desired.ActionLeave, live: live, hash: i.Hash(live)}
+	case i.Fits(entry.Applied, live):
+		return outcome{action: desired.ActionLeave, live: live, hash: entry.Applied}
 	}
 	i, err := r.withScaled(ctx, i, live)
 	if err != nil {
 		return outcome{err: err}
 	}
-	if fits(entry.Applied, i, live) {
-		return outcome{action: leave, live: live, hash: entry.Applied}
+	if i.Fits(entry.Applied, live) {
+		return outcome{action: desired.ActionLeave, live: live, hash: entry.Applied}
 	}
 	drift, err := r.deviations(ctx, i, live)
 	switch {
 	case apierrors.IsNotFound(err): // it has gone since it was read
-		return outcome{drift: missing(i, entry)}
+		return outcome{drift: desired.Missing(i, entry)}
 	case err != nil:
 		return outcome{err: err}
 	case drift == nil:
-		return outcome{action: leave, live: live, hash: hashOf(i, live)}
+		return outcome{action: desired.ActionLeave, live: live, hash: i.Hash(live)}
 	default:
-		return outcome{action: leave, live: live, hash: entry.Applied, drift: drift}
+		return outcome{action: desired.ActionLeave, live: live, hash: entry.Applied, drift: drift}
 	}
 }
 
 // unserved returns the outcome for an object of a kind not served by the target: it does not exist. Whether the kind
 // has namespaces is unknown, but the inventory may have the object under one of the two keys.
-func (r runner) unserved(unknown *Item) (*Item, outcome) {
+func (r runner) unserved(unknown *desired.Object) (*desired.Object, outcome) {
 	for _, namespaced := range []bool{true, false} {
-		i := newItem(unknown.Manifest, target.Mapping{Namespaced: namespaced}, false, unknown.owner)
+		i := desired.New(unknown.Manifest, target.Mapping{Namespaced: namespaced}, false, unknown.Owner)
 		entry, ok := r.recorded(i.Key)
 		switch {
 		case !ok:
-		case r.plan.isDone(i, entry, nil):
-			return i, outcome{action: done}
+		case r.plan.IsDone(i, entry, nil):
+			return i, outcome{action: desired.ActionDone}
 		default:
-			return i, outcome{drift: missing(i, entry)}
+			return i, outcome{drift: desired.Missing(i, entry)}
 		}
 	}
 	return unknown, outcome{}
 }
 
 // deviations returns the changes by a write of the manifest over the object; nil for none.
-func (r runner) deviations(ctx context.Context, i *Item, live *unstructured.Unstructured) (*Drift, error) {
+func (r runner) deviations(
+	ctx context.Context, i *desired.Object, live *unstructured.Unstructured,
+) (*desired.Drift, error) {
 	meant, err := newWriter(r.client, i, true).overwrite(ctx, i, live)
 	switch {
 	case err == nil:
 	case target.RefusesDryRuns(err):
 		meant = i.Desired // a field with another spelling counts, too
 	case target.RefusesWrite(err):
-		return notRepaired(i, live, err), nil
+		return desired.NotRepaired(i, live, err), nil
 	default:
 		return nil, err
 	}
-	if fields := deviating(i, live, meant); len(fields) > 0 {
-		return &Drift{Key: i.Key, Fields: fields}, nil
+	if fields := desired.Deviating(i, live, meant); len(fields) > 0 {
+		return &desired.Drift{Key: i.Key, Fields: fields}, nil
 	}
 	return nil, nil //nolint:nilnil // see above
 }
 
 // overwrite sets the manifest's fields of an object, and leaves all others as they are.
 func (w writer) overwrite(
-	ctx context.Context, i *Item, live *unstructured.Unstructured,
+	ctx context.Context, i *desired.Object, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	patch := runtime.DeepCopyJSON(i.compared())
+	patch := runtime.DeepCopyJSON(i.Compared())
 	if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
 		return nil, fmt.Errorf("make the patch: %w", err)
 	}
@@ -160,7 +165,7 @@ func (w writer) overwrite(
 	if err != nil {
 		return nil, fmt.Errorf("write the patch as JSON: %w", err)
 	}
-	options := metav1.PatchOptions{FieldManager: FieldManager, DryRun: w.dryRun}
+	options := metav1.PatchOptions{FieldManager: owner.FieldManager, DryRun: w.dryRun}
 	written, err := w.objects.Patch(ctx, i.Key.Name, types.StrategicMergePatchType, document, options)
 	// Without the types of a kind, the API server cannot tell the elements of its lists apart.
 	if apierrors.ReasonForError(err) == metav1.StatusReasonUnsupportedMediaType {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -28,7 +29,7 @@ var byOthers = labels.Set{"app.kubernetes.io/managed-by": "Somebody"}
 // planOfOthers returns the plan of objects that somebody else writes, some of them without a namespace.
 func (w *world) planOfOthers(all ...fields) *apply.Plan {
 	w.Helper()
-	var manifests []apply.Manifest
+	var manifests []desired.Manifest
 	for _, o := range all {
 		m := manifest(copyOf(o))
 		m.DefaultNamespace = w.Namespace

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -89,7 +90,7 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 		t.Run(lower(s), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			build := func(value string) apply.Manifest {
+			build := func(value string) desired.Manifest {
 				m := manifest(w.configMap("a", fields{"x": value}), strategy(s))
 				m.AnnotateBeforeCreate = map[string]string{"kept": "1", "changed": "1", "removed": "1"}
 				return m
@@ -236,7 +237,7 @@ func TestRefusedRepair(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "frozen-" + lower(s)
-			wanted := func(value string) apply.Manifest {
+			wanted := func(value string) desired.Manifest {
 				return manifest(w.configMap(name, fields{"key": value}), strategy(s), force)
 			}
 			w.mustRun(wanted("1"))

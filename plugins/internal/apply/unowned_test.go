@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -51,7 +52,7 @@ func TestDiffWithoutOwner(t *testing.T) {
 	w.Create(configMaps, labelled.Object)
 	diff := func() []sdk.Change {
 		m := manifest(labelled.Object)
-		plan, err := apply.NewPlan(t.Context(), w.client, []apply.Manifest{m}, owner.Owner{}, time.Now())
+		plan, err := apply.NewPlan(t.Context(), w.client, []desired.Manifest{m}, owner.Owner{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

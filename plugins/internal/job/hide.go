@@ -3,13 +3,13 @@ package job
 import (
 	"context"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
 // HideSecrets returns a context in which texts of API servers and webhooks show no values of the manifests' Secrets.
-func HideSecrets(ctx context.Context, manifests []apply.Manifest) context.Context {
+func HideSecrets(ctx context.Context, manifests []desired.Manifest) context.Context {
 	return target.WithHidden(ctx, func(text string) string {
 		hidden := redact.New(nil)
 		for _, m := range manifests {

@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
@@ -200,7 +202,7 @@ func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 }
 
 // NoteDone notes objects gone after their completion, so that they count as ready.
-func (j *Job) NoteDone(items []*apply.Item) {
+func (j *Job) NoteDone(items []*desired.Object) {
 	for _, item := range items {
 		j.Status.settled.add(item.Key)
 		j.done = append(j.done, item.Desired)
@@ -221,7 +223,7 @@ func (j *Job) CleanUp(
 	for _, a := range applied {
 		d.Applied[a.Live.GetUID()] = true
 		if owners := a.Live.GetOwnerReferences(); len(owners) > 0 {
-			d.Owned = append(d.Owned, apply.Owned{Key: a.Key, Owners: owners})
+			d.Owned = append(d.Owned, objects.Owned{Key: a.Key, Owners: owners})
 		}
 	}
 	return j.Remove(ctx, StepCleanUp, d)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -39,7 +39,7 @@ func callers(ctx context.Context, client *target.Client, d Deletion) []group {
 		case object.IsCRD(key.Group, key.Kind) && slices.ContainsFunc(keys, isService):
 			live := d.get(ctx, client, d.Entries[i])
 			here := func(service object.Key) bool { return slices.Contains(keys, service) }
-			if live != nil && slices.ContainsFunc(apply.Called(live), here) {
+			if live != nil && slices.ContainsFunc(objects.Called(live), here) {
 				definitions[key] = true
 				converted[kindDefinedBy(live)] = true
 			}

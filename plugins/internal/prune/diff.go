@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -40,7 +40,7 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 			changes = append(changes, sdk.Change{Object: f.what, Action: sdk.ActionDelete, Note: f.err.Error()})
 		}
 		shown := d.spared()
-		for i, change := range apply.Each(s.items, func(it item) *sdk.Change { return it.diff(ctx, client, d) }) {
+		for i, change := range objects.Each(s.items, func(it item) *sdk.Change { return it.diff(ctx, client, d) }) {
 			if change != nil {
 				changes = append(changes, *change)
 				shown[s.items[i].key] = true
@@ -94,7 +94,7 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 		change.Note = strings.Join(append(circumstances(live), obstacles(live)...), "; ")
 	case actionDelete:
 	}
-	change.Action, change.Before = sdk.ActionDelete, apply.Document(live)
+	change.Action, change.Before = sdk.ActionDelete, objects.Document(live)
 	return change
 }
 

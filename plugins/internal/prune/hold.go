@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -85,7 +85,7 @@ func (d Deletion) findStays(ctx context.Context, client *target.Client) (*stays,
 		}
 	}
 	for _, entry := range d.Entries {
-		if isKept := !apply.RuleOf(entry.Policy).Deleted; !isKept && (d.Kept == nil || !containers) {
+		if isKept := !objects.RuleOf(entry.Policy).Deleted; !isKept && (d.Kept == nil || !containers) {
 			continue
 		}
 		if err := d.addKept(ctx, client, s, entry); err != nil {
@@ -127,20 +127,20 @@ func (d Deletion) addKept(
 	case err != nil:
 		live = &metav1.PartialObjectMetadata{}
 	}
-	stays := !apply.RuleOf(entry.Policy).Deleted
-	if d.Kept != nil && apply.RuleOf(entry.Policy).Managed {
+	stays := !objects.RuleOf(entry.Policy).Deleted
+	if d.Kept != nil && objects.RuleOf(entry.Policy).Managed {
 		stays = d.Kept(entry, live) != ""
 	}
 	if stays && live.GetDeletionTimestamp() == nil {
 		s.add(key, resource)
-		return d.addOwners(ctx, client, s, apply.Owned{Key: key, Owners: live.GetOwnerReferences()})
+		return d.addOwners(ctx, client, s, objects.Owned{Key: key, Owners: live.GetOwnerReferences()})
 	}
 	return nil
 }
 
 // addOwners adds the owners of an object that stays, and theirs: it would be deleted with any of them. The owners of
 // an unreadable owner are not found.
-func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays, inner apply.Owned) error {
+func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays, inner objects.Owned) error {
 	for _, o := range inner.Owners {
 		if _, known := s.owners[o.UID]; known {
 			continue
@@ -161,7 +161,7 @@ func (d Deletion) addOwners(ctx context.Context, client *target.Client, s *stays
 		case err != nil || live.UID != o.UID:
 			continue
 		}
-		above := apply.Owned{Key: inner.Key, Owners: live.GetOwnerReferences()}
+		above := objects.Owned{Key: inner.Key, Owners: live.GetOwnerReferences()}
 		if err := d.addOwners(ctx, client, s, above); err != nil {
 			return err
 		}

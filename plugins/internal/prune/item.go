@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -83,7 +83,7 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 		return actionLeave, "another client has created it anew after that of this deploy item was deleted"
 	case known == "" && relation != owner.Ours:
 		return actionLeave, "it belongs to " + cmp.Or(d.Owner.Describe(live), "no deploy item")
-	case apply.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
+	case objects.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
 		return actionLeave,
 			fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
 	}
@@ -92,7 +92,7 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 		return actionRemoveFinalizers, ""
 	case deleting:
 		return actionWait, ""
-	case apply.Changes(live.Object, preparation):
+	case objects.Changes(live.Object, preparation):
 		return actionPrepare, ""
 	default:
 		return actionDelete, ""
@@ -141,7 +141,7 @@ func (it item) remove(
 		case actionRemoveFinalizers:
 			live, err = nil, w.removeFinalizers(ctx, live)
 		case actionDelete:
-			live, err = nil, apply.Delete(ctx, w.objects, live, conflicts < maxConflicts)
+			live, err = nil, objects.Delete(ctx, w.objects, live, conflicts < maxConflicts)
 		}
 		switch {
 		case apierrors.IsConflict(err):

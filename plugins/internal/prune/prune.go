@@ -39,8 +39,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -61,7 +61,7 @@ type Deletion struct {
 	// still wanted in an update. May be nil.
 	Spare map[object.Key]bool
 	// Owned are the objects with owners that the deploy item has just applied, or would apply. May be nil.
-	Owned []apply.Owned
+	Owned []objects.Owned
 	// Kept, if set, is called instead of the policy keep, with the metadata of an object as it is on the target: it
 	// returns the reason for the object to stay; empty if it goes. No group deletes the objects it keeps.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -37,7 +37,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 	}
 	for _, entry := range d.Entries {
 		key := object.KeyOfReference(entry.Resource)
-		if rule := apply.RuleOf(entry.Policy); !rule.Deleted && (d.Kept == nil || !rule.Managed) {
+		if rule := objects.RuleOf(entry.Policy); !rule.Deleted && (d.Kept == nil || !rule.Managed) {
 			if d.stays.missing[key] {
 				result.gone = append(result.gone, key)
 				continue

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -69,14 +69,14 @@ func (s step) run(ctx context.Context, client *target.Client, d Deletion, later 
 }
 
 func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion) []outcome {
-	var wanted []apply.Wanted
+	var wanted []objects.Wanted
 	for _, it := range s.items {
 		if !it.needsWhole() {
-			wanted = append(wanted, apply.Wanted{Key: it.key, Mapping: it.mapping})
+			wanted = append(wanted, objects.Wanted{Key: it.key, Mapping: it.mapping})
 		}
 	}
-	listed := apply.List(ctx, apply.MetadataOnly(client), wanted, d.Owner.Selector().String())
-	outcomes := apply.Each(s.items, func(it item) outcome { return it.remove(ctx, client, d, listed.Take(it.key)) })
+	listed := objects.List(ctx, objects.MetadataOnly(client), wanted, d.Owner.Selector().String())
+	outcomes := objects.Each(s.items, func(it item) outcome { return it.remove(ctx, client, d, listed.Take(it.key)) })
 
 	isUnserved := func(o outcome) bool { return notServed(o.err) }
 	if !slices.ContainsFunc(outcomes, isUnserved) {

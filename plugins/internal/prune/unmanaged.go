@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 )
@@ -62,7 +62,7 @@ func (d Deletion) spared() map[object.Key]bool {
 	spared := map[object.Key]bool{}
 	maps.Copy(spared, d.Spare)
 	for _, e := range d.Entries {
-		if !apply.RuleOf(e.Policy).Deleted {
+		if !objects.RuleOf(e.Policy).Deleted {
 			spared[object.KeyOfReference(e.Resource)] = true
 		}
 	}
@@ -99,7 +99,7 @@ func (r *round) handle(ctx context.Context, page found) {
 		err  error
 	}
 	client := r.finder.client
-	for _, done := range apply.Each(page.objects, func(o metav1.PartialObjectMetadata) result {
+	for _, done := range objects.Each(page.objects, func(o metav1.PartialObjectMetadata) result {
 		sent, err := r.next(ctx, writer{client.Objects(page.mapping, o.GetNamespace())}, &o)
 		return result{&o, sent, err}
 	}) {
@@ -124,7 +124,7 @@ func (r *round) handle(ctx context.Context, page found) {
 func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool, err error) {
 	switch {
 	case o.GetDeletionTimestamp() == nil:
-		err = apply.Delete(ctx, w.objects, o, false)
+		err = objects.Delete(ctx, w.objects, o, false)
 	case r.finder.group.force && len(o.GetFinalizers()) > 0:
 		err = w.removeFinalizers(ctx, o)
 	default:

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
 // writer sends requests about the very objects read: any other object of their names is refused with a conflict.
@@ -25,7 +25,7 @@ func (w writer) patch(ctx context.Context, o metav1.Object, change map[string]an
 	if err != nil {
 		return nil, fmt.Errorf("write the patch: %w", err)
 	}
-	options := metav1.PatchOptions{FieldManager: apply.FieldManager}
+	options := metav1.PatchOptions{FieldManager: owner.FieldManager}
 	return w.objects.Patch(ctx, o.GetName(), types.MergePatchType, document, options)
 }
 
