@@ -59,7 +59,7 @@ func Diff(
 		return result{change, cmp.Or(o.live, i.Desired), err}
 	}) {
 		if found.err != nil {
-			errs = append(errs, about("compare", items[i], target.Explain(client.Host, found.err)))
+			errs = append(errs, items[i].About("compare", target.Explain(client.Host, found.err)))
 		}
 		if found.change != nil {
 			changes = append(changes, *found.change)

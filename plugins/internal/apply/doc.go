@@ -24,12 +24,6 @@
 // A JSON merge patch holds only the differences, and no resourceVersion. If its answer differs from the intended
 // object, another client may have changed the object right before; then it gets no hash, and the next job compares.
 //
-// # Objects of other clients
-//
-// Observe reads objects written by another client, such as Helm, and compares them with hashes of the same kind: a
-// hash is made of an object as it was right after its write, and later shows changes by others to the manifest's
-// fields. Such objects carry no label of a deploy item, so their plan is made without an owner.
-//
 // # After the deployment
 //
 // Patch makes the changes that are for ready objects. They have a part of the hash of their own: the patch repairs

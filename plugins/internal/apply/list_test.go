@@ -8,6 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // TestManyObjectsAreListed: what is done about objects does not depend on how they are read.
@@ -43,7 +44,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 					if !strings.HasSuffix(r.URL.Path, "/configmaps") {
 						return nil, nil
 					}
-					return forbidden(r), nil
+					return plugintest.Forbidden(r, ""), nil
 				})
 			},
 		},
@@ -59,7 +60,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 			if c.before != nil {
 				c.before(w)
 			}
-			w.verbs()
+			w.Requests.Verbs()
 			if result := w.mustRun(manifests...); len(result.Applied) != c.count {
 				t.Errorf("%s: expected %d applied objects, but found %d", c.reason, c.count, len(result.Applied))
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,22 +109,11 @@ func (r runner) decide(
 	if o.action != desired.ActionCompare && o.action != desired.ActionWrite {
 		return i, o
 	}
-	i, err := r.withScaled(ctx, i, live)
+	i, err := IgnoringScaled(ctx, r.autoscalers, i, live)
 	if err != nil {
 		return i, outcome{before: live, err: err}
 	}
 	return i, outcomeOf(r.plan.Decide(i, entry, live), live)
-}
-
-// withScaled adds the replicas to the fields of other clients if an autoscaler scales the object.
-func (r runner) withScaled(
-	ctx context.Context, i *desired.Object, live *unstructured.Unstructured,
-) (*desired.Object, error) {
-	scaled, err := r.autoscalers.Scale(ctx, i.Desired.Object, live.Object)
-	if err != nil || !scaled {
-		return i, err
-	}
-	return i.Ignoring(ignore.Replicas), nil
 }
 
 func (r runner) create(
@@ -240,13 +228,6 @@ func (r runner) replace(
 
 // errReplaced is the reason to read a deleted object again.
 var errReplaced = errors.New("it was deleted to be created anew, but exists again")
-
-// isOutdated reports whether a write was refused because the object has changed, is gone, or is another one by now.
-func isOutdated(err error) bool {
-	anotherOne := func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
-	return apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && !isFieldConflict(err)) ||
-		slices.ContainsFunc(causes(err), anotherOne)
-}
 
 // changesNothing reports whether a write would change nothing, apart from the fields changed again by
 // patchAfterDeployment. After a failed dry run, it might.

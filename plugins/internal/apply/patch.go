@@ -45,7 +45,7 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 		return result{after, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, about("patch", all[i].Object, target.Explain(client.Host, r.err)))
+			errs = append(errs, all[i].Object.About("patch", target.Explain(client.Host, r.err)))
 			continue
 		}
 		done = append(done, r.applied)

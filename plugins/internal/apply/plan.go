@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,10 +35,6 @@ type Plan struct {
 	// Held returns the reason against the deletion of an object to be created anew; empty for none. It is called from
 	// several goroutines. Nil if nothing is kept.
 	Held func(key object.Key, uid types.UID) (why string, err error)
-
-	// Foreign returns the reason why an existing object is not the plan's any more; empty for an object of the plan.
-	// Observe passes over foreign objects. Nil if there are none.
-	Foreign func(e managedresource.ManagedResourceStatus, live metav1.Object) (why string)
 
 	stages [][]*desired.Object
 	// unknown are the objects of kinds not served by the target yet.
@@ -129,7 +124,7 @@ func (p *Plan) unknownKind(i *desired.Object) error {
 func (p *Plan) problems() []error {
 	errs := make([]error, 0, len(p.unknown))
 	for _, i := range p.unknown {
-		errs = append(errs, about("apply", i, p.unknownKind(i)))
+		errs = append(errs, i.About("apply", p.unknownKind(i)))
 	}
 	return errs
 }
@@ -137,6 +132,9 @@ func (p *Plan) problems() []error {
 // Items returns all objects for Run, in the order of the stages. Those with the policy ignore and those of unknown
 // kinds are not among them.
 func (p *Plan) Items() []*desired.Object { return slices.Concat(p.stages...) }
+
+// Unknown returns the objects of kinds not served by the target yet.
+func (p *Plan) Unknown() []*desired.Object { return p.unknown }
 
 // Kept returns the inventory's entries of the objects that are not deleted when they are not wanted any more.
 func (p *Plan) Kept() []managedresource.ManagedResourceStatus {
@@ -158,3 +156,7 @@ func (p *Plan) Keys() map[object.Key]bool {
 	}
 	return keys
 }
+
+// Recorded returns the inventory's entry of an object before the call: without a uid in it, the object is created
+// without being read before. It is called from several goroutines.
+type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool)

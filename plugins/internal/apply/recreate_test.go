@@ -117,7 +117,7 @@ func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 		}
 		return nil, nil
 	})
-	w.verbs()
+	w.Requests.Verbs()
 	w.mustRun(manifest(w.selecting("web", "new"), recreate))
 	w.mustRequest("GET", "PUT", "dry POST", "DELETE", "GET", "PUT", "dry POST", "DELETE", "GET", "POST")
 }

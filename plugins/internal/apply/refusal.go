@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,4 +107,11 @@ func causes(err error) []metav1.StatusCause {
 		return nil
 	}
 	return status.Status().Details.Causes
+}
+
+// isOutdated reports whether a write was refused because the object has changed, is gone, or is another one by now.
+func isOutdated(err error) bool {
+	anotherOne := func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
+	return apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && !isFieldConflict(err)) ||
+		slices.ContainsFunc(causes(err), anotherOne)
 }

@@ -140,7 +140,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if changes := w.diff(m); len(changes) != 1 || replicasIn(mustJSON(t, changes[0].After)) != 5 {
 				t.Errorf("expected the patch alone to be foreseen, but found %+v", changes)
 			}
-			w.verbs()
+			w.Requests.Verbs()
 			w.mustRun(m)
 			w.mustRequest("GET", "PATCH")
 			if live := w.MustGet(deployments, "web"); replicasIn(live.Object) != 5 || live.GetAnnotations()["patched"] != "yes" {
@@ -163,7 +163,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if w.MustGet(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
 				t.Error("without a hash the object was written")
 			}
-			w.verbs()
+			w.Requests.Verbs()
 
 			w.Patch(deployments, "web", `{"metadata":{"annotations":{"patched":"no"}}}`)
 			if result := w.mustRun(m); len(result.Drift) > 0 {

@@ -37,7 +37,7 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 				w.Patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"1"}}}`)
 				w.mustRun(build("image:2"))
 				w.Patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"2"}}}`)
-				w.verbs()
+				w.Requests.Verbs()
 				w.mustRun(build("image:2"))
 				w.mustRequest("GET")
 			})

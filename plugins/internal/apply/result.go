@@ -2,7 +2,6 @@ package apply
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,11 +72,9 @@ type Result struct {
 	Skipped []Skipped
 	// Done are the completed objects, now gone.
 	Done []*desired.Object
-	// Missing are the objects not found by Observe. Run creates them.
-	Missing []*desired.Object
 	// Waiting has the reasons for an incomplete plan; call again later. Empty if it is complete or failed.
 	Waiting []string
-	// Drift are the objects changed by others: Run has repaired them, Observe has not.
+	// Drift are the objects changed by others and repaired, or not if the target refuses it.
 	Drift []desired.Drift
 	// TakenOver are the objects of other deploy items until now.
 	TakenOver []TakenOver
@@ -99,8 +96,6 @@ func (r *Result) add(item *desired.Object, o outcome) {
 		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.why})
 	case o.action == desired.ActionWait:
 		r.Waiting = append(r.Waiting, o.why)
-	case o.live == nil:
-		r.Missing = append(r.Missing, item)
 	default:
 		r.Applied = append(r.Applied, Applied{
 			Object: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item),
@@ -133,16 +128,4 @@ func (r *Result) await(live *unstructured.Unstructured) error {
 		r.Waiting = append(r.Waiting, missing)
 	}
 	return err
-}
-
-// about adds the object of an error and its place in the configuration; nil for nil.
-func about(doing string, i *desired.Object, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case i.Path == nil:
-		return fmt.Errorf("%s %s: %w", doing, i.Key, err)
-	default:
-		return fmt.Errorf("%s: %s %s: %w", i.Path, doing, i.Key, err)
-	}
 }

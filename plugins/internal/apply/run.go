@@ -4,22 +4,14 @@ import (
 	"context"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
-
-// Recorded returns the inventory's entry of an object before the call: without a uid in it, the object is created
-// without being read before. It is called from several goroutines.
-type Recorded func(object.Key) (e managedresource.ManagedResourceStatus, ok bool)
 
 // Run applies a plan, stage by stage, as far as it gets. The error joins the errors of all objects of the last stage
 // begun, and those about unknown kinds; all objects applied until then, and beside them, are in the result all the
@@ -43,7 +35,7 @@ func Run(ctx context.Context, client *target.Client, plan *Plan, recorded Record
 				result.add(stage[i], o)
 				err = result.await(o.live)
 			}
-			errs = append(errs, about("apply", stage[i], err))
+			errs = append(errs, stage[i].About("apply", err))
 		}
 		r.applied = result.Applied
 		if target.Collect(errs) != nil || len(result.Waiting) > 0 {
@@ -65,20 +57,7 @@ type runner struct {
 }
 
 func newRunner(client *target.Client, plan *Plan, recorded Recorded) runner {
-	list := func(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
-		mapping := target.Mapping{Resource: ignore.AutoscalerResource, Namespaced: true}
-		return client.Objects(mapping, namespace).List(ctx, metav1.ListOptions{})
-	}
-	changes := ignore.Changes{Dropped: func(namespace, name string) bool {
-		key := object.Key{Group: ignore.Kind.Group, Kind: ignore.Kind.Kind, Namespace: namespace, Name: name}
-		_, known := recorded(key)
-		_, wanted := plan.keys[key]
-		return known && !wanted
-	}}
-	for _, i := range plan.Items() {
-		changes.Wanted = append(changes.Wanted, i.Desired)
-	}
-	return runner{client: client, plan: plan, recorded: recorded, autoscalers: ignore.NewAutoscalers(list, changes)}
+	return runner{client: client, plan: plan, recorded: recorded, autoscalers: NewAutoscalers(client, plan, recorded)}
 }
 
 // list reads the objects expected to exist, by the label of their owner, the same for all.

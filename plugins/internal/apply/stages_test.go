@@ -56,7 +56,7 @@ func TestStages(t *testing.T) {
 		}
 		return len(result.Waiting) == 0 && len(result.Applied) == 4
 	})
-	w.verbs()
+	w.Requests.Verbs()
 	w.mustRun(all...)
 	w.mustRequest("GET", "GET", "GET", "GET")
 	if changes := w.diff(all...); len(changes) > 0 {

@@ -135,10 +135,7 @@ func (w *world) mustRun(manifests ...desired.Manifest) apply.Result {
 
 func (w *world) diff(manifests ...desired.Manifest) []sdk.Change {
 	w.Helper()
-	changes, _, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), func(k object.Key) (managedresource.ManagedResourceStatus, bool) {
-		e, ok := w.inventory[k]
-		return e, ok
-	})
+	changes, _, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), w.recorded)
 	if err != nil {
 		w.Fatalf("diff: %v", err)
 	}
@@ -166,3 +163,9 @@ func (w *world) mustFail(err error, reason string, configuration bool, parts ...
 }
 
 func nothingRecorded(object.Key) (e managedresource.ManagedResourceStatus, ok bool) { return e, false }
+
+// recorded returns the inventory's entry of an object.
+func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
+	e, ok = w.inventory[key]
+	return e, ok
+}

@@ -21,8 +21,7 @@ const (
 	maxRefusal = 300
 )
 
-// Drift is an object changed or deleted by others since it was applied. After Run it is repaired, after Observe it is
-// not.
+// Drift is an object changed or deleted by others since it was applied.
 type Drift struct {
 	Key object.Key
 	// Missing: the object did not exist any more.

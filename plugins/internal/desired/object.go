@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,6 +125,18 @@ func (i *Object) Entry() managedresource.ManagedResourceStatus {
 // Stale reports whether a hash in the inventory was made from another manifest than the item's, or with other
 // settings.
 func (i *Object) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
+
+// About adds the object of an error and its place in the configuration; nil for nil.
+func (i *Object) About(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case i.Path == nil:
+		return fmt.Errorf("%s %s: %w", doing, i.Key, err)
+	default:
+		return fmt.Errorf("%s: %s %s: %w", i.Path, doing, i.Key, err)
+	}
+}
 
 // New returns the object of a manifest, with the labels of its owner. definedHere: a CustomResourceDefinition of the
 // same plan defines its kind.

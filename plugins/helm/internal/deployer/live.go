@@ -8,6 +8,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
@@ -93,13 +94,13 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 	if err != nil {
 		return nil, err
 	}
-	plan.Done, plan.Settled, plan.Foreign = j.IsDone, j.Status.IsSettled, foreignTo(name)
-	result, err := apply.Observe(ctx, j.Client, plan, j.Status.Inventory.Get, helmSelector)
+	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
+	result, err := observe.Run(ctx, j.Client, plan, j.Status.Inventory.Get, foreignTo(name), helmSelector)
 	if err != nil {
 		return nil, err
 	}
 	found := &releaseObjects{
-		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Skipped,
+		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Foreign,
 	}
 	j.NoteDone(result.Done)
 	for _, item := range result.Done {

@@ -1,4 +1,4 @@
-package apply_test
+package observe_test
 
 import (
 	"errors"
@@ -7,91 +7,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
-	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
-
-// byOthers are the labels of the objects that somebody else writes.
-var byOthers = labels.Set{"app.kubernetes.io/managed-by": "Somebody"}
-
-// planOfOthers returns the plan of objects that somebody else writes, some of them without a namespace.
-func (w *world) planOfOthers(all ...fields) *apply.Plan {
-	w.Helper()
-	var manifests []desired.Manifest
-	for _, o := range all {
-		m := manifest(copyOf(o))
-		m.DefaultNamespace = w.Namespace
-		manifests = append(manifests, m)
-	}
-	plan, err := apply.NewPlan(w.Context(), w.client, manifests, owner.Owner{}, time.Now())
-	if err != nil {
-		w.Fatal(err)
-	}
-	return plan
-}
-
-// write creates an object as somebody else does, with a label of his own.
-func (w *world) write(resource schema.GroupVersionResource, o fields) {
-	w.Helper()
-	labelled := unstructured.Unstructured{Object: copyOf(o)}
-	labelled.SetLabels(byOthers)
-	w.Create(resource, labelled.Object)
-}
-
-// observe does what a deployer does with Observe in one call, and returns what has drifted.
-func (w *world) observe(all ...fields) []string {
-	w.Helper()
-	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), w.recorded, byOthers)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.note(result.Applied)
-	var drifts []string
-	for _, d := range result.Drift {
-		what := ": " + d.String()
-		if d.Missing {
-			what = " is missing"
-		}
-		drifts = append(drifts, d.Key.Kind+" "+d.Key.Name+what)
-	}
-	return drifts
-}
-
-func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
-	e, ok = w.inventory[key]
-	return e, ok
-}
-
-func forbidden(r *http.Request) *http.Response { return forbiddenBecause(r, "") }
-
-func forbiddenBecause(r *http.Request, why string) *http.Response {
-	return &http.Response{
-		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
-		Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + why + `"}`)),
-	}
-}
-
-// refuse has all requests with a method answered as if they were not permitted.
-func (w *world) refuse(method string) {
-	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
-		if r.Method == method {
-			return forbiddenBecause(r, "no"), nil
-		}
-		return nil, nil
-	})
-}
 
 func TestObserve(t *testing.T) {
 	t.Parallel()
@@ -162,11 +84,11 @@ func TestObserve(t *testing.T) {
 				c.before(w)
 			}
 			for range 2 { // drift is there until it is repaired
-				w.verbs()
+				w.Requests.Verbs()
 				if diff := cmp.Diff(c.want, w.observe(all...)); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 				}
-				w.mustRequestInAnyOrder(c.requests...)
+				w.mustRequest(c.requests...)
 				if c.want == nil {
 					c.requests = []string{"GET", "GET"} // its hash is as it is now
 				}
@@ -214,7 +136,7 @@ func TestObserveMany(t *testing.T) {
 	if diff := cmp.Diff(want, w.observe(all...)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := w.verbs(); len(got) != 4 { // a list, those that are not in it, and a dry run
+	if got := w.Requests.Verbs(); len(got) != 4 { // a list, those that are not in it, and a dry run
 		t.Errorf("expected 4 requests, but found %v", got)
 	}
 }
@@ -261,12 +183,12 @@ func TestObserveFailure(t *testing.T) {
 		case r.Method == http.MethodPatch:
 			return nil, errors.New("lost")
 		case strings.HasSuffix(r.URL.Path, "/a"):
-			return forbidden(r), nil
+			return plugintest.Forbidden(r, ""), nil
 		default:
 			return nil, nil
 		}
 	})
-	result, err := apply.Observe(w.Context(), w.client, w.planOfOthers(all...), w.recorded, byOthers)
+	result, err := w.run(w.planOfOthers(all...))
 	for _, part := range []string{"/a: ", "/c: cannot reach target cluster"} {
 		if part = "read ConfigMap " + w.Namespace + part; err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("expected an error with %q, but found %v", part, err)
@@ -281,9 +203,11 @@ func TestObserveFailure(t *testing.T) {
 func TestObserveCustomResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	definition, gadget := w.gadgets()
-	delete(gadget["metadata"].(fields), "namespace")
-	resource := plugintest.Resource{Group: w.Namespace + ".example.org", Version: "v1", Resource: "gadgets"}
+	definition, resource := w.CRD("Gadget")
+	gadget := fields{
+		"apiVersion": resource.GroupVersion().String(), "kind": "Gadget",
+		"metadata": fields{"name": "g"}, "spec": fields{"size": int64(3)},
+	}
 	w.Create(plugintest.CRDs, definition)
 	w.Eventually("the kind to be served", func() bool {
 		_, err := w.Objects(resource).List(t.Context(), metav1.ListOptions{})
@@ -296,7 +220,7 @@ func TestObserveCustomResource(t *testing.T) {
 	})
 	w.Eventually("the kind to be discovered", func() bool {
 		w.client.Forget()
-		result, err := apply.Observe(t.Context(), w.client, w.planOfOthers(gadget), w.recorded, byOthers)
+		result, err := w.run(w.planOfOthers(gadget))
 		if err != nil || len(result.Applied)+len(result.Missing) != 1 {
 			t.Fatalf("expected one object, but found %+v, %v", result, err)
 		}
@@ -321,7 +245,7 @@ func TestObserveCustomResource(t *testing.T) {
 	if diff := cmp.Diff(missing, w.observe(gadget)); diff != "" {
 		t.Errorf("after its kind was removed: -want +got:\n%s", diff)
 	}
-	w.beItem("another")
+	clear(w.inventory)
 	if found := w.observe(gadget); found != nil {
 		t.Errorf("expected no drift of what was never seen, but found %v", found)
 	}
@@ -339,7 +263,7 @@ func TestObserveForgetsKinds(t *testing.T) {
 			Body: io.NopCloser(strings.NewReader("404 page not found\n")),
 		}, nil
 	})
-	if _, err := apply.Observe(t.Context(), w.client, plan, nothingRecorded, byOthers); err != nil {
+	if _, err := w.run(plan); err != nil {
 		t.Fatal(err)
 	}
 	w.Requests.Undisturbed()
