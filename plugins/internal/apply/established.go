@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -18,23 +19,17 @@ func established(o *unstructured.Unstructured) (missing string, err error) {
 	if !object.IsCRD(key.Group, key.Kind) {
 		return "", nil
 	}
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		condition, ok := c.(map[string]any)
-		switch {
-		case !ok:
-		case condition["type"] == "Established" && condition["status"] == "True":
-			return "", nil
-		case condition["type"] == "NamesAccepted" && condition["status"] == "False":
-			err = &sdk.Error{
+	if objects.HasCondition(o, "Established") {
+		return "", nil
+	}
+	for _, c := range objects.Conditions(o) {
+		if c.Type == "NamesAccepted" && c.Status == "False" {
+			return "", &sdk.Error{
 				Codes:  []v1alpha1.ErrorCode{v1alpha1.ErrorNoRetry},
 				Reason: ReasonNamesTaken,
-				Err:    fmt.Errorf("the API server does not accept its names: %v", condition["message"]),
+				Err:    fmt.Errorf("the API server does not accept its names: %s", c.Message),
 			}
 		}
-	}
-	if err != nil {
-		return "", err
 	}
 	return fmt.Sprintf("%s to be established", key), nil
 }

@@ -251,11 +251,11 @@ func (r runner) notServed(i *desired.Object, err error) outcome {
 
 // countLost adds the number of a definition's resources to losses, if the API server returns it.
 func (r runner) countLost(ctx context.Context, live *unstructured.Unstructured, lost string) string {
-	mapping, ok := objects.ServedBy(live)
-	if !ok {
+	kinds := objects.Defined(live)
+	if len(kinds) == 0 {
 		return lost
 	}
-	list, err := r.client.Metadata(mapping, "").List(ctx, metav1.ListOptions{Limit: objects.PageSize})
+	list, err := r.client.Metadata(kinds[0].Mapping, "").List(ctx, metav1.ListOptions{Limit: objects.PageSize})
 	if err != nil {
 		return lost // the count is only for the message
 	}

@@ -3,7 +3,6 @@ package apply
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
@@ -30,9 +29,7 @@ func order(items []*desired.Object) [][]*desired.Object {
 	converted := map[schema.GroupKind]bool{}
 	for _, i := range items {
 		if convertsHere(items, i) {
-			group, _, _ := unstructured.NestedString(i.Desired.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(i.Desired.Object, "spec", "names", "kind")
-			converted[schema.GroupKind{Group: group, Kind: kind}] = true
+			converted[objects.DefinedKind(i.Desired)] = true
 		}
 	}
 	sorted := make([][]*desired.Object, stages)

@@ -56,7 +56,9 @@ func NewPlan(
 ) (*Plan, error) {
 	defined := map[schema.GroupVersionKind]target.Mapping{}
 	for _, m := range manifests {
-		objects.AddDefined(defined, m.Object)
+		for _, kind := range objects.Defined(m.Object) {
+			defined[kind.GroupVersionKind] = kind.Mapping
+		}
 	}
 	find := func(gvk schema.GroupVersionKind) (mapping target.Mapping, definedHere bool, err error) {
 		if mapping, ok := defined[gvk]; ok {

@@ -67,13 +67,10 @@ func (w writer) change(
 ) (*unstructured.Unstructured, error) {
 	switch i.Strategy {
 	case managedresource.UpdateStrategyPatch:
-		patch := objects.MergePatch(objects.Content(live), objects.Content(out))
 		// No resourceVersion, so changes of others do not get in the way; but the patch is for this object and no other of
 		// its name.
-		if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
-			return nil, fmt.Errorf("make the patch: %w", err)
-		}
-		return w.patch(ctx, i, patch)
+		patch := objects.MergePatch(objects.Content(live), objects.Content(out))
+		return objects.Patch(ctx, w.objects, live, types.MergePatchType, patch, w.dryRun...)
 	case managedresource.UpdateStrategyApply:
 		adopted, err := w.adoptFields(ctx, i, live)
 		if err != nil {

@@ -254,7 +254,11 @@ func (j *Job) Unblock(ctx context.Context, plan *apply.Plan, d prune.Deletion, e
 func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.Response, error) {
 	j.Request.Progress(step, fmt.Sprintf("deleting objects: %d", len(d.Entries)))
 	result, err := prune.Run(ctx, j.Client, j.Deletion(d))
-	for _, key := range result.Gone {
+	gone := result.Gone
+	if result.Unfinished {
+		gone = gone[1:] // an entry is left for the next call
+	}
+	for _, key := range gone {
 		j.Status.Inventory.Gone(key)
 	}
 	for _, left := range result.Left {

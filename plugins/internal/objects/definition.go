@@ -8,67 +8,42 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
-// Called returns the Services that the API server calls because of an object.
-func Called(o *unstructured.Unstructured) []object.Key {
-	var references []map[string]any
-	switch gvk := o.GroupVersionKind(); {
-	case object.Intercepts(gvk.Group, gvk.Kind):
-		for _, webhook := range Maps(o.Object["webhooks"]) {
-			references = append(references, Child(webhook, "clientConfig", "service"))
-		}
-	case object.IsAPIService(gvk.Group, gvk.Kind):
-		references = append(references, Child(o.Object, "spec", "service"))
-	case object.IsCRD(gvk.Group, gvk.Kind):
-		conversion := Child(o.Object, "spec", "conversion")
-		if conversion["strategy"] == "Webhook" {
-			references = append(references, Child(conversion, "webhook", "clientConfig", "service"))
-		}
-	}
-	var services []object.Key
-	for _, r := range references {
-		namespace, _ := r["namespace"].(string)
-		if name, _ := r["name"].(string); name != "" {
-			services = append(services, object.Key{Kind: "Service", Namespace: namespace, Name: name})
-		}
-	}
-	return services
+// Kind is a kind in one of its versions.
+type Kind struct {
+	schema.GroupVersionKind
+	Mapping target.Mapping
 }
 
-// AddDefined adds the kinds of a CustomResourceDefinition; other objects define none. The API server reports the
-// missing fields of an incomplete definition.
-func AddDefined(defined map[schema.GroupVersionKind]target.Mapping, o *unstructured.Unstructured) {
+// Defined returns the kinds served because of a CustomResourceDefinition, one for each version; none for an incomplete
+// definition, and for any other object.
+func Defined(o *unstructured.Unstructured) []Kind {
 	if gvk := o.GroupVersionKind(); !object.IsCRD(gvk.Group, gvk.Kind) {
-		return
+		return nil
 	}
-	text := func(fields ...string) string {
-		value, _, _ := unstructured.NestedString(o.Object, fields...)
-		return value
-	}
-	group, kind, plural := text("spec", "group"), text("spec", "names", "kind"), text("spec", "names", "plural")
+	spec := Child(o.Object, "spec")
+	names := Child(spec, "names")
+	group, _ := spec["group"].(string)
+	kind, _ := names["kind"].(string)
+	plural, _ := names["plural"].(string)
 	if group == "" || kind == "" || plural == "" {
-		return
+		return nil
 	}
-	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
-	for _, v := range versions {
-		version, ok := v.(map[string]any)
-		if !ok || version["served"] != true {
+	var kinds []Kind
+	for _, version := range Maps(spec["versions"]) {
+		if version["served"] != true {
 			continue
 		}
 		name, _ := version["name"].(string)
 		gv := schema.GroupVersion{Group: group, Version: name}
-		defined[gv.WithKind(kind)] = target.Mapping{
-			Resource:   gv.WithResource(plural),
-			Namespaced: text("spec", "scope") == "Namespaced",
-		}
+		mapping := target.Mapping{Resource: gv.WithResource(plural), Namespaced: spec["scope"] == "Namespaced"}
+		kinds = append(kinds, Kind{gv.WithKind(kind), mapping})
 	}
+	return kinds
 }
 
-// ServedBy returns a mapping for the resources of a definition.
-func ServedBy(definition *unstructured.Unstructured) (target.Mapping, bool) {
-	defined := map[schema.GroupVersionKind]target.Mapping{}
-	AddDefined(defined, definition)
-	for _, mapping := range defined {
-		return mapping, true
-	}
-	return target.Mapping{}, false
+// DefinedKind returns the kind of a CustomResourceDefinition in any version.
+func DefinedKind(definition *unstructured.Unstructured) schema.GroupKind {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
 }

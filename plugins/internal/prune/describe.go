@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 )
 
 // describe names an object under deletion, with the beginning of its deletion and the obstacles.
@@ -58,14 +59,10 @@ func obstacles(live *unstructured.Unstructured) []string {
 	if telling == nil {
 		return nil
 	}
-	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 	var details []string
-	for _, c := range conditions {
-		condition, _ := c.(map[string]any)
-		kind, _ := condition["type"].(string)
-		message, _ := condition["message"].(string)
-		if slices.Contains(telling, kind) && condition["status"] == "True" && message != "" {
-			details = append(details, message)
+	for _, c := range objects.Conditions(live) {
+		if slices.Contains(telling, c.Type) && c.Status == "True" && c.Message != "" {
+			details = append(details, c.Message)
 		}
 	}
 	return details

@@ -14,11 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
-
-// pageSize bounds the objects listed at once, and so the objects in memory.
-const pageSize = 500
 
 // finder lists all objects of the kinds of a group, of any owner. It reads only their metadata.
 type finder struct {
@@ -126,7 +124,7 @@ func (f *finder) doubt(ctx context.Context, r resource) error {
 }
 
 func (f *finder) pages(ctx context.Context, of found, namespace, name string) iter.Seq2[found, error] {
-	options := metav1.ListOptions{Limit: pageSize}
+	options := metav1.ListOptions{Limit: objects.PageSize}
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
@@ -63,7 +64,9 @@ const (
 
 // next decides about an object as it was just read, with the reason if it is left. preparation is nil if there is
 // none or if it was made already.
-func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next action, why string) {
+func (it item) next(
+	d *deletion, live *unstructured.Unstructured, preparation map[string]any,
+) (next action, why string) {
 	known := it.entry.Resource.UID
 	relation := d.Owner.Of(live)
 	deleting := live.GetDeletionTimestamp() != nil
@@ -99,24 +102,46 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	}
 }
 
+// decide is next for an object of any kind. A CustomResourceDefinition to be deleted stays if the deploy item has not
+// created it, or not all of its resources: they would all go with it, also those of other namespaces.
+func (it item) decide(
+	ctx context.Context, d *deletion, live *unstructured.Unstructured, preparation map[string]any,
+) (next action, why string, err error) {
+	next, why = it.next(d, live, preparation)
+	goes := next == actionPrepare || next == actionDelete
+	switch {
+	case !goes || it.ofAnyOwner || !object.IsCRD(it.key.Group, it.key.Kind):
+		return next, why, nil
+	case it.entry.Existed:
+		return actionLeave, "it existed before this deploy item has applied it", nil
+	}
+	stranger, err := d.stranger(ctx, live)
+	if err != nil {
+		return next, "", fmt.Errorf("look for resources of other owners, which would be deleted with it: %w; "+
+			"if none is needed, delete the CustomResourceDefinition by hand", err)
+	}
+	if stranger != "" {
+		return actionLeave, fmt.Sprintf("%s, which this deploy item has not created, would be deleted with it", stranger), nil
+	}
+	return next, why, nil
+}
+
 // remove works on an object until it is gone, stays, or can only be waited for. It begins with the metadata of the
 // object if they were just listed. Where the answer to a request does not decide, the object is read again; so a call
 // cut off anywhere is continued by the next one.
-func (it item) remove(
-	ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured,
-) outcome {
+func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Unstructured) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		return outcome{err: err}
 	}
-	w := writer{client.Objects(it.mapping, it.key.Namespace)}
+	in := d.client.Objects(it.mapping, it.key.Namespace)
 	live := listed // if it was, there is no preparation
 	var conflict error
 	conflicts := 0
 	for range maxActions {
 		missing := preparation
 		if live == nil {
-			live, err = w.objects.Get(ctx, it.key.Name, metav1.GetOptions{})
+			live, err = in.Get(ctx, it.key.Name, metav1.GetOptions{})
 			if err != nil {
 				return outcome{err: ignoreGone(err)}
 			}
@@ -124,8 +149,8 @@ func (it item) remove(
 			// This is the answer to the preparation; a webhook that undoes it must not hold the deletion up.
 			missing = nil
 		}
-		seen := watch.SeenOf(client, it.mapping, it.key, live)
-		next, why, err := it.decide(ctx, client, live, d, missing)
+		seen := watch.SeenOf(d.client, it.mapping, it.key, live)
+		next, why, err := it.decide(ctx, d, live, missing)
 		if err != nil {
 			return outcome{err: err, seen: &seen}
 		}
@@ -137,11 +162,11 @@ func (it item) remove(
 		case actionWait:
 			return outcome{waiting: describe(it.key, live), seen: &seen}
 		case actionPrepare:
-			live, err = w.patch(ctx, live, preparation)
+			live, err = objects.Patch(ctx, in, live, types.MergePatchType, preparation)
 		case actionRemoveFinalizers:
-			live, err = nil, w.removeFinalizers(ctx, live)
+			live, err = nil, removeFinalizers(ctx, in, live)
 		case actionDelete:
-			live, err = nil, objects.Delete(ctx, w.objects, live, conflicts < maxConflicts)
+			live, err = nil, objects.Delete(ctx, in, live, conflicts < maxConflicts)
 		}
 		switch {
 		case apierrors.IsConflict(err):
@@ -163,12 +188,4 @@ func (it item) remove(
 func (it item) needsWhole() bool {
 	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 ||
 		hasObstacles(it.key.Group, it.key.Kind)
-}
-
-// ignoreGone returns nil for the error about a missing object.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) && !notServed(err) {
-		return nil
-	}
-	return err
 }

@@ -2,17 +2,14 @@ package observe
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -40,20 +37,11 @@ func (o observer) deviations(
 func (o observer) overwrite(
 	ctx context.Context, i *desired.Object, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	patch := runtime.DeepCopyJSON(i.Compared())
-	if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
-		return nil, fmt.Errorf("make the patch: %w", err)
-	}
-	document, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("write the patch as JSON: %w", err)
-	}
-	writes := o.client.Objects(i.Mapping, i.Key.Namespace)
-	options := metav1.PatchOptions{FieldManager: owner.FieldManager, DryRun: []string{metav1.DryRunAll}}
-	written, err := writes.Patch(ctx, i.Key.Name, types.StrategicMergePatchType, document, options)
+	writes, patch := o.client.Objects(i.Mapping, i.Key.Namespace), i.Compared()
+	written, err := objects.Patch(ctx, writes, live, types.StrategicMergePatchType, patch, metav1.DryRunAll)
 	// Without the types of a kind, the API server cannot tell the elements of its lists apart.
 	if apierrors.ReasonForError(err) == metav1.StatusReasonUnsupportedMediaType {
-		written, err = writes.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
+		written, err = objects.Patch(ctx, writes, live, types.MergePatchType, patch, metav1.DryRunAll)
 	}
 	return written, err
 }

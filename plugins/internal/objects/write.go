@@ -2,11 +2,16 @@ package objects
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
 // Owned is an object with owners, to be deleted together with them.
@@ -31,4 +36,17 @@ func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Obj
 	return objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{
 		Preconditions: preconditions, PropagationPolicy: &background,
 	})
+}
+
+// Patch changes an object by a patch if it still has its uid: any other object of its name is refused with a conflict.
+func Patch(
+	ctx context.Context, in dynamic.ResourceInterface, o metav1.Object, kind types.PatchType, patch map[string]any,
+	dryRun ...string,
+) (*unstructured.Unstructured, error) {
+	document, err := json.Marshal(Compose(patch, map[string]any{"metadata": map[string]any{"uid": string(o.GetUID())}}))
+	if err != nil {
+		return nil, fmt.Errorf("write the patch as JSON: %w", err)
+	}
+	options := metav1.PatchOptions{FieldManager: owner.FieldManager, DryRun: dryRun}
+	return in.Patch(ctx, o.GetName(), kind, document, options)
 }
