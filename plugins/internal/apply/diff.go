@@ -52,7 +52,7 @@ func Diff(
 	items := plan.Items()
 	for i, found := range objects.Each(items, func(i *desired.Object) result {
 		o := r.warned(ctx, i, nil)
-		change, err := r.changeOf(ctx, cmp.Or(o.item, i), o)
+		change, err := r.changeOf(ctx, cmp.Or(o.object, i), o)
 		if change != nil {
 			change.Note = withWarnings(change.Note, o.warnings)
 		}
@@ -154,17 +154,14 @@ func difference(i *desired.Object, o outcome) *sdk.Change {
 
 // patch returns the change by patchAfterDeployment to an object that has no other change; nil for none.
 func (r runner) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
-	if !a.lacksPatch() {
-		return nil, nil //nolint:nilnil // see changeOf
-	}
-	patched, err := newWriter(r.client, a.Object, true).patch(ctx, a.Object, a.PatchAfterDeployment)
+	after, err := patchOne(ctx, r.client, a, true)
 	if err != nil {
 		return r.failure(a.Object, a.Live, err)
 	}
-	if objects.Same(a.Live, patched) {
+	if objects.Same(a.Live, after.Live) {
 		return nil, nil //nolint:nilnil // see changeOf
 	}
-	return newChange(a.Object, sdk.ActionUpdate, a.Live, patched, ""), nil
+	return newChange(a.Object, sdk.ActionUpdate, a.Live, after.Live, ""), nil
 }
 
 // failure returns the change for an error about an object. An error about the target is returned as it is: all other

@@ -80,11 +80,11 @@ func immutableField(i *desired.Object, lost, held string, err error) error {
 		remedy = fmt.Sprintf("set recreate: true%s, and it is deleted and created anew; or %s", at, remedy)
 	}
 	return configurationError(ReasonImmutableField,
-		fmt.Errorf("it cannot be changed as the manifest says, although a new one could be created so: %w; %s", err, remedy))
+		fmt.Errorf("an immutable field would change: %w; %s", err, remedy))
 }
 
 // undecided returns the error about a refused change if it is unknown whether a new object could have it.
 func undecided(refused, unknown error) error {
 	return configurationError("ObjectRejected", errors.Join(refused,
-		fmt.Errorf("whether a new one could be created so is not known: %w", unknown)))
+		fmt.Errorf("whether a new object could have the change is not known: %w", unknown)))
 }

@@ -72,7 +72,7 @@ func (r runner) attempt(
 	}
 	i, o = r.decide(ctx, i, entry, live)
 	o.shared = entry.Shared
-	defer func() { o.item = i }()
+	defer func() { o.object = i }()
 	if o.action == desired.ActionCreate || o.action == desired.ActionCompare || o.action == desired.ActionWrite {
 		if unready := r.awaitServers(i, live); unready.action == desired.ActionWait || unready.err != nil {
 			return unready, nil
@@ -97,7 +97,7 @@ func (r runner) attempt(
 	}
 }
 
-// decide returns the decision about an object, and the item with the object's fields of other clients.
+// decide returns the decision about an object, with the fields of other clients found in it.
 func (r runner) decide(
 	ctx context.Context, i *desired.Object, entry managedresource.ManagedResourceStatus, live *unstructured.Unstructured,
 ) (*desired.Object, outcome) {
@@ -163,7 +163,7 @@ func (r runner) change(
 	o, retry = r.refused(ctx, w, i, live, takenFrom, err)
 	unchanged := entry.Resource.UID == live.GetUID() && entry.Applied != "" && !i.Stale(entry.Applied)
 	if retry == nil && o.err != nil && unchanged && target.RefusesWrite(err) && !isFieldConflict(err) {
-		// The item was deployed and has not changed: the refusal of its repair is reported, and is no failure of it.
+		// The manifest was applied and has not changed: the refusal of its repair is reported, and is no failure of it.
 		return outcome{
 			action: desired.ActionLeave, before: live, live: live, hash: entry.Applied,
 			drift: desired.NotRepaired(i, live, o.err), shared: entry.Shared,

@@ -56,7 +56,7 @@ func isCalling(key object.Key) bool {
 	return object.Intercepts(key.Group, key.Kind) || object.IsAPIService(key.Group, key.Kind)
 }
 
-// convertsHere reports whether a Service among the items converts the resources of a definition. Other conversion
+// convertsHere reports whether a Service of the plan converts the resources of a definition. Other conversion
 // webhooks exist already, or waiting would not bring them: such a definition comes first, like any other.
 func convertsHere(items []*desired.Object, i *desired.Object) bool {
 	here := func(service object.Key) bool {

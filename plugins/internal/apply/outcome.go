@@ -12,8 +12,8 @@ import (
 // outcome is the action for an object and, later on, its result.
 type outcome struct {
 	action desired.Action
-	// item is the object's item with the fields of other clients as found on the target; nil if it has not changed.
-	item *desired.Object
+	// object is the object with the fields of other clients as found on the target; nil if there are none.
+	object *desired.Object
 	// why is the reason for skip and wait; for recreate it names the losses.
 	why string
 	// before is the object as found; nil if there was none.

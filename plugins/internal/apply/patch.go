@@ -41,7 +41,7 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 	var done []Applied
 	var errs []error
 	for i, r := range objects.Each(all, func(a Applied) result {
-		after, err := patchOne(ctx, client, a)
+		after, err := patchOne(ctx, client, a, false)
 		return result{after, err}
 	}) {
 		if r.err != nil {
@@ -53,9 +53,9 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 	return done, target.Collect(errs)
 }
 
-func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, error) {
+func patchOne(ctx context.Context, client *target.Client, a Applied, dry bool) (Applied, error) {
 	if a.lacksPatch() {
-		live, err := newWriter(client, a.Object, false).patch(ctx, a.Object, a.PatchAfterDeployment)
+		live, err := newWriter(client, a.Object, dry).patch(ctx, a.Object, a.PatchAfterDeployment)
 		if err != nil {
 			return a, err
 		}

@@ -87,19 +87,19 @@ type Result struct {
 }
 
 // add adds the outcome of an object; its error is left to the caller.
-func (r *Result) add(item *desired.Object, o outcome) {
-	item = cmp.Or(o.item, item)
+func (r *Result) add(i *desired.Object, o outcome) {
+	i = cmp.Or(o.object, i)
 	switch {
 	case o.action == desired.ActionDone:
-		r.Done = append(r.Done, item)
+		r.Done = append(r.Done, i)
 	case o.action == desired.ActionSkip:
-		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.why})
+		r.Skipped = append(r.Skipped, Skipped{Key: i.Key, Why: o.why})
 	case o.action == desired.ActionWait:
 		r.Waiting = append(r.Waiting, o.why)
 	default:
 		r.Applied = append(r.Applied, Applied{
-			Object: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item),
-			Recognized: o.recognized(item), Settled: o.action == desired.ActionSettled, Shared: o.shared,
+			Object: i, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(i),
+			Recognized: o.recognized(i), Settled: o.action == desired.ActionSettled, Shared: o.shared,
 		})
 	}
 	if o.drift != nil {
@@ -107,14 +107,14 @@ func (r *Result) add(item *desired.Object, o outcome) {
 	}
 	if len(o.retained)+len(o.sharers) > 0 {
 		slices.Sort(o.retained)
-		retained := Retained{Key: item.Key, Fields: slices.Compact(o.retained), Shared: o.sharers}
+		retained := Retained{Key: i.Key, Fields: slices.Compact(o.retained), Shared: o.sharers}
 		if o.shared != "" {
-			retained.Path = item.Settings
+			retained.Path = i.Settings
 		}
 		r.Retained = append(r.Retained, retained)
 	}
 	if o.takenFrom != "" {
-		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})
+		r.TakenOver = append(r.TakenOver, TakenOver{Key: i.Key, From: o.takenFrom})
 	}
 }
 

@@ -61,7 +61,7 @@ func madeFrom(hash, manifestDigest string) bool {
 	return ok && made == manifestDigest
 }
 
-// Fits reports whether a hash was made with the item's manifest, and the object still looks as it did then.
+// Fits reports whether a hash was made from the object's manifest, and the live object still looks as it did then.
 func (i *Object) Fits(applied string, live *unstructured.Unstructured) bool {
 	now := i.Hash(live)
 	return applied == now || strings.HasPrefix(applied, now+"/")

@@ -74,7 +74,7 @@ type Object struct {
 	Shared *metav1.FieldsV1
 }
 
-// Ignoring returns the item with more fields of other clients, as found on the target. Its manifest counts as the
+// Ignoring returns the object with more fields of other clients, as found on the target. Its manifest counts as the
 // same.
 func (i *Object) Ignoring(more ...ignore.Pointer) *Object {
 	if len(more) == 0 {
@@ -93,7 +93,7 @@ func (i *Object) Labels() map[string]string {
 	return i.Owner.Labels()
 }
 
-// Relation returns the relation of an object to the item's owner. Without an owner every object is Nobodys.
+// Relation returns the relation of a live object to the owner. Without an owner every object is Nobodys.
 func (i *Object) Relation(live *unstructured.Unstructured) owner.Relation {
 	if i.Owner.IsZero() {
 		return owner.Nobodys
@@ -122,7 +122,7 @@ func (i *Object) Entry() managedresource.ManagedResourceStatus {
 	return entry
 }
 
-// Stale reports whether a hash in the inventory was made from another manifest than the item's, or with other
+// Stale reports whether a hash in the inventory was made from another manifest than the object's, or with other
 // settings.
 func (i *Object) Stale(applied string) bool { return !madeFrom(applied, i.manifestDigest) }
 

@@ -70,13 +70,13 @@ func (d *deletion) unblockFrom(ctx context.Context, configuration object.Key, la
 		}
 		switch o := s.items[i].remove(ctx, d, nil); {
 		case o.err != nil:
-			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which cannot be deleted: %w",
+			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, and deleting it fails: %w",
 				failure, configuration, target.Explain(d.client.Host, o.err))
 		case o.left == "":
-			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which is deleted now",
+			return fmt.Errorf("%w; the webhook belonged to %s of this deploy item, deleted just now",
 				failure, configuration)
 		}
 	}
-	return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which stays: "+
-		"delete it, or let a deletion group take it", failure, configuration)
+	return fmt.Errorf("%w; the webhook belongs to %s of this deploy item: delete it, or let a deletion group take it",
+		failure, configuration)
 }

@@ -84,7 +84,7 @@ func (d *deletion) removeItems(ctx context.Context, items []item) []outcome {
 		case unserved:
 			outcomes[i] = outcome{}
 		default:
-			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (the API server did not serve its kind where it said)", key)}
+			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (discovery lists its kind, but the API server answers 404)", key)}
 		}
 	}
 	return outcomes

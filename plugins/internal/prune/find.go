@@ -119,8 +119,8 @@ func (f *finder) doubt(ctx context.Context, r resource) error {
 	if err != nil || doubt == "" {
 		return err
 	}
-	return fmt.Errorf("the target does not serve the kind %s at the moment, but there may be objects of it: %s. "+
-		"If it is gone for good, delete what defines it", r.gvk.GroupKind(), doubt)
+	return fmt.Errorf("the target does not serve the kind %s at the moment, but there may be objects of it: %s; "+
+		"if the kind is gone for good, delete its CustomResourceDefinition or APIService", r.gvk.GroupKind(), doubt)
 }
 
 func (f *finder) pages(ctx context.Context, of found, namespace, name string) iter.Seq2[found, error] {

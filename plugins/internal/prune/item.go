@@ -83,12 +83,12 @@ func (it item) next(
 	case d.Owner.IsTaken(live):
 		return actionLeave, "it belongs to " + d.Owner.Describe(live)
 	case known != "" && known != live.GetUID() && !d.Owner.Made(live):
-		return actionLeave, "another client has created it anew after that of this deploy item was deleted"
+		return actionLeave, "another client has created it anew; the object of this deploy item was deleted"
 	case known == "" && relation != owner.Ours:
 		return actionLeave, "it belongs to " + cmp.Or(d.Owner.Describe(live), "no deploy item")
 	case objects.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
 		return actionLeave,
-			fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
+			fmt.Sprintf("policy %s, and it does not have the label of this deploy item", it.entry.Policy)
 	}
 	switch {
 	case deleting && it.force && len(live.GetFinalizers()) > 0:
@@ -117,11 +117,11 @@ func (it item) decide(
 	}
 	stranger, err := d.stranger(ctx, live)
 	if err != nil {
-		return next, "", fmt.Errorf("look for resources of other owners, which would be deleted with it: %w; "+
+		return next, "", fmt.Errorf("list its resources, to spare those of other owners: %w; "+
 			"if none is needed, delete the CustomResourceDefinition by hand", err)
 	}
 	if stranger != "" {
-		return actionLeave, fmt.Sprintf("%s, which this deploy item has not created, would be deleted with it", stranger), nil
+		return actionLeave, fmt.Sprintf("%s, not created by this deploy item, would be deleted with it", stranger), nil
 	}
 	return next, why, nil
 }

@@ -87,8 +87,9 @@ func (d *deletion) doubt(ctx context.Context, kind schema.GroupVersionKind, key 
 		return "", err
 	}
 	if doubt != "" {
-		doubt = fmt.Sprintf("the target does not serve the kind %s at the moment, but the object may exist: %s. If the kind "+
-			"is gone for good, delete what defines it, or annotate the deploy item with %s: %q, and it goes without its objects",
+		doubt = fmt.Sprintf("the target does not serve the kind %s at the moment, but the object may exist: %s; if the kind "+
+			"is gone for good, delete its CustomResourceDefinition or APIService, or annotate the deploy item with %s: %q "+
+			"to delete it without its objects",
 			gk, doubt, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	}
 	d.doubts[gk] = doubt
