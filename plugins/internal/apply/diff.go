@@ -3,7 +3,6 @@ package apply
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
+	"github.com/pergola-deploy/pergola/plugins/internal/managedfields"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -38,7 +40,7 @@ const (
 // the target as a whole.
 func Diff(
 	ctx context.Context, client *target.Client, plan *Plan, recorded Recorded,
-) (changes []sdk.Change, owned []Owned, err error) {
+) (changes []sdk.Change, owned []objects.Owned, err error) {
 	r := newRunner(client, plan, recorded)
 	r.dry = true
 	type result struct {
@@ -48,22 +50,22 @@ func Diff(
 	}
 	var errs []error
 	items := plan.Items()
-	for i, found := range Each(items, func(i *Item) result {
+	for i, found := range objects.Each(items, func(i *desired.Object) result {
 		o := r.warned(ctx, i, nil)
-		change, err := r.changeOf(ctx, cmp.Or(o.item, i), o)
+		change, err := r.changeOf(ctx, cmp.Or(o.object, i), o)
 		if change != nil {
 			change.Note = withWarnings(change.Note, o.warnings)
 		}
 		return result{change, cmp.Or(o.live, i.Desired), err}
 	}) {
 		if found.err != nil {
-			errs = append(errs, about("compare", items[i], target.Explain(client.Host, found.err)))
+			errs = append(errs, items[i].About("compare", target.Explain(client.Host, found.err)))
 		}
 		if found.change != nil {
 			changes = append(changes, *found.change)
 		}
 		if owners := found.after.GetOwnerReferences(); len(owners) > 0 {
-			owned = append(owned, Owned{items[i].Key, owners})
+			owned = append(owned, objects.Owned{Key: items[i].Key, Owners: owners})
 		}
 	}
 	for _, i := range plan.unknown {
@@ -74,10 +76,10 @@ func Diff(
 
 // changeOf returns the change shown by the dry run of an object; nil for none. The error is about the target as a
 // whole.
-func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, error) {
-	written := func() *unstructured.Unstructured { return i.finally(initial(i)) }
+func (r runner) changeOf(ctx context.Context, i *desired.Object, o outcome) (*sdk.Change, error) {
+	written := func() *unstructured.Unstructured { return i.Finally(desired.Initial(i)) }
 	switch {
-	case o.action == refuse:
+	case o.action == desired.ActionRefuse:
 		return newChange(i, sdk.ActionFail, o.before, nil, o.err.Error()), nil
 	case isNamespaceMissing(o.err) && r.plan.creates(i.Key.Namespace):
 		return newChange(i, sdk.ActionCreate, nil, written(), noteNoNamespace), nil
@@ -85,26 +87,26 @@ func (r runner) changeOf(ctx context.Context, i *Item, o outcome) (*sdk.Change, 
 		return r.failure(i, o.before, o.err)
 	}
 	switch o.action {
-	case create:
-		return newChange(i, sdk.ActionCreate, nil, i.finally(o.live), ""), nil
-	case recreate:
+	case desired.ActionCreate:
+		return newChange(i, sdk.ActionCreate, nil, i.Finally(o.live), ""), nil
+	case desired.ActionRecreate:
 		note := noteRecreate
 		if o.why != "" {
 			note = "with it go " + o.why + "; " + note
 		}
 		return newChange(i, sdk.ActionRecreate, o.before, written(), note), nil
-	case wait:
+	case desired.ActionWait:
 		if o.before == nil {
 			return newChange(i, sdk.ActionCreate, nil, written(), noteNoKind), nil
 		}
 		return newChange(i, sdk.ActionRecreate, o.before, written(), noteDeleted), nil
-	case write:
+	case desired.ActionWrite:
 		return difference(i, o), nil
-	case leave:
+	case desired.ActionLeave, desired.ActionSettled:
 		if o.drift != nil && o.drift.Refused != "" {
 			return newChange(i, sdk.ActionKeep, o.live, nil, o.drift.String()), nil
 		}
-		return r.patch(ctx, Applied{Item: i, Live: o.live, LastAppliedHash: o.hash})
+		return r.patch(ctx, Applied{Object: i, Live: o.live, LastAppliedHash: o.hash})
 	default:
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -122,7 +124,7 @@ func withWarnings(note string, warnings []Warning) string {
 }
 
 // difference returns the change made by a write; nil for none.
-func difference(i *Item, o outcome) *sdk.Change {
+func difference(i *desired.Object, o outcome) *sdk.Change {
 	var notes []string
 	if o.takenFrom != "" {
 		notes = append(notes, "it is taken over from "+o.takenFrom)
@@ -130,9 +132,9 @@ func difference(i *Item, o outcome) *sdk.Change {
 	if o.adopted {
 		notes = append(notes, "it exists already, belongs to no deploy item, and is taken over")
 	}
-	after := i.finally(o.live)
+	after := i.Finally(o.live)
 	// A dry run cannot show the removed fields, see noteFields.
-	otherwise := i.Strategy == managedresource.UpdateStrategyApply && writtenOtherwise(o.before)
+	otherwise := i.Strategy == managedresource.UpdateStrategyApply && managedfields.WrittenOtherwise(o.before)
 	if otherwise {
 		notes = append(notes, noteFields)
 	}
@@ -144,7 +146,7 @@ func difference(i *Item, o outcome) *sdk.Change {
 		notes = append(notes, fmt.Sprintf("fields that the manifest has no more and other managers have set %s: %s",
 			what, object.Enumerate(o.sharers, ", ", maxWarnings)))
 	}
-	if !otherwise && len(o.sharers) == 0 && same(o.before, after) {
+	if !otherwise && len(o.sharers) == 0 && objects.Same(o.before, after) {
 		return nil
 	}
 	return newChange(i, sdk.ActionUpdate, o.before, after, strings.Join(notes, "; "))
@@ -152,22 +154,19 @@ func difference(i *Item, o outcome) *sdk.Change {
 
 // patch returns the change by patchAfterDeployment to an object that has no other change; nil for none.
 func (r runner) patch(ctx context.Context, a Applied) (*sdk.Change, error) {
-	if !a.lacksPatch() {
-		return nil, nil //nolint:nilnil // see changeOf
-	}
-	patched, err := newWriter(r.client, a.Item, true).patch(ctx, a.Item, a.PatchAfterDeployment)
+	after, err := patchOne(ctx, r.client, a, true)
 	if err != nil {
-		return r.failure(a.Item, a.Live, err)
+		return r.failure(a.Object, a.Live, err)
 	}
-	if same(a.Live, patched) {
+	if objects.Same(a.Live, after.Live) {
 		return nil, nil //nolint:nilnil // see changeOf
 	}
-	return newChange(a.Item, sdk.ActionUpdate, a.Live, patched, ""), nil
+	return newChange(a.Object, sdk.ActionUpdate, a.Live, after.Live, ""), nil
 }
 
 // failure returns the change for an error about an object. An error about the target is returned as it is: all other
 // objects would fail over it as well.
-func (r runner) failure(i *Item, live *unstructured.Unstructured, err error) (*sdk.Change, error) {
+func (r runner) failure(i *desired.Object, live *unstructured.Unstructured, err error) (*sdk.Change, error) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || apierrors.IsUnauthorized(err) {
 		return nil, err
@@ -177,36 +176,17 @@ func (r runner) failure(i *Item, live *unstructured.Unstructured, err error) (*s
 	return newChange(i, sdk.ActionFail, live, nil, note), nil
 }
 
-func newChange(i *Item, action sdk.Action, before, after *unstructured.Unstructured, note string) *sdk.Change {
+func newChange(
+	i *desired.Object, action sdk.Action, before, after *unstructured.Unstructured, note string,
+) *sdk.Change {
 	return &sdk.Change{
-		Object: i.Key.String(), Action: action, Before: Document(before), After: Document(after), Note: note,
+		Object: i.Key.String(), Action: action, Before: objects.Document(before), After: objects.Document(after), Note: note,
 	}
-}
-
-// Document returns an object as JSON for the user, without the metadata set by the API server; nil for nil.
-func Document(o *unstructured.Unstructured) json.RawMessage {
-	if o == nil {
-		return nil
-	}
-	document, err := json.Marshal(content(o))
-	if err != nil {
-		return nil // decoded JSON can always be marshalled
-	}
-	return document
-}
-
-// DocumentNamed returns the compared fields of an object as JSON for the user.
-func (i *Item) DocumentNamed(o *unstructured.Unstructured) json.RawMessage {
-	document, err := json.Marshal(i.named(o))
-	if err != nil {
-		return nil // decoded JSON can always be marshalled
-	}
-	return document
 }
 
 // creates reports whether the plan has a namespace.
 func (p *Plan) creates(namespace string) bool {
-	return slices.ContainsFunc(p.Items(), func(i *Item) bool {
+	return slices.ContainsFunc(p.Items(), func(i *desired.Object) bool {
 		return i.Key == object.Key{Kind: "Namespace", Name: namespace}
 	})
 }

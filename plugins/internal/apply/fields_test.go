@@ -7,13 +7,14 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 // runIn applies manifests with a context of its own, as a first job.
-func (w *world) runIn(ctx context.Context, manifests ...apply.Manifest) (apply.Result, error) {
+func (w *world) runIn(ctx context.Context, manifests ...desired.Manifest) (apply.Result, error) {
 	nothing := func(object.Key) (managedresource.ManagedResourceStatus, bool) {
 		return managedresource.ManagedResourceStatus{}, false
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -18,8 +18,8 @@ import (
 
 var autoscalers = plugintest.Resource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
 
-func ignoring(pointers ...ignore.Pointer) func(*apply.Manifest) {
-	return func(m *apply.Manifest) { m.Ignored = pointers }
+func ignoring(pointers ...ignore.Pointer) func(*desired.Manifest) {
+	return func(m *desired.Manifest) { m.Ignored = pointers }
 }
 
 // stateOf returns the replicas, the image, and an annotation of another client.
@@ -119,7 +119,7 @@ func TestScaledReplicas(t *testing.T) {
 	}
 }
 
-func (w *world) mustKeepReplicas(name, want string, all ...apply.Manifest) {
+func (w *world) mustKeepReplicas(name, want string, all ...desired.Manifest) {
 	w.Helper()
 	if result := w.mustRun(all...); len(result.Drift) > 0 {
 		w.Errorf("expected no drift, but found %+v", result.Drift)
@@ -183,7 +183,7 @@ func TestIgnoredPartsOfWholes(t *testing.T) {
 			template := wanted["spec"].(fields)["template"].(fields)
 			template["spec"].(fields)["nodeSelector"] = fields{"zone": "z1", "os": "linux"}
 			wanted["metadata"].(fields)["annotations"] = fields{"mine": "yes"}
-			now := func(ignored ...ignore.Pointer) apply.Manifest {
+			now := func(ignored ...ignore.Pointer) desired.Manifest {
 				m := manifest(copyOf(wanted), strategy(managedresource.UpdateStrategyApply), ignoring(ignored...))
 				m.Force = forced
 				return m

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
 
 // TestManyObjectsAreListed: what is done about objects does not depend on how they are read.
@@ -43,7 +44,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 					if !strings.HasSuffix(r.URL.Path, "/configmaps") {
 						return nil, nil
 					}
-					return forbidden(r), nil
+					return plugintest.Forbidden(r, ""), nil
 				})
 			},
 		},
@@ -51,7 +52,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			var manifests []apply.Manifest
+			var manifests []desired.Manifest
 			for i := range c.count {
 				manifests = append(manifests, manifest(w.configMap(fmt.Sprintf("a-%d", i), fields{"key": "value"})))
 			}
@@ -59,7 +60,7 @@ func TestManyObjectsAreListed(t *testing.T) {
 			if c.before != nil {
 				c.before(w)
 			}
-			w.verbs()
+			w.Requests.Verbs()
 			if result := w.mustRun(manifests...); len(result.Applied) != c.count {
 				t.Errorf("%s: expected %d applied objects, but found %d", c.reason, c.count, len(result.Applied))
 			}

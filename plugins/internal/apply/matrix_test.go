@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -140,7 +140,7 @@ func (w *world) prepare(name string, found state) {
 	w.Create(configMaps, o)
 }
 
-func (w *world) checkAgainst(m apply.Manifest, name string, found state, want expectation) {
+func (w *world) checkAgainst(m desired.Manifest, name string, found state, want expectation) {
 	w.Helper()
 	changes := w.diff(m)
 	w.mustBeDry()

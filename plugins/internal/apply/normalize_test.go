@@ -43,7 +43,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 				m := manifest(o.build(name), strategy(s))
 				w.mustRun(m)
 				version := w.MustGet(o.resource, name).GetResourceVersion()
-				w.verbs()
+				w.Requests.Verbs()
 
 				w.mustRun(m)
 				w.mustRequest("GET")
@@ -71,7 +71,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 				if err := unstructured.SetNestedField(changed, "yes", "metadata", "labels", "changed"); err != nil {
 					t.Fatal(err)
 				}
-				w.verbs()
+				w.Requests.Verbs()
 				w.mustRun(manifest(changed, strategy(s)))
 				verb := "PUT"
 				if s == managedresource.UpdateStrategyPatch || s == managedresource.UpdateStrategyApply {

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -16,28 +16,28 @@ import (
 
 type fields = map[string]any
 
-func manifest(o fields, settings ...func(*apply.Manifest)) apply.Manifest {
-	m := apply.Manifest{Manifest: object.Manifest{Object: &unstructured.Unstructured{Object: o}}}
+func manifest(o fields, settings ...func(*desired.Manifest)) desired.Manifest {
+	m := desired.Manifest{Manifest: object.Manifest{Object: &unstructured.Unstructured{Object: o}}}
 	for _, set := range settings {
 		set(&m)
 	}
 	return m
 }
 
-func strategy(s managedresource.UpdateStrategy) func(*apply.Manifest) {
-	return func(m *apply.Manifest) { m.Strategy = s }
+func strategy(s managedresource.UpdateStrategy) func(*desired.Manifest) {
+	return func(m *desired.Manifest) { m.Strategy = s }
 }
 
-func policy(p managedresource.Policy) func(*apply.Manifest) {
-	return func(m *apply.Manifest) { m.Policy = p }
+func policy(p managedresource.Policy) func(*desired.Manifest) {
+	return func(m *desired.Manifest) { m.Policy = p }
 }
 
-func recreate(m *apply.Manifest) { m.Recreate = true }
+func recreate(m *desired.Manifest) { m.Recreate = true }
 
-func force(m *apply.Manifest) { m.Force = true }
+func force(m *desired.Manifest) { m.Force = true }
 
-func patchAfter(patch fields) func(*apply.Manifest) {
-	return func(m *apply.Manifest) { m.PatchAfterDeployment = patch }
+func patchAfter(patch fields) func(*desired.Manifest) {
+	return func(m *desired.Manifest) { m.PatchAfterDeployment = patch }
 }
 
 func (w *world) configMap(name string, data fields) fields {

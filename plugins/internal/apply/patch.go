@@ -3,8 +3,8 @@ package apply
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -40,12 +40,12 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 	}
 	var done []Applied
 	var errs []error
-	for i, r := range Each(all, func(a Applied) result {
-		after, err := patchOne(ctx, client, a)
+	for i, r := range objects.Each(all, func(a Applied) result {
+		after, err := patchOne(ctx, client, a, false)
 		return result{after, err}
 	}) {
 		if r.err != nil {
-			errs = append(errs, about("patch", all[i].Item, target.Explain(client.Host, r.err)))
+			errs = append(errs, all[i].Object.About("patch", target.Explain(client.Host, r.err)))
 			continue
 		}
 		done = append(done, r.applied)
@@ -53,19 +53,19 @@ func Patch(ctx context.Context, client *target.Client, applied []Applied) ([]App
 	return done, target.Collect(errs)
 }
 
-func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, error) {
+func patchOne(ctx context.Context, client *target.Client, a Applied, dry bool) (Applied, error) {
 	if a.lacksPatch() {
-		live, err := newWriter(client, a.Item, false).patch(ctx, a.Item, a.PatchAfterDeployment)
+		live, err := newWriter(client, a.Object, dry).patch(ctx, a.Object, a.PatchAfterDeployment)
 		if err != nil {
 			return a, err
 		}
-		if !isMeant(a.Item, a.PatchAfterDeployment, a.Live, live) {
+		if !a.Object.IsMeant(a.PatchAfterDeployment, a.Live, live) {
 			a.LastAppliedHash = ""
 		}
 		a.Live = live
 	}
-	if a.LastAppliedHash != "" && (!a.Settled || !wasPatched(a.LastAppliedHash)) {
-		a.LastAppliedHash = hashOfPatched(a.Item, a.Live)
+	if a.LastAppliedHash != "" && (!a.Settled || !desired.WasPatched(a.LastAppliedHash)) {
+		a.LastAppliedHash = a.Object.HashPatched(a.Live)
 	}
 	return a, nil
 }
@@ -73,18 +73,8 @@ func patchOne(ctx context.Context, client *target.Client, a Applied) (Applied, e
 // lacksPatch reports whether an object has a patch that would change it. Another spelling by the API server is no
 // change, as long as the object is as it was after the patch. A job patches an object once.
 func (a Applied) lacksPatch() bool {
-	if a.PatchAfterDeployment == nil || a.Settled && wasPatched(a.LastAppliedHash) {
+	if a.PatchAfterDeployment == nil || a.Settled && desired.WasPatched(a.LastAppliedHash) {
 		return false
 	}
-	return a.LastAppliedHash != hashOfPatched(a.Item, a.Live) && Changes(a.Live.Object, a.PatchAfterDeployment)
-}
-
-// finally returns an object in its state after patchAfterDeployment. A map then empty is left out, as the API server
-// leaves out most such maps, but not all: compare the result only with another one of finally.
-func (i *Item) finally(o *unstructured.Unstructured) *unstructured.Unstructured {
-	if i.PatchAfterDeployment == nil {
-		return o
-	}
-	after := patched(o.Object, i.PatchAfterDeployment)
-	return &unstructured.Unstructured{Object: withoutEmptied(after, i.PatchAfterDeployment)}
+	return a.LastAppliedHash != a.Object.HashPatched(a.Live) && objects.Changes(a.Live.Object, a.PatchAfterDeployment)
 }

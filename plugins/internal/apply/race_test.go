@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -113,14 +113,14 @@ func isWrite(r *http.Request) bool {
 // TestChangedBeforePatches: a patch does not hide what others have changed right before it.
 func TestChangedBeforePatches(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]apply.Manifest{
+	for name, m := range map[string]desired.Manifest{
 		"strategy":         {Strategy: managedresource.UpdateStrategyPatch},
 		"after deployment": {PatchAfterDeployment: fields{"metadata": fields{"annotations": fields{"n": "1"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			build := func(value string) apply.Manifest {
+			build := func(value string) desired.Manifest {
 				m := m
 				m.Object = &unstructured.Unstructured{Object: w.configMap("a", fields{"a": "1", "b": value})}
 				return m

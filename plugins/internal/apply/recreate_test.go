@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -116,7 +117,7 @@ func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 		}
 		return nil, nil
 	})
-	w.verbs()
+	w.Requests.Verbs()
 	w.mustRun(manifest(w.selecting("web", "new"), recreate))
 	w.mustRequest("GET", "PUT", "dry POST", "DELETE", "GET", "PUT", "dry POST", "DELETE", "GET", "POST")
 }
@@ -126,7 +127,7 @@ func TestRecreateDeletesOnlyWhatItHasSeen(t *testing.T) {
 func TestRecreateJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	build := func(image string) apply.Manifest {
+	build := func(image string) desired.Manifest {
 		return manifest(fields{
 			"apiVersion": "batch/v1", "kind": "Job", "metadata": fields{"name": "once", "namespace": w.Namespace},
 			"spec": fields{"template": fields{"spec": fields{

@@ -3,15 +3,14 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -21,8 +20,6 @@ const (
 	ReasonImmutableField = "ImmutableField"
 	// ReasonFieldConflict: other field managers have applied fields with other values.
 	ReasonFieldConflict = "FieldConflict"
-	// ReasonOwnedElsewhere: a deploy item of another installation has the object.
-	ReasonOwnedElsewhere = "OwnedElsewhere"
 	// ReasonNamesTaken: another CustomResourceDefinition has the names of this one.
 	ReasonNamesTaken = "NamesNotAccepted"
 	// ReasonNamespaceMissing: the namespace of the object does not exist.
@@ -31,21 +28,12 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
-// ownedElsewhere is the error about an object of another installation, which may still have it: both control planes
-// would overwrite and delete it in turn. Only the user can know.
-func ownedElsewhere(i *Item, live *unstructured.Unstructured) error {
-	return sdk.ConfigurationError(ReasonOwnedElsewhere, "it belongs to %s, which is another control plane than that of "+
-		"this deploy item; give the object another name, or, if that control plane is gone or gives the object up, "+
-		"annotate this deploy item with %s: %q, and it is taken over",
-		i.owner.Describe(live), owner.TakeOverAnnotation, owner.Mark(live))
-}
-
 // maxConflicts bounds the fields in a message about conflicts.
 const maxConflicts = 10
 
 // refusedCreation adds the remedy to an error about the namespace of an object. These errors have no code: another
 // client may create the namespace while the job has time, and the objects applied before wait for it.
-func refusedCreation(host string, i *Item, err error) error {
+func refusedCreation(host string, i *desired.Object, err error) error {
 	switch {
 	case isNamespaceMissing(err):
 		return &sdk.Error{Reason: ReasonNamespaceMissing, Err: fmt.Errorf(
@@ -62,7 +50,7 @@ func refusedCreation(host string, i *Item, err error) error {
 }
 
 // refusedChange adds the remedy to an error about conflicts with other field managers.
-func refusedChange(i *Item, err error) error {
+func refusedChange(i *desired.Object, err error) error {
 	if !isFieldConflict(err) {
 		return err
 	}
@@ -101,25 +89,6 @@ func isFieldConflict(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// withoutAllocations returns an object without its requested addresses and ports. As long as the object exists they
-// are its own, and a new one would be refused over them.
-func withoutAllocations(o *unstructured.Unstructured) *unstructured.Unstructured {
-	if o.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Service"}) {
-		return o
-	}
-	out := o.DeepCopy()
-	spec := child(out.Object, "spec")
-	if spec["clusterIP"] != corev1.ClusterIPNone {
-		delete(spec, "clusterIP")
-		delete(spec, "clusterIPs")
-	}
-	delete(spec, "healthCheckNodePort")
-	for _, port := range objectsIn(spec["ports"]) {
-		delete(port, "nodePort")
-	}
-	return out
-}
-
 func configurationError(reason string, err error) error {
 	return sdk.ConfigurationError(reason, "%w", err)
 }
@@ -138,4 +107,11 @@ func causes(err error) []metav1.StatusCause {
 		return nil
 	}
 	return status.Status().Details.Causes
+}
+
+// isOutdated reports whether a write was refused because the object has changed, is gone, or is another one by now.
+func isOutdated(err error) bool {
+	anotherOne := func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
+	return apierrors.IsNotFound(err) || (apierrors.IsConflict(err) && !isFieldConflict(err)) ||
+		slices.ContainsFunc(causes(err), anotherOne)
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -43,7 +44,7 @@ func TestErrorsOfAllObjects(t *testing.T) {
 	w := newWorld(t)
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
 	bad := w.configMap("bad", fields{"not a key": "x"})
-	manifests := []apply.Manifest{manifest(ghost), manifest(bad), manifest(w.configMap("good", nil)), manifest(w.configMap("Bad", nil))}
+	manifests := []desired.Manifest{manifest(ghost), manifest(bad), manifest(w.configMap("good", nil)), manifest(w.configMap("Bad", nil))}
 	result, err := w.run(manifests...)
 	w.mustFail(err, target.ReasonRejected, true, "manifests[1].manifest: apply ConfigMap "+w.Namespace+"/bad: ",
 		"manifests[3].manifest: apply ConfigMap "+w.Namespace+"/Bad: ",
@@ -79,7 +80,7 @@ func TestDuplicates(t *testing.T) {
 	withoutNamespace := w.configMap("twice", nil)
 	delete(withoutNamespace["metadata"].(fields), "namespace")
 	ghost := fields{"apiVersion": "example.org/v1", "kind": "Ghost", "metadata": fields{"name": "g"}}
-	for name, manifests := range map[string][]apply.Manifest{
+	for name, manifests := range map[string][]desired.Manifest{
 		"namespace":    {manifest(w.configMap("twice", nil)), manifest(withoutNamespace)},
 		"ignored":      {manifest(w.configMap("twice", nil)), manifest(withoutNamespace, policy(managedresource.PolicyIgnore))},
 		"unknown kind": {manifest(ghost), manifest(ghost)},

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -89,7 +90,7 @@ func TestAnnotateBeforeCreate(t *testing.T) {
 		t.Run(lower(s), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			build := func(value string) apply.Manifest {
+			build := func(value string) desired.Manifest {
 				m := manifest(w.configMap("a", fields{"x": value}), strategy(s))
 				m.AnnotateBeforeCreate = map[string]string{"kept": "1", "changed": "1", "removed": "1"}
 				return m
@@ -139,7 +140,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if changes := w.diff(m); len(changes) != 1 || replicasIn(mustJSON(t, changes[0].After)) != 5 {
 				t.Errorf("expected the patch alone to be foreseen, but found %+v", changes)
 			}
-			w.verbs()
+			w.Requests.Verbs()
 			w.mustRun(m)
 			w.mustRequest("GET", "PATCH")
 			if live := w.MustGet(deployments, "web"); replicasIn(live.Object) != 5 || live.GetAnnotations()["patched"] != "yes" {
@@ -162,7 +163,7 @@ func TestPatchAfterDeployment(t *testing.T) {
 			if w.MustGet(deployments, "web").GetGeneration() != generation && s != managedresource.UpdateStrategyApply {
 				t.Error("without a hash the object was written")
 			}
-			w.verbs()
+			w.Requests.Verbs()
 
 			w.Patch(deployments, "web", `{"metadata":{"annotations":{"patched":"no"}}}`)
 			if result := w.mustRun(m); len(result.Drift) > 0 {
@@ -236,7 +237,7 @@ func TestRefusedRepair(t *testing.T) {
 			t.Parallel()
 			w := w.in(t)
 			name := "frozen-" + lower(s)
-			wanted := func(value string) apply.Manifest {
+			wanted := func(value string) desired.Manifest {
 				return manifest(w.configMap(name, fields{"key": value}), strategy(s), force)
 			}
 			w.mustRun(wanted("1"))

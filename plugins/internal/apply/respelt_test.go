@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -25,7 +25,7 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 			t.Run(name+"-"+lower(s), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				build := func(image string) apply.Manifest {
+				build := func(image string) desired.Manifest {
 					o := w.deployment("web", 1)
 					containers := o["spec"].(fields)["template"].(fields)["spec"].(fields)["containers"].([]any)
 					container := containers[0].(fields)
@@ -37,7 +37,7 @@ func TestRespeltValuesAreWrittenOnce(t *testing.T) {
 				w.Patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"1"}}}`)
 				w.mustRun(build("image:2"))
 				w.Patch(deployments, "web", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"2"}}}`)
-				w.verbs()
+				w.Requests.Verbs()
 				w.mustRun(build("image:2"))
 				w.mustRequest("GET")
 			})

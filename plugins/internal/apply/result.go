@@ -2,24 +2,19 @@ package apply
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 )
 
-// concurrency bounds the objects worked on at once, per call.
-const concurrency = 8
-
 // Applied is an object in the state of its manifest, or kept from a change by its policy.
 type Applied struct {
-	*Item
+	*desired.Object
 	// Live is the object as the API server returned it last.
 	Live *unstructured.Unstructured
 	// LastAppliedHash is for the inventory.
@@ -37,12 +32,6 @@ type Applied struct {
 // ToJudge returns the input of package readiness.
 func (a Applied) ToJudge() readiness.Object {
 	return readiness.Object{Live: a.Live, Wanted: []map[string]any{a.Desired.Object, a.PatchAfterDeployment}}
-}
-
-// Owned is an object with owners, to be deleted together with them.
-type Owned struct {
-	Key    object.Key
-	Owners []metav1.OwnerReference
 }
 
 // Skipped is an unmanaged object. The inventory drops it.
@@ -82,13 +71,11 @@ type Result struct {
 	Applied []Applied
 	Skipped []Skipped
 	// Done are the completed objects, now gone.
-	Done []*Item
-	// Missing are the objects not found by Observe. Run creates them.
-	Missing []*Item
+	Done []*desired.Object
 	// Waiting has the reasons for an incomplete plan; call again later. Empty if it is complete or failed.
 	Waiting []string
-	// Drift are the objects changed by others: Run has repaired them, Observe has not.
-	Drift []Drift
+	// Drift are the objects changed by others and repaired, or not if the target refuses it.
+	Drift []desired.Drift
 	// TakenOver are the objects of other deploy items until now.
 	TakenOver []TakenOver
 	// Retained are the objects with fields dropped from their manifests.
@@ -100,21 +87,19 @@ type Result struct {
 }
 
 // add adds the outcome of an object; its error is left to the caller.
-func (r *Result) add(item *Item, o outcome) {
-	item = cmp.Or(o.item, item)
+func (r *Result) add(i *desired.Object, o outcome) {
+	i = cmp.Or(o.object, i)
 	switch {
-	case o.action == done:
-		r.Done = append(r.Done, item)
-	case o.action == skip:
-		r.Skipped = append(r.Skipped, Skipped{Key: item.Key, Why: o.why})
-	case o.action == wait:
+	case o.action == desired.ActionDone:
+		r.Done = append(r.Done, i)
+	case o.action == desired.ActionSkip:
+		r.Skipped = append(r.Skipped, Skipped{Key: i.Key, Why: o.why})
+	case o.action == desired.ActionWait:
 		r.Waiting = append(r.Waiting, o.why)
-	case o.live == nil:
-		r.Missing = append(r.Missing, item)
 	default:
 		r.Applied = append(r.Applied, Applied{
-			Item: item, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(item),
-			Recognized: o.recognized(item), Settled: o.settled, Shared: o.shared,
+			Object: i, Live: o.live, LastAppliedHash: o.hash, Existed: o.existed(i),
+			Recognized: o.recognized(i), Settled: o.action == desired.ActionSettled, Shared: o.shared,
 		})
 	}
 	if o.drift != nil {
@@ -122,14 +107,14 @@ func (r *Result) add(item *Item, o outcome) {
 	}
 	if len(o.retained)+len(o.sharers) > 0 {
 		slices.Sort(o.retained)
-		retained := Retained{Key: item.Key, Fields: slices.Compact(o.retained), Shared: o.sharers}
+		retained := Retained{Key: i.Key, Fields: slices.Compact(o.retained), Shared: o.sharers}
 		if o.shared != "" {
-			retained.Path = item.Settings
+			retained.Path = i.Settings
 		}
 		r.Retained = append(r.Retained, retained)
 	}
 	if o.takenFrom != "" {
-		r.TakenOver = append(r.TakenOver, TakenOver{Key: item.Key, From: o.takenFrom})
+		r.TakenOver = append(r.TakenOver, TakenOver{Key: i.Key, From: o.takenFrom})
 	}
 }
 
@@ -143,31 +128,4 @@ func (r *Result) await(live *unstructured.Unstructured) error {
 		r.Waiting = append(r.Waiting, missing)
 	}
 	return err
-}
-
-// Each calls a function for all items, several at once, and returns its results in the order of the items.
-func Each[I, R any](items []I, do func(I) R) []R {
-	results := make([]R, len(items))
-	var workers errgroup.Group
-	workers.SetLimit(concurrency)
-	for i, item := range items {
-		workers.Go(func() error {
-			results[i] = do(item)
-			return nil
-		})
-	}
-	_ = workers.Wait() // the errors are in the results
-	return results
-}
-
-// about adds the object of an error and its place in the configuration; nil for nil.
-func about(doing string, i *Item, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case i.Path == nil:
-		return fmt.Errorf("%s %s: %w", doing, i.Key, err)
-	default:
-		return fmt.Errorf("%s: %s %s: %w", i.Path, doing, i.Key, err)
-	}
 }

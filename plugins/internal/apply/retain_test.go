@@ -171,7 +171,7 @@ func TestProbeRefused(t *testing.T) {
 			w.mustRun(manifest(w.selecting("web", "old")))
 			w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPost && r.URL.Query().Get("dryRun") != "" {
-					return forbiddenBecause(r, c.says), nil
+					return plugintest.Forbidden(r, c.says), nil
 				}
 				return nil, nil
 			})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -45,8 +45,8 @@ func TestSharedFields(t *testing.T) {
 				"spec":{"containers":[{"name":"main","env":[{"name":"DEBUG","value":"1"}]}]}}}}`)
 
 			settings["data"], container["env"] = fields{"keep": "1"}, container["env"].([]any)[:1]
-			changed := func(options ...func(*apply.Manifest)) []apply.Manifest {
-				return []apply.Manifest{manifest(copyOf(settings), append(options, apply1)...), manifest(copyOf(web), append(options, apply1)...)}
+			changed := func(options ...func(*desired.Manifest)) []desired.Manifest {
+				return []desired.Manifest{manifest(copyOf(settings), append(options, apply1)...), manifest(copyOf(web), append(options, apply1)...)}
 			}
 			if !early {
 				if changes := w.diff(changed()...); len(changes) != 2 || !strings.Contains(changes[0].Note, "data.legacy (another)") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -29,7 +30,7 @@ func TestStages(t *testing.T) {
 	namespace := fields{"apiVersion": "v1", "kind": "Namespace", "metadata": fields{"name": w.Namespace + "-new"}}
 	inside := w.configMap("inside", nil)
 	inside["metadata"].(fields)["namespace"] = w.Namespace + "-new"
-	all := []apply.Manifest{
+	all := []desired.Manifest{
 		manifest(gadget), manifest(inside), manifest(namespace), manifest(definition),
 	}
 	changes := w.diff(all...)
@@ -55,7 +56,7 @@ func TestStages(t *testing.T) {
 		}
 		return len(result.Waiting) == 0 && len(result.Applied) == 4
 	})
-	w.verbs()
+	w.Requests.Verbs()
 	w.mustRun(all...)
 	w.mustRequest("GET", "GET", "GET", "GET")
 	if changes := w.diff(all...); len(changes) > 0 {
@@ -104,13 +105,13 @@ func TestDefinitionGone(t *testing.T) {
 func TestServersBeforeWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	build := func(name string) []apply.Manifest {
+	build := func(name string) []desired.Manifest {
 		service := fields{
 			"apiVersion": "v1", "kind": "Service", "metadata": fields{"name": name, "namespace": w.Namespace},
 			"spec": fields{"selector": fields{"app": name}, "ports": []any{fields{"port": int64(443)}}},
 		}
 		hook := w.WebhookConfiguration(w.Namespace+"-"+name, name, "CREATE", deployments)
-		return []apply.Manifest{manifest(hook), manifest(w.deployment(name, 1)), manifest(service)}
+		return []desired.Manifest{manifest(hook), manifest(w.deployment(name, 1)), manifest(service)}
 	}
 	guard := func(name string) bool { return w.Get(plugintest.Webhooks, w.Namespace+"-"+name) != nil }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -26,9 +27,18 @@ func TestDefaultNamespace(t *testing.T) {
 	// Another version of the group tells that the kind has namespaces.
 	unserved := fields{"apiVersion": "apps/v0", "kind": "Deployment", "metadata": fields{"name": "old"}}
 
-	keys := w.planOfOthers(definition, gadget, elsewhere, inside, role, unserved).Keys()
+	var manifests []desired.Manifest
+	for _, o := range []fields{definition, gadget, elsewhere, inside, role, unserved} {
+		m := manifest(copyOf(o))
+		m.DefaultNamespace = w.Namespace
+		manifests = append(manifests, m)
+	}
+	plan, err := apply.NewPlan(w.Context(), w.client, manifests, owner.Owner{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := map[string]bool{}
-	for key := range keys {
+	for key := range plan.Keys() {
 		got[key.Kind+" "+key.Namespace] = true
 	}
 	want := map[string]bool{
@@ -51,7 +61,7 @@ func TestDiffWithoutOwner(t *testing.T) {
 	w.Create(configMaps, labelled.Object)
 	diff := func() []sdk.Change {
 		m := manifest(labelled.Object)
-		plan, err := apply.NewPlan(t.Context(), w.client, []apply.Manifest{m}, owner.Owner{}, time.Now())
+		plan, err := apply.NewPlan(t.Context(), w.client, []desired.Manifest{m}, owner.Owner{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -64,7 +65,7 @@ func (w *world) beItem(name string) {
 }
 
 // plan returns the plan of the manifests, which have paths then.
-func (w *world) plan(manifests ...apply.Manifest) (*apply.Plan, error) {
+func (w *world) plan(manifests ...desired.Manifest) (*apply.Plan, error) {
 	for i := range manifests {
 		manifests[i].Settings = field.NewPath("manifests").Index(i)
 		manifests[i].Path = manifests[i].Settings.Child("manifest")
@@ -76,7 +77,7 @@ func (w *world) plan(manifests ...apply.Manifest) (*apply.Plan, error) {
 	return plan, err
 }
 
-func (w *world) mustPlan(manifests ...apply.Manifest) *apply.Plan {
+func (w *world) mustPlan(manifests ...desired.Manifest) *apply.Plan {
 	w.Helper()
 	plan, err := w.plan(manifests...)
 	if err != nil {
@@ -86,7 +87,7 @@ func (w *world) mustPlan(manifests ...apply.Manifest) *apply.Plan {
 }
 
 // run does what a deployer does with package apply in one call, but for the patches.
-func (w *world) run(manifests ...apply.Manifest) (apply.Result, error) {
+func (w *world) run(manifests ...desired.Manifest) (apply.Result, error) {
 	w.Helper()
 	plan := w.mustPlan(manifests...)
 	before := maps.Clone(w.inventory)
@@ -118,7 +119,7 @@ func (w *world) note(applied []apply.Applied) {
 }
 
 // mustRun applies the manifests and makes the patches.
-func (w *world) mustRun(manifests ...apply.Manifest) apply.Result {
+func (w *world) mustRun(manifests ...desired.Manifest) apply.Result {
 	w.Helper()
 	result, err := w.run(manifests...)
 	if err != nil || len(result.Waiting) > 0 {
@@ -132,12 +133,9 @@ func (w *world) mustRun(manifests ...apply.Manifest) apply.Result {
 	return result
 }
 
-func (w *world) diff(manifests ...apply.Manifest) []sdk.Change {
+func (w *world) diff(manifests ...desired.Manifest) []sdk.Change {
 	w.Helper()
-	changes, _, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), func(k object.Key) (managedresource.ManagedResourceStatus, bool) {
-		e, ok := w.inventory[k]
-		return e, ok
-	})
+	changes, _, err := apply.Diff(w.Context(), w.client, w.mustPlan(manifests...), w.recorded)
 	if err != nil {
 		w.Fatalf("diff: %v", err)
 	}
@@ -165,3 +163,9 @@ func (w *world) mustFail(err error, reason string, configuration bool, parts ...
 }
 
 func nothingRecorded(object.Key) (e managedresource.ManagedResourceStatus, ok bool) { return e, false }
+
+// recorded returns the inventory's entry of an object.
+func (w *world) recorded(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
+	e, ok = w.inventory[key]
+	return e, ok
+}

@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/csaupgrade"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
+	"github.com/pergola-deploy/pergola/plugins/internal/managedfields"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
-
-// FieldManager is the name of this field manager in all writes.
-const FieldManager = owner.FieldManager
 
 // writer sends the requests for one object. Its errors are those of the API server.
 type writer struct {
@@ -27,7 +27,7 @@ type writer struct {
 	dryRun []string
 }
 
-func newWriter(client *target.Client, i *Item, dry bool) writer {
+func newWriter(client *target.Client, i *desired.Object, dry bool) writer {
 	w := writer{objects: client.Objects(i.Mapping, i.Key.Namespace)}
 	if dry {
 		return w.dry()
@@ -39,7 +39,7 @@ func newWriter(client *target.Client, i *Item, dry bool) writer {
 func (w writer) dry() writer { return writer{objects: w.objects, dryRun: []string{metav1.DryRunAll}} }
 
 // get returns the object; nil if there is none.
-func (w writer) get(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
+func (w writer) get(ctx context.Context, i *desired.Object) (*unstructured.Unstructured, error) {
 	live, err := w.objects.Get(ctx, i.Key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // see above
@@ -48,32 +48,29 @@ func (w writer) get(ctx context.Context, i *Item) (*unstructured.Unstructured, e
 }
 
 // create creates the object. If it exists, server-side apply changes it, every other strategy fails.
-func (w writer) create(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
+func (w writer) create(ctx context.Context, i *desired.Object) (*unstructured.Unstructured, error) {
 	if i.Strategy == managedresource.UpdateStrategyApply {
-		return w.apply(ctx, i, initial(i), i.Force)
+		return w.apply(ctx, i, desired.Initial(i), i.Force)
 	}
 	return w.createOnly(ctx, i)
 }
 
-func (w writer) createOnly(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
-	options := metav1.CreateOptions{FieldManager: FieldManager, DryRun: w.dryRun}
-	created, err := w.objects.Create(ctx, initial(i), options)
+func (w writer) createOnly(ctx context.Context, i *desired.Object) (*unstructured.Unstructured, error) {
+	options := metav1.CreateOptions{FieldManager: owner.FieldManager, DryRun: w.dryRun}
+	created, err := w.objects.Create(ctx, desired.Initial(i), options)
 	return created, err
 }
 
 // change brings an existing object to out.
 func (w writer) change(
-	ctx context.Context, i *Item, live, out *unstructured.Unstructured,
+	ctx context.Context, i *desired.Object, live, out *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	switch i.Strategy {
 	case managedresource.UpdateStrategyPatch:
-		patch := mergePatch(content(live), content(out))
 		// No resourceVersion, so changes of others do not get in the way; but the patch is for this object and no other of
 		// its name.
-		if err := unstructured.SetNestedField(patch, string(live.GetUID()), "metadata", "uid"); err != nil {
-			return nil, fmt.Errorf("make the patch: %w", err)
-		}
-		return w.patch(ctx, i, patch)
+		patch := objects.MergePatch(objects.Content(live), objects.Content(out))
+		return objects.Patch(ctx, w.objects, live, types.MergePatchType, patch, w.dryRun...)
 	case managedresource.UpdateStrategyApply:
 		adopted, err := w.adoptFields(ctx, i, live)
 		if err != nil {
@@ -83,29 +80,32 @@ func (w writer) change(
 			return nil, err
 		}
 		// A dry run cannot adopt fields, so our own ones would conflict.
-		return w.apply(ctx, i, out, i.Force || len(w.dryRun) > 0 && writtenOtherwise(live) || i.isUntracked(live))
+		unadopted := len(w.dryRun) > 0 && managedfields.WrittenOtherwise(live)
+		return w.apply(ctx, i, out, i.Force || unadopted || isUntracked(i, live))
 	default:
-		updated, err := w.objects.Update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: w.dryRun})
+		updated, err := w.objects.Update(ctx, out, metav1.UpdateOptions{FieldManager: owner.FieldManager, DryRun: w.dryRun})
 		return updated, err
 	}
 }
 
-func (w writer) patch(ctx context.Context, i *Item, patch map[string]any) (*unstructured.Unstructured, error) {
+func (w writer) patch(
+	ctx context.Context, i *desired.Object, patch map[string]any,
+) (*unstructured.Unstructured, error) {
 	document, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("write the patch as JSON: %w", err)
 	}
-	options := metav1.PatchOptions{FieldManager: FieldManager, DryRun: w.dryRun}
+	options := metav1.PatchOptions{FieldManager: owner.FieldManager, DryRun: w.dryRun}
 	live, err := w.objects.Patch(ctx, i.Key.Name, types.MergePatchType, document, options)
 	return live, err
 }
 
 func (w writer) apply(
-	ctx context.Context, i *Item, o *unstructured.Unstructured, force bool,
+	ctx context.Context, i *desired.Object, o *unstructured.Unstructured, force bool,
 ) (*unstructured.Unstructured, error) {
-	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: force, DryRun: w.dryRun}
+	options := metav1.ApplyOptions{FieldManager: owner.FieldManager, Force: force, DryRun: w.dryRun}
 	applied, err := w.objects.Apply(ctx, i.Key.Name, o, options)
-	if i.conflictsOnlyOverLabels(err) {
+	if conflictsOnlyOverLabels(i, err) {
 		options.Force = true
 		applied, err = w.objects.Apply(ctx, i.Key.Name, o, options)
 	}
@@ -114,12 +114,12 @@ func (w writer) apply(
 
 // conflictsOnlyOverLabels reports whether a conflict is about no other fields than the labels and the mark of owners.
 // The other fields of the manifest are the user's business, but the policy decides about the owner of the object.
-func (i *Item) conflictsOnlyOverLabels(err error) bool {
+func conflictsOnlyOverLabels(i *desired.Object, err error) bool {
 	if !isFieldConflict(err) {
 		return false
 	}
 	ours := map[string]bool{".metadata.annotations." + owner.InstallationAnnotation: true}
-	for key := range i.owner.Labels() {
+	for key := range i.Owner.Labels() {
 		ours[".metadata.labels."+key] = true
 	}
 	for _, cause := range causes(err) {
@@ -133,20 +133,22 @@ func (i *Item) conflictsOnlyOverLabels(err error) bool {
 // adoptFields turns the fields of former managers into fields applied by us, and returns the object. Otherwise fields
 // dropped from the manifest would stay, and the others would conflict.
 func (w writer) adoptFields(
-	ctx context.Context, i *Item, live *unstructured.Unstructured,
+	ctx context.Context, i *desired.Object, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	if len(w.dryRun) > 0 || !writtenOtherwise(live) {
+	if len(w.dryRun) > 0 || !managedfields.WrittenOtherwise(live) {
 		return live, nil
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, formerManagers(live), FieldManager)
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, managedfields.FormerManagers(live), owner.FieldManager)
 	if err != nil {
 		return nil, fmt.Errorf("read managedFields: %w", err)
 	}
 	return w.patchManagers(ctx, i, patch)
 }
 
-func (w writer) patchManagers(ctx context.Context, i *Item, patch []byte) (*unstructured.Unstructured, error) {
-	options := metav1.PatchOptions{FieldManager: FieldManager}
+func (w writer) patchManagers(
+	ctx context.Context, i *desired.Object, patch []byte,
+) (*unstructured.Unstructured, error) {
+	options := metav1.PatchOptions{FieldManager: owner.FieldManager}
 	live, err := w.objects.Patch(ctx, i.Key.Name, types.JSONPatchType, patch, options)
 	return live, err
 }
@@ -156,24 +158,6 @@ func (w writer) patchManagers(ctx context.Context, i *Item, patch []byte) (*unst
 // request of a client. All fields then seem to be those of one manager, "before-first-apply", and the deploy item's
 // own fields would conflict. An object without the label of a deploy item was written by others, so its conflict is a
 // true one.
-func (i *Item) isUntracked(live *unstructured.Unstructured) bool {
-	return len(live.GetManagedFields()) == 0 && i.owner.Of(live) != owner.Nobodys
-}
-
-// Delete deletes an object if it still has its uid and, if unchanged is true, its resourceVersion.
-//
-// Its dependents go in the background. They must go: left to itself, the API server keeps the pods of a Job. They
-// need not go before the object: a StatefulSet cannot have a pod under a name still in use, and others can live with
-// pods of two generations, as they do during an update. A wait for dependents would let the job hang on any of them,
-// also on those added by other clients.
-func Delete(ctx context.Context, objects dynamic.ResourceInterface, o metav1.Object, unchanged bool) error {
-	uid, version := o.GetUID(), o.GetResourceVersion()
-	preconditions := &metav1.Preconditions{UID: &uid}
-	if unchanged {
-		preconditions.ResourceVersion = &version
-	}
-	background := metav1.DeletePropagationBackground
-	return objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{
-		Preconditions: preconditions, PropagationPolicy: &background,
-	})
+func isUntracked(i *desired.Object, live *unstructured.Unstructured) bool {
+	return len(live.GetManagedFields()) == 0 && i.Owner.Of(live) != owner.Nobodys
 }

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -72,7 +72,7 @@ func (j *Job) normalize(ctx context.Context, namespace string) error {
 		case !mapping.Namespaced:
 			return "", nil
 		default:
-			return cmp.Or(r.Namespace, namespace, apply.DefaultNamespace), nil
+			return cmp.Or(r.Namespace, namespace, desired.DefaultNamespace), nil
 		}
 	})
 }

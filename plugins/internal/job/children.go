@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -16,7 +16,7 @@ const ReasonChildren = "ChildrenInvalid"
 
 // Replace returns the manifests with the objects of the children in their places, or all problems of the children:
 // each must be one of the manifests, by its name and the identity of its object, and none may be missing.
-func Replace(manifests []apply.Manifest, children []sdk.Child) ([]apply.Manifest, field.ErrorList) {
+func Replace(manifests []desired.Manifest, children []sdk.Child) ([]desired.Manifest, field.ErrorList) {
 	var problems field.ErrorList
 	unused := make(map[string]sdk.Child, len(children))
 	for _, child := range children {
@@ -25,7 +25,7 @@ func Replace(manifests []apply.Manifest, children []sdk.Child) ([]apply.Manifest
 		}
 		unused[child.Name] = child
 	}
-	replaced := make([]apply.Manifest, 0, len(manifests))
+	replaced := make([]desired.Manifest, 0, len(manifests))
 	for _, m := range manifests {
 		name := m.Path.String()
 		child, ok := unused[name]

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -23,7 +24,7 @@ const (
 )
 
 // NoteDrift adds the changed objects of a plan, as a call found them, to those of earlier calls of the job.
-func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
+func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []desired.Drift) {
 	if len(found) == 0 {
 		return
 	}
@@ -41,7 +42,7 @@ func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 // TellDrift records an event about the repairs of a call, and one about the refused ones: the condition goes with the
 // next job without drift. Objects taken over from another deploy item have their own event.
 func (j *Job) TellDrift(plan *apply.Plan, result apply.Result) {
-	found := slices.DeleteFunc(slices.Clone(result.Drift), func(d apply.Drift) bool {
+	found := slices.DeleteFunc(slices.Clone(result.Drift), func(d desired.Drift) bool {
 		return slices.ContainsFunc(result.TakenOver, func(t apply.TakenOver) bool { return t.Key == d.Key })
 	})
 	if len(found) == 0 {
@@ -69,7 +70,7 @@ func splitDrift(objects []managedresource.DriftedObject) (repaired, refused []ma
 }
 
 // driftedObjects returns the changed objects of a plan, as a call found them.
-func driftedObjects(plan *apply.Plan, found []apply.Drift) []managedresource.DriftedObject {
+func driftedObjects(plan *apply.Plan, found []desired.Drift) []managedresource.DriftedObject {
 	references := map[object.Key]managedresource.ObjectReference{}
 	for _, item := range plan.Items() {
 		references[item.Key] = item.Reference()

@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 )
 
 // HideSecrets returns a context in which texts of API servers and webhooks show no values of the manifests' Secrets.
-func HideSecrets(ctx context.Context, manifests []apply.Manifest) context.Context {
+func HideSecrets(ctx context.Context, manifests []desired.Manifest) context.Context {
 	return apiserver.WithHidden(ctx, func(text string) string {
 		hidden := redact.New(nil)
 		for _, m := range manifests {

@@ -13,8 +13,10 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/completion"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
@@ -201,7 +203,7 @@ func (j *Job) IsDone(entry managedresource.ManagedResourceStatus) bool {
 }
 
 // NoteDone notes objects gone after their completion, so that they count as ready.
-func (j *Job) NoteDone(items []*apply.Item) {
+func (j *Job) NoteDone(items []*desired.Object) {
 	for _, item := range items {
 		j.Status.settled.add(item.Key)
 		j.done = append(j.done, item.Desired)
@@ -222,7 +224,7 @@ func (j *Job) CleanUp(
 	for _, a := range applied {
 		d.Applied[a.Live.GetUID()] = true
 		if owners := a.Live.GetOwnerReferences(); len(owners) > 0 {
-			d.Owned = append(d.Owned, apply.Owned{Key: a.Key, Owners: owners})
+			d.Owned = append(d.Owned, objects.Owned{Key: a.Key, Owners: owners})
 		}
 	}
 	return j.Remove(ctx, StepCleanUp, d)
@@ -253,7 +255,11 @@ func (j *Job) Unblock(ctx context.Context, plan *apply.Plan, d prune.Deletion, e
 func (j *Job) Remove(ctx context.Context, step string, d prune.Deletion) (*sdk.Response, error) {
 	j.Request.Progress(step, fmt.Sprintf("deleting objects: %d", len(d.Entries)))
 	result, err := prune.Run(ctx, j.Client, j.Deletion(d))
-	for _, key := range result.Gone {
+	gone := result.Gone
+	if result.Unfinished {
+		gone = gone[1:] // an entry is left for the next call
+	}
+	for _, key := range gone {
 		j.Status.Inventory.Gone(key)
 	}
 	for _, left := range result.Left {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -61,7 +62,7 @@ func (j *Job) unrecorded(ctx context.Context, plan *apply.Plan) string {
 	options := metav1.ListOptions{LabelSelector: j.Owner.Selector().String(), Limit: maxLabelled}
 	planned := plan.Keys()
 	var others, unread []string
-	for i, found := range apply.Each(kinds, func(k kindOf) result {
+	for i, found := range objects.Each(kinds, func(k kindOf) result {
 		list, err := j.Client.Metadata(k.mapping, "").List(ctx, options)
 		switch {
 		case apierrors.IsNotFound(err): // the kind is not served yet

@@ -17,6 +17,12 @@ func Value(in map[string]any, path ...string) any {
 	return found
 }
 
+// Child returns the map at a path, itself and not a copy; nil if it is missing.
+func Child(in map[string]any, path ...string) map[string]any {
+	m, _ := Value(in, path...).(map[string]any)
+	return m
+}
+
 // Text returns the string at a path; empty if it is missing.
 func Text(in map[string]any, path ...string) string {
 	s, _ := Value(in, path...).(string)

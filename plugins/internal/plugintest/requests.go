@@ -285,3 +285,22 @@ func (l *Requests) Revive() (struck bool) {
 	l.strikeAt, l.struck, l.dead = 0, false, false
 	return struck
 }
+
+// Verbs returns the steps since they were taken last as their methods, with "dry" for those that change nothing.
+func (l *Requests) Verbs() []string {
+	var verbs []string
+	for _, request := range l.Take() {
+		verb, _, _ := strings.Cut(request, " /")
+		verbs = append(verbs, verb)
+	}
+	return verbs
+}
+
+// Forbidden is the answer of an API server to a request without permission.
+func Forbidden(r *http.Request, message string) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + message + `"}`)),
+	}
+}

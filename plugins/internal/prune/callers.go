@@ -2,8 +2,6 @@ package prune
 
 import (
 	"context"
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
@@ -21,7 +18,7 @@ import (
 // are first: when their server or parameters are gone, the deletion of other objects may be refused. Next are the
 // resources served by APIServices or converted by webhooks, and then those APIServices and definitions, while their
 // servers run: the end of a definition has all its resources converted.
-func callers(ctx context.Context, client *target.Client, d Deletion) []group {
+func (d *deletion) callers(ctx context.Context) []group {
 	if len(d.Groups.list) > 0 {
 		return nil
 	}
@@ -37,11 +34,11 @@ func callers(ctx context.Context, client *target.Client, d Deletion) []group {
 			_, group, _ := strings.Cut(key.Name, ".") // its name consists of the version and the group
 			served[group] = true
 		case object.IsCRD(key.Group, key.Kind) && slices.ContainsFunc(keys, isService):
-			live := d.get(ctx, client, d.Entries[i])
+			live := d.get(ctx, d.Entries[i])
 			here := func(service object.Key) bool { return slices.Contains(keys, service) }
-			if live != nil && slices.ContainsFunc(apply.Called(live), here) {
+			if live != nil && slices.ContainsFunc(objects.Called(live), here) {
 				definitions[key] = true
-				converted[kindDefinedBy(live)] = true
+				converted[objects.DefinedKind(live)] = true
 			}
 		}
 	}
@@ -56,98 +53,15 @@ func callers(ctx context.Context, client *target.Client, d Deletion) []group {
 
 func isService(k object.Key) bool { return k.Group == "" && k.Kind == "Service" }
 
-func kindDefinedBy(definition *unstructured.Unstructured) schema.GroupKind {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	return schema.GroupKind{Group: group, Kind: kind}
-}
-
 // get returns the object of an entry; nil if it cannot be read. The same error shows again at its deletion.
-func (d Deletion) get(
-	ctx context.Context, client *target.Client, e managedresource.ManagedResourceStatus,
-) *unstructured.Unstructured {
-	mapping, err := client.MappingInAnyVersion(ctx, object.GVK(e.Resource.APIVersion, e.Resource.Kind), d.AsOf)
+func (d *deletion) get(ctx context.Context, e managedresource.ManagedResourceStatus) *unstructured.Unstructured {
+	mapping, err := d.client.MappingInAnyVersion(ctx, object.GVK(e.Resource.APIVersion, e.Resource.Kind), d.AsOf)
 	if err != nil {
 		return nil
 	}
-	live, err := client.Objects(mapping, e.Resource.Namespace).Get(ctx, e.Resource.Name, metav1.GetOptions{})
+	live, err := d.client.Objects(mapping, e.Resource.Namespace).Get(ctx, e.Resource.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
 	return live
-}
-
-// failedWebhook finds the name of the webhook in the API server's message about one that does not answer. The details
-// of the error do not have it.
-var failedWebhook = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
-
-// IsBlocked reports whether an error is about a webhook that does not answer.
-func IsBlocked(err error) bool { return err != nil && failedWebhook.MatchString(err.Error()) }
-
-// unblock looks among the entries for the configurations of the webhooks that do not answer and thus prevent a
-// deletion. It deletes those of later groups, and names all in the failures.
-func (d Deletion) unblock(
-	ctx context.Context, client *target.Client, failures []failure, later []step,
-) []failure {
-	var configurations []*unstructured.Unstructured
-	read := false
-	for i, f := range failures {
-		found := failedWebhook.FindStringSubmatch(f.err.Error())
-		if found == nil {
-			continue
-		}
-		if !read {
-			configurations, read = d.webhooks(ctx, client), true
-		}
-		for _, c := range configurations {
-			if hasWebhook(c, found[1]) {
-				failures[i].err = d.unblockFrom(ctx, client, object.KeyOf(c), later, f.err)
-			}
-		}
-	}
-	return failures
-}
-
-func (d Deletion) webhooks(ctx context.Context, client *target.Client) []*unstructured.Unstructured {
-	var found []*unstructured.Unstructured
-	for _, entry := range d.Entries {
-		if key := object.KeyOfReference(entry.Resource); !object.Intercepts(key.Group, key.Kind) {
-			continue
-		}
-		if live := d.get(ctx, client, entry); live != nil {
-			found = append(found, live)
-		}
-	}
-	return found
-}
-
-func hasWebhook(configuration *unstructured.Unstructured, name string) bool {
-	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
-	return slices.ContainsFunc(webhooks, func(w any) bool {
-		webhook, ok := w.(map[string]any)
-		return ok && webhook["name"] == name
-	})
-}
-
-// unblockFrom deletes the configuration of a webhook in the way if a later group has it, and returns the failure with
-// the configuration and its fate.
-func (d Deletion) unblockFrom(
-	ctx context.Context, client *target.Client, configuration object.Key, later []step, failure error,
-) error {
-	for _, s := range later {
-		i := slices.IndexFunc(s.items, func(it item) bool { return it.key == configuration })
-		if i < 0 {
-			continue
-		}
-		switch o := s.items[i].remove(ctx, client, d, nil); {
-		case o.err != nil:
-			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which cannot be deleted: %w",
-				failure, configuration, target.Explain(client.Host, o.err))
-		case o.left == "":
-			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which is deleted now",
-				failure, configuration)
-		}
-	}
-	return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, which stays: "+
-		"delete it, or let a deletion group take it", failure, configuration)
 }

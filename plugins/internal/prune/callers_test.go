@@ -37,10 +37,10 @@ func TestWebhooksDoNotBlockDeletions(t *testing.T) {
 		stays bool
 	}{
 		"default": {reason: "the configuration is first"},
-		"later":   {reason: "the group that takes it need not wait", groups: "[" + scopes + "]", says: "which is deleted now"},
+		"later":   {reason: "the group that takes it need not wait", groups: "[" + scopes + "]", says: "deleted just now"},
 		"not at all": {
 			reason: "no group takes it", groups: `[{"predefinedResourceGroup":{"type":"namespaced-resources"}}]`,
-			says: "which stays: delete it, or let a deletion group take it", stays: true,
+			says: ": delete it, or let a deletion group take it", stays: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -22,12 +21,11 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 	if len(d.Entries) == 0 {
 		return nil, nil
 	}
-	d.doubts = map[schema.GroupKind]string{}
-	var err error
-	if d.stays, err = d.findStays(ctx, client); err != nil {
+	work, err := begin(ctx, client, d)
+	if err != nil {
 		return nil, err
 	}
-	sorted, err := d.sort(ctx, client)
+	sorted, err := work.sort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +37,15 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 		for _, f := range s.doubts {
 			changes = append(changes, sdk.Change{Object: f.what, Action: sdk.ActionDelete, Note: f.err.Error()})
 		}
-		shown := d.spared()
-		for i, change := range apply.Each(s.items, func(it item) *sdk.Change { return it.diff(ctx, client, d) }) {
+		shown := work.spared()
+		for i, change := range objects.Each(s.items, func(it item) *sdk.Change { return it.diff(ctx, work) }) {
 			if change != nil {
 				changes = append(changes, *change)
 				shown[s.items[i].key] = true
 			}
 		}
 		if s.group.all {
-			f := &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown, stays: d.stays}
+			f := &finder{client: client, group: s.group, asOf: d.AsOf, spared: shown, stays: work.stays}
 			changes = append(changes, s.diffUnmanaged(ctx, f)...)
 		}
 	}
@@ -58,24 +56,24 @@ func Diff(ctx context.Context, client *target.Client, d Deletion) ([]sdk.Change,
 }
 
 // diff returns the change of an object; nil if it does not exist, or was just applied under another name.
-func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk.Change {
+func (it item) diff(ctx context.Context, d *deletion) *sdk.Change {
 	change := &sdk.Change{Object: it.key.String(), Action: sdk.ActionFail}
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		change.Note = err.Error()
 		return change
 	}
-	live, err := client.Objects(it.mapping, it.key.Namespace).Get(ctx, it.key.Name, metav1.GetOptions{})
+	live, err := d.client.Objects(it.mapping, it.key.Namespace).Get(ctx, it.key.Name, metav1.GetOptions{})
 	if err != nil && (notServed(err) || ignoreGone(err) == nil) {
 		return nil
 	}
 	if err != nil {
-		change.Note = target.Explain(client.Host, err).Error()
+		change.Note = target.Explain(d.client.Host, err).Error()
 		return change
 	}
-	next, why, err := it.decide(ctx, client, live, d, preparation)
+	next, why, err := it.decide(ctx, d, live, preparation)
 	if err != nil {
-		change.Note = target.Explain(client.Host, err).Error()
+		change.Note = target.Explain(d.client.Host, err).Error()
 		return change
 	}
 	switch next {
@@ -94,7 +92,7 @@ func (it item) diff(ctx context.Context, client *target.Client, d Deletion) *sdk
 		change.Note = strings.Join(append(circumstances(live), obstacles(live)...), "; ")
 	case actionDelete:
 	}
-	change.Action, change.Before = sdk.ActionDelete, apply.Document(live)
+	change.Action, change.Before = sdk.ActionDelete, objects.Document(live)
 	return change
 }
 
@@ -118,11 +116,11 @@ func (s step) diffUnmanaged(ctx context.Context, f *finder) []sdk.Change {
 			key := page.key(&page.objects[i])
 			changes = append(changes, sdk.Change{Object: key.String(), Action: sdk.ActionDelete, Note: unmanaged})
 		}
-		if len(changes) >= pageSize {
+		if len(changes) >= objects.PageSize {
 			break
 		}
 	}
-	if len(changes) >= pageSize {
+	if len(changes) >= objects.PageSize {
 		more := "more objects of " + s.group.path.String()
 		changes = append(changes, sdk.Change{Object: more, Action: sdk.ActionDelete, Note: unmanaged})
 	}

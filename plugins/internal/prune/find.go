@@ -14,11 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
-
-// pageSize bounds the objects listed at once, and so the objects in memory.
-const pageSize = 500
 
 // finder lists all objects of the kinds of a group, of any owner. It reads only their metadata.
 type finder struct {
@@ -121,12 +119,12 @@ func (f *finder) doubt(ctx context.Context, r resource) error {
 	if err != nil || doubt == "" {
 		return err
 	}
-	return fmt.Errorf("the target does not serve the kind %s at the moment, but there may be objects of it: %s. "+
-		"If it is gone for good, delete what defines it", r.gvk.GroupKind(), doubt)
+	return fmt.Errorf("the target does not serve the kind %s at the moment, but there may be objects of it: %s; "+
+		"if the kind is gone for good, delete its CustomResourceDefinition or APIService", r.gvk.GroupKind(), doubt)
 }
 
 func (f *finder) pages(ctx context.Context, of found, namespace, name string) iter.Seq2[found, error] {
-	options := metav1.ListOptions{Limit: pageSize}
+	options := metav1.ListOptions{Limit: objects.PageSize}
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}

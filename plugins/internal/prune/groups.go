@@ -96,7 +96,7 @@ func parseCustom(g managedresource.CustomResourceGroup, path *field.Path) (group
 		parsed.target = *g.TargetName
 		if parsed.target == "" {
 			problems = append(problems, field.Invalid(path.Child("targetName"), "",
-				"expected the name of a Target; leave it out for that of the deploy item"))
+				"expected the name of a Target; leave it out for the deploy item's own"))
 		}
 		if !g.DeleteAllResources {
 			problems = append(problems, field.Forbidden(path.Child("targetName"),

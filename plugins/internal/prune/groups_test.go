@@ -61,7 +61,7 @@ func TestParseGroups(t *testing.T) {
 				{"customResourceGroup":{"resources":[{"apiVersion":"v1","kind":"Pod"}],"targetName":"","deleteAllResources":true}}]`,
 			problems: []string{
 				"groups[0].customResourceGroup.targetName: Forbidden: needs deleteAllResources: nothing is managed on other Targets",
-				`groups[1].customResourceGroup.targetName: Invalid value: "": expected the name of a Target; leave it out for that of the deploy item`,
+				`groups[1].customResourceGroup.targetName: Invalid value: "": expected the name of a Target; leave it out for the deploy item's own`,
 			},
 		},
 	} {

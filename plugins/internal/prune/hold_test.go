@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -69,7 +69,7 @@ func TestStaysWithWhatIsKept(t *testing.T) {
 		"owner of what is still wanted": {reason: "the update has applied it", within: "Secret", set: func(w *world) prune.Deletion {
 			outer := w.configMap("owner")
 			d := w.deletion("", outer)
-			d.Owned = []apply.Owned{{
+			d.Owned = []objects.Owned{{
 				Key:    object.Key{Kind: "Secret", Namespace: w.Namespace, Name: "owned"},
 				Owners: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: outer.Resource.UID}},
 			}}

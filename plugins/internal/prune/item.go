@@ -8,9 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -63,7 +64,9 @@ const (
 
 // next decides about an object as it was just read, with the reason if it is left. preparation is nil if there is
 // none or if it was made already.
-func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map[string]any) (next action, why string) {
+func (it item) next(
+	d *deletion, live *unstructured.Unstructured, preparation map[string]any,
+) (next action, why string) {
 	known := it.entry.Resource.UID
 	relation := d.Owner.Of(live)
 	deleting := live.GetDeletionTimestamp() != nil
@@ -80,43 +83,65 @@ func (it item) next(live *unstructured.Unstructured, d Deletion, preparation map
 	case d.Owner.IsTaken(live):
 		return actionLeave, "it belongs to " + d.Owner.Describe(live)
 	case known != "" && known != live.GetUID() && !d.Owner.Made(live):
-		return actionLeave, "another client has created it anew after that of this deploy item was deleted"
+		return actionLeave, "another client has created it anew; the object of this deploy item was deleted"
 	case known == "" && relation != owner.Ours:
 		return actionLeave, "it belongs to " + cmp.Or(d.Owner.Describe(live), "no deploy item")
-	case apply.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
+	case objects.RuleOf(it.entry.Policy).OursOnly && relation != owner.Ours:
 		return actionLeave,
-			fmt.Sprintf("policy %s, and it is not labelled as belonging to this deploy item", it.entry.Policy)
+			fmt.Sprintf("policy %s, and it does not have the label of this deploy item", it.entry.Policy)
 	}
 	switch {
 	case deleting && it.force && len(live.GetFinalizers()) > 0:
 		return actionRemoveFinalizers, ""
 	case deleting:
 		return actionWait, ""
-	case apply.Changes(live.Object, preparation):
+	case objects.Changes(live.Object, preparation):
 		return actionPrepare, ""
 	default:
 		return actionDelete, ""
 	}
 }
 
+// decide is next for an object of any kind. A CustomResourceDefinition to be deleted stays if the deploy item has not
+// created it, or not all of its resources: they would all go with it, also those of other namespaces.
+func (it item) decide(
+	ctx context.Context, d *deletion, live *unstructured.Unstructured, preparation map[string]any,
+) (next action, why string, err error) {
+	next, why = it.next(d, live, preparation)
+	goes := next == actionPrepare || next == actionDelete
+	switch {
+	case !goes || it.ofAnyOwner || !object.IsCRD(it.key.Group, it.key.Kind):
+		return next, why, nil
+	case it.entry.Existed:
+		return actionLeave, "it existed before this deploy item has applied it", nil
+	}
+	stranger, err := d.stranger(ctx, live)
+	if err != nil {
+		return next, "", fmt.Errorf("list its resources, to spare those of other owners: %w; "+
+			"if none is needed, delete the CustomResourceDefinition by hand", err)
+	}
+	if stranger != "" {
+		return actionLeave, fmt.Sprintf("%s, not created by this deploy item, would be deleted with it", stranger), nil
+	}
+	return next, why, nil
+}
+
 // remove works on an object until it is gone, stays, or can only be waited for. It begins with the metadata of the
 // object if they were just listed. Where the answer to a request does not decide, the object is read again; so a call
 // cut off anywhere is continued by the next one.
-func (it item) remove(
-	ctx context.Context, client *target.Client, d Deletion, listed *unstructured.Unstructured,
-) outcome {
+func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Unstructured) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
 		return outcome{err: err}
 	}
-	w := writer{client.Objects(it.mapping, it.key.Namespace)}
+	in := d.client.Objects(it.mapping, it.key.Namespace)
 	live := listed // if it was, there is no preparation
 	var conflict error
 	conflicts := 0
 	for range maxActions {
 		missing := preparation
 		if live == nil {
-			live, err = w.objects.Get(ctx, it.key.Name, metav1.GetOptions{})
+			live, err = in.Get(ctx, it.key.Name, metav1.GetOptions{})
 			if err != nil {
 				return outcome{err: ignoreGone(err)}
 			}
@@ -124,8 +149,8 @@ func (it item) remove(
 			// This is the answer to the preparation; a webhook that undoes it must not hold the deletion up.
 			missing = nil
 		}
-		seen := watch.SeenOf(client, it.mapping, it.key, live)
-		next, why, err := it.decide(ctx, client, live, d, missing)
+		seen := watch.SeenOf(d.client, it.mapping, it.key, live)
+		next, why, err := it.decide(ctx, d, live, missing)
 		if err != nil {
 			return outcome{err: err, seen: &seen}
 		}
@@ -137,11 +162,11 @@ func (it item) remove(
 		case actionWait:
 			return outcome{waiting: describe(it.key, live), seen: &seen}
 		case actionPrepare:
-			live, err = w.patch(ctx, live, preparation)
+			live, err = objects.Patch(ctx, in, live, types.MergePatchType, preparation)
 		case actionRemoveFinalizers:
-			live, err = nil, w.removeFinalizers(ctx, live)
+			live, err = nil, removeFinalizers(ctx, in, live)
 		case actionDelete:
-			live, err = nil, apply.Delete(ctx, w.objects, live, conflicts < maxConflicts)
+			live, err = nil, objects.Delete(ctx, in, live, conflicts < maxConflicts)
 		}
 		switch {
 		case apierrors.IsConflict(err):
@@ -163,12 +188,4 @@ func (it item) remove(
 func (it item) needsWhole() bool {
 	return it.entry.PatchBeforeDelete != nil || len(it.entry.AnnotateBeforeDelete) > 0 ||
 		hasObstacles(it.key.Group, it.key.Kind)
-}
-
-// ignoreGone returns nil for the error about a missing object.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) && !notServed(err) {
-		return nil
-	}
-	return err
 }

@@ -1,10 +1,9 @@
 package prune
 
 import (
-	"maps"
-
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -36,22 +35,5 @@ func preparationOf(e managedresource.ManagedResourceStatus) (map[string]any, err
 			return nil, sdk.ConfigurationError(reasonPatch, "patchBeforeDelete: metadata is not a map")
 		}
 	}
-	return compose(preparation, patch), nil
-}
-
-// compose returns the merge patch with the effect of first and then second, on an object with the types of fields
-// assumed by first.
-func compose(first, second map[string]any) map[string]any {
-	composed := maps.Clone(first)
-	if composed == nil {
-		composed = make(map[string]any, len(second))
-	}
-	for name, value := range second {
-		before, isMap := composed[name].(map[string]any)
-		if now, both := value.(map[string]any); both && isMap {
-			value = compose(before, now)
-		}
-		composed[name] = value
-	}
-	return composed
+	return objects.Compose(preparation, patch), nil
 }

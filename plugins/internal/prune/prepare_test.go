@@ -1,14 +1,11 @@
 package prune
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
-	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -58,54 +55,4 @@ func TestPreparation(t *testing.T) {
 			}
 		})
 	}
-}
-
-// documents draws maps of the same few names. Fields with the name "map" are maps, as those that patches of one object
-// agree on are.
-func documents(depth int, withNull bool) *rapid.Generator[map[string]any] {
-	return rapid.Custom(func(t *rapid.T) map[string]any {
-		document := map[string]any{}
-		leaves := []any{"x", int64(1), true, []any{"x"}}
-		if withNull {
-			leaves = append(leaves, nil)
-		}
-		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "map"}), rapid.ID).Draw(t, "names") {
-			if name != "map" {
-				document[name] = rapid.SampledFrom(leaves).Draw(t, name)
-			} else if depth > 0 {
-				document[name] = documents(depth-1, withNull).Draw(t, name)
-			}
-		}
-		return document
-	})
-}
-
-// TestCompose: two patches in one do what both do one after the other.
-func TestCompose(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		live := documents(3, false).Draw(t, "live")
-		first, second := documents(3, true).Draw(t, "first"), documents(3, true).Draw(t, "second")
-		merged := func(document []byte, patches ...map[string]any) []byte {
-			for _, patch := range patches {
-				var err error
-				if document, err = jsonpatch.MergePatch(document, marshal(t, patch)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return document
-		}
-		want, got := merged(marshal(t, live), first, second), merged(marshal(t, live), compose(first, second))
-		if !jsonpatch.Equal(want, got) {
-			t.Errorf("two patches in one: expected %s, but found %s", want, got)
-		}
-	})
-}
-
-func marshal(t *rapid.T, value any) []byte {
-	document, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return document
 }

@@ -32,15 +32,13 @@
 package prune
 
 import (
-	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -61,7 +59,7 @@ type Deletion struct {
 	// still wanted in an update. May be nil.
 	Spare map[object.Key]bool
 	// Owned are the objects with owners that the deploy item has just applied, or would apply. May be nil.
-	Owned []apply.Owned
+	Owned []objects.Owned
 	// Kept, if set, is called instead of the policy keep, with the metadata of an object as it is on the target: it
 	// returns the reason for the object to stay; empty if it goes. No group deletes the objects it keeps.
 	Kept func(entry managedresource.ManagedResourceStatus, live metav1.Object) (why string)
@@ -71,10 +69,6 @@ type Deletion struct {
 	Lookup target.Lookup
 	// AsOf is the beginning of the call; see target.Client.Mapping.
 	AsOf time.Time
-
-	// stays is found by Run and Diff, and so are the doubts about kinds not served by the target.
-	stays  *stays
-	doubts map[schema.GroupKind]string
 }
 
 // Result is the result of a deletion. It holds each entry at most once.
@@ -82,6 +76,9 @@ type Result struct {
 	// Gone are the objects not managed any more because they do not exist, or because there is another one under the
 	// name now.
 	Gone []object.Key
+	// Unfinished: all entries are gone, but a group with deleteAllResources has more to delete. The caller has to keep an
+	// entry for the next call.
+	Unfinished bool
 	// Left are the objects not managed any more, but still on the target. They are managed until the deletion is
 	// complete: until then the user may change the reasons.
 	Left []Left
@@ -96,44 +93,4 @@ type Left struct {
 	Key object.Key
 	// Why is the reason to stay, for the user.
 	Why string
-}
-
-// Run does the work possible now: it sends the deletions of the first unfinished group and looks for its remaining
-// objects; without any, it goes on with the next group. Otherwise it ends with Result.Waiting and is to be called
-// again with the entries that are neither gone nor left. It does not wait.
-//
-// Without entries it does nothing, with any groups: deleteAllResources is for deploy items that have deployed
-// something. Until such a group is finished, one entry is not reported as gone, so that the caller comes again.
-//
-// The error of one object stops neither the others of its group nor those already decided about, only the later
-// groups. The errors of all are returned together, each with its object, if nothing is on its way or another attempt
-// would not help (one of them has a code); then the job can only fail, or be retried as after other errors. Otherwise
-// the caller calls again soon anyway, and Run tries those objects again, too: they are in Result.Waiting with their
-// errors, and there is no error. The result is true in any case.
-func Run(ctx context.Context, client *target.Client, d Deletion) (Result, error) {
-	if len(d.Entries) == 0 {
-		return Result{}, nil
-	}
-	d.doubts = map[schema.GroupKind]string{}
-	var err error
-	if d.stays, err = d.findStays(ctx, client); err != nil {
-		return Result{}, err
-	}
-	sorted, err := d.sort(ctx, client)
-	if err != nil {
-		return Result{}, err
-	}
-	result := Result{Gone: sorted.gone, Left: sorted.left}
-	for i, s := range sorted.steps {
-		err := s.run(ctx, client, d, sorted.steps[i+1:], &result)
-		if err == nil && len(result.Waiting) == 0 {
-			continue
-		}
-		result.Left = nil
-		if len(result.Gone) == len(d.Entries) && anyDeletesAll(sorted.steps[i:]) {
-			result.Gone = result.Gone[1:]
-		}
-		return result, err
-	}
-	return result, nil
 }

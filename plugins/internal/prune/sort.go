@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
@@ -26,8 +24,8 @@ type sorted struct {
 }
 
 // sort sorts the entries without reading their objects. The error is about the target as a whole.
-func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, error) {
-	groups, err := nameKinds(ctx, client, d)
+func (d *deletion) sort(ctx context.Context) (sorted, error) {
+	groups, err := d.nameKinds(ctx)
 	if err != nil {
 		return sorted{}, err
 	}
@@ -37,7 +35,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 	}
 	for _, entry := range d.Entries {
 		key := object.KeyOfReference(entry.Resource)
-		if rule := apply.RuleOf(entry.Policy); !rule.Deleted && (d.Kept == nil || !rule.Managed) {
+		if rule := objects.RuleOf(entry.Policy); !rule.Deleted && (d.Kept == nil || !rule.Managed) {
 			if d.stays.missing[key] {
 				result.gone = append(result.gone, key)
 				continue
@@ -46,16 +44,16 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 			continue
 		}
 		gvk := object.GVK(entry.Resource.APIVersion, entry.Resource.Kind)
-		mapping, err := client.MappingInAnyVersion(ctx, gvk, d.AsOf)
+		mapping, err := d.client.MappingInAnyVersion(ctx, gvk, d.AsOf)
 		doubt := ""
 		if meta.IsNoMatchError(err) {
-			if doubt, err = d.doubt(ctx, client, gvk, key); err == nil && doubt == "" {
+			if doubt, err = d.doubt(ctx, gvk, key); err == nil && doubt == "" {
 				result.gone = append(result.gone, key)
 				continue
 			}
 		}
 		if target.ConcernsAll(ctx, err) {
-			return sorted{}, target.Explain(client.Host, err)
+			return sorted{}, target.Explain(d.client.Host, err)
 		}
 		// Without an answer of the API server, the namespace shows it: it is noted just for namespaced objects.
 		namespaced := mapping.Namespaced || err != nil && key.Namespace != ""
@@ -66,7 +64,7 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 		case doubt != "":
 			result.steps[i].doubts = append(result.steps[i].doubts, failure{key.String(), errors.New(doubt)})
 		case err != nil:
-			failed := failure{key.String(), target.Explain(client.Host, err)}
+			failed := failure{key.String(), target.Explain(d.client.Host, err)}
 			result.steps[i].failures = append(result.steps[i].failures, failed)
 		default:
 			result.steps[i].items = append(result.steps[i].items, item{
@@ -79,20 +77,19 @@ func (d Deletion) sort(ctx context.Context, client *target.Client) (sorted, erro
 
 // doubt returns the reason why an object may exist although the target does not serve its kind, with the remedies;
 // empty if it does not exist.
-func (d Deletion) doubt(
-	ctx context.Context, client *target.Client, kind schema.GroupVersionKind, key object.Key,
-) (string, error) {
+func (d *deletion) doubt(ctx context.Context, kind schema.GroupVersionKind, key object.Key) (string, error) {
 	gk := kind.GroupKind()
 	if doubt, known := d.doubts[gk]; known {
 		return doubt, nil
 	}
-	doubt, err := client.Doubt(ctx, kind, target.Recorded{Namespace: key.Namespace, Name: key.Name})
+	doubt, err := d.client.Doubt(ctx, kind, target.Recorded{Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
 		return "", err
 	}
 	if doubt != "" {
-		doubt = fmt.Sprintf("the target does not serve the kind %s at the moment, but the object may exist: %s. If the kind "+
-			"is gone for good, delete what defines it, or annotate the deploy item with %s: %q, and it goes without its objects",
+		doubt = fmt.Sprintf("the target does not serve the kind %s at the moment, but the object may exist: %s; if the kind "+
+			"is gone for good, delete its CustomResourceDefinition or APIService, or annotate the deploy item with %s: %q "+
+			"to delete it without its objects",
 			gk, doubt, v1alpha1.DeleteWithoutUninstallAnnotation, "true")
 	}
 	d.doubts[gk] = doubt
@@ -101,17 +98,17 @@ func (d Deletion) doubt(
 
 // nameKinds returns the groups with the kinds by their proper names, where the API server knows them. An unknown kind
 // has no objects; other errors about a kind are errors of its objects.
-func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group, error) {
-	groups := d.Groups.orDefault(callers(ctx, client, d)...)
+func (d *deletion) nameKinds(ctx context.Context) ([]group, error) {
+	groups := d.Groups.orDefault(d.callers(ctx)...)
 	for i, g := range groups {
 		if g.target != "" {
 			continue
 		}
 		groups[i].resources = slices.Clone(g.resources)
 		for j, r := range g.resources {
-			gvk, _, err := client.MappingByName(ctx, r.gvk, d.AsOf)
+			gvk, _, err := d.client.MappingByName(ctx, r.gvk, d.AsOf)
 			if target.ConcernsAll(ctx, err) {
-				return nil, target.Explain(client.Host, err)
+				return nil, target.Explain(d.client.Host, err)
 			}
 			if err == nil {
 				groups[i].resources[j].gvk.Kind = gvk.Kind
@@ -119,10 +116,4 @@ func nameKinds(ctx context.Context, client *target.Client, d Deletion) ([]group,
 		}
 	}
 	return groups, nil
-}
-
-// notServed reports whether an error is about a kind not served, rather than a missing object: only the server of a
-// kind answers about objects.
-func notServed(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -1,17 +1,6 @@
 package prune
 
-import (
-	"context"
-	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
-	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/target"
-	"github.com/pergola-deploy/pergola/sdk"
-)
+import "slices"
 
 // step is a group with its managed objects.
 type step struct {
@@ -23,104 +12,7 @@ type step struct {
 	doubts []failure
 }
 
-// failure is an error with its subject.
-type failure struct {
-	what string
-	err  error
-}
-
 // anyDeletesAll reports whether a step deletes unmanaged objects.
 func anyDeletesAll(steps []step) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.group.all })
-}
-
-// run does the work possible now on a group, and adds the outcome to the result. later are the groups after it.
-func (s step) run(ctx context.Context, client *target.Client, d Deletion, later []step, result *Result) error {
-	outcomes := s.removeItems(ctx, client, d)
-	failures := s.failures
-	unfinished := map[object.Key]bool{}
-	for i, o := range outcomes {
-		key := s.items[i].key
-		switch {
-		case o.err != nil:
-			failures = append(failures, failure{key.String(), target.Explain(client.Host, o.err)})
-			unfinished[key] = true
-		case o.waiting != "":
-			result.Waiting = append(result.Waiting, o.waiting)
-			unfinished[key] = true
-		case o.left != "":
-			result.Left = append(result.Left, Left{key, o.left})
-			d.stays.add(key, s.items[i].mapping.Resource)
-			unfinished[key] = true
-		default:
-			result.Gone = append(result.Gone, key)
-		}
-		if o.seen != nil {
-			result.Seen = append(result.Seen, *o.seen)
-		}
-	}
-	for _, f := range s.doubts {
-		result.Waiting = append(result.Waiting, fmt.Sprintf("%s (%v)", f.what, f.err))
-	}
-	if s.group.all {
-		failures = append(failures, s.deleteUnmanaged(ctx, client, d, unfinished, result)...)
-	}
-	return errorOf(ctx, d.unblock(ctx, client, failures, later), result)
-}
-
-func (s step) removeItems(ctx context.Context, client *target.Client, d Deletion) []outcome {
-	var wanted []apply.Wanted
-	for _, it := range s.items {
-		if !it.needsWhole() {
-			wanted = append(wanted, apply.Wanted{Key: it.key, Mapping: it.mapping})
-		}
-	}
-	listed := apply.List(ctx, apply.MetadataOnly(client), wanted, d.Owner.Selector().String())
-	outcomes := apply.Each(s.items, func(it item) outcome { return it.remove(ctx, client, d, listed.Take(it.key)) })
-
-	isUnserved := func(o outcome) bool { return notServed(o.err) }
-	if !slices.ContainsFunc(outcomes, isUnserved) {
-		return outcomes
-	}
-	// The client's knowledge of kinds is outdated: they are gone, or served in other versions only.
-	client.Forget()
-	for i, o := range outcomes {
-		if !isUnserved(o) {
-			continue
-		}
-		reference, key := s.items[i].entry.Resource, s.items[i].key
-		gvk := object.GVK(reference.APIVersion, reference.Kind)
-		_, err := client.MappingInAnyVersion(ctx, gvk, d.AsOf)
-		doubt, unserved := "", meta.IsNoMatchError(err)
-		if unserved {
-			doubt, err = d.doubt(ctx, client, gvk, key)
-		}
-		switch {
-		case err != nil:
-			outcomes[i] = outcome{err: err}
-		case doubt != "":
-			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (%s)", key, doubt)}
-		case unserved:
-			outcomes[i] = outcome{}
-		default:
-			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (the API server did not serve its kind where it said)", key)}
-		}
-	}
-	return outcomes
-}
-
-// errorOf returns the failures as one error, or adds them to Result.Waiting; see Run.
-func errorOf(ctx context.Context, failures []failure, result *Result) error {
-	errs := make([]error, 0, len(failures))
-	for _, f := range failures {
-		errs = append(errs, fmt.Errorf("delete %s: %w", f.what, f.err))
-	}
-	err := target.Collect(errs)
-	if err == nil || len(result.Waiting) == 0 || len(sdk.Codes(err)) > 0 || ctx.Err() != nil {
-		return err
-	}
-	for _, f := range failures {
-		result.Waiting = append(result.Waiting, fmt.Sprintf("%s (cannot be deleted yet: %v)", f.what, f.err))
-	}
-	return nil
 }

@@ -7,74 +7,77 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 )
 
 const (
-	// maxRounds: one deletes, one removes finalizers, and one finds nothing left.
-	maxRounds = 3
+	// maxPasses: one deletes, one removes finalizers, and one finds nothing left.
+	maxPasses = 3
 	// maxSent bounds a call's changes to unmanaged objects, give or take a page; the next call goes on.
 	maxSent = 500
-	// maxFailures ends a round: a cause common to so many objects will be the same with the others.
+	// maxFailures ends a pass: a cause common to so many objects will be the same with the others.
 	maxFailures = 100
 	// maxShown bounds the objects named and watched while they are waited for.
 	maxShown = 10
 )
 
-// deleteUnmanaged deletes the unmanaged objects of a group with deleteAllResources, and adds the remaining ones to
-// the result. unfinished are managed objects of the group, already dealt with.
-func (s step) deleteUnmanaged(
-	ctx context.Context, client *target.Client, d Deletion, unfinished map[object.Key]bool, result *Result,
-) []failure {
-	f := finder{client: client, group: s.group, asOf: d.AsOf, stays: newStays()}
-	if s.group.target != "" {
-		other, err := d.Lookup(ctx, s.group.target)
+// deleteUnmanaged deletes the unmanaged objects of a group with deleteAllResources, and returns the remaining ones.
+// unfinished are managed objects of the group, already dealt with.
+func (d *deletion) deleteUnmanaged(ctx context.Context, g group, unfinished map[object.Key]bool) remains {
+	f := finder{client: d.client, group: g, asOf: d.AsOf, stays: newStays()}
+	if g.target != "" {
+		other, err := d.Lookup(ctx, g.target)
 		if err != nil {
-			return []failure{{"the objects on the Target of " + s.group.path.Child("targetName").String(), err}}
+			what := "the objects on the Target of " + g.path.Child("targetName").String()
+			return remains{failures: []failure{{what, err}}}
 		}
 		f.client = other
 	}
-	if f.client.SameServer(client) {
+	if f.client.SameServer(d.client) {
 		f.spared = d.spared()
 		maps.Copy(f.spared, unfinished)
 		f.stays = d.stays
 	}
-	var r round
-	for sent, rounds := 0, 0; rounds < maxRounds && sent < maxSent; rounds++ {
-		r = round{finder: f, budget: maxSent - sent}
-		r.run(ctx)
-		if r.sent == 0 {
+	p := pass{finder: f}
+	for range maxPasses {
+		before := p.sent
+		p = pass{finder: f, sent: before}
+		p.run(ctx)
+		if p.sent == before || p.sent >= maxSent {
 			break
 		}
-		sent += r.sent
 	}
-	result.Waiting = append(result.Waiting, r.remaining()...)
-	result.Seen = append(result.Seen, r.seen...)
-	return r.finder.failures
+	return p.remains()
+}
+
+// remains are the remaining unmanaged objects.
+type remains struct {
+	failures []failure
+	waiting  []string
+	seen     []watch.Seen
 }
 
 // spared returns the objects deleteAllResources leaves alone on the deploy item's own target.
-func (d Deletion) spared() map[object.Key]bool {
+func (d *deletion) spared() map[object.Key]bool {
 	spared := map[object.Key]bool{}
 	maps.Copy(spared, d.Spare)
 	for _, e := range d.Entries {
-		if !apply.RuleOf(e.Policy).Deleted {
+		if !objects.RuleOf(e.Policy).Deleted {
 			spared[object.KeyOfReference(e.Resource)] = true
 		}
 	}
 	return spared
 }
 
-// round finds all objects of a group once, and does the next work on each.
-type round struct {
+// pass goes once through the lists of all objects of a group, and does the next work on each.
+type pass struct {
 	finder finder
-	// budget bounds the changes, give or take a page.
-	budget int
-
+	// found counts the objects of this pass, sent the changes of this one and those before.
 	found, sent int
 	// waiting and seen are the first found objects.
 	waiting []string
@@ -83,50 +86,52 @@ type round struct {
 	cut bool
 }
 
-func (r *round) run(ctx context.Context) {
-	for page := range r.finder.all(ctx) {
-		r.handle(ctx, page)
-		if r.cut = r.sent >= r.budget || len(r.finder.failures) >= maxFailures; r.cut {
+func (p *pass) run(ctx context.Context) {
+	for page := range p.finder.all(ctx) {
+		p.handle(ctx, page)
+		if p.cut = p.sent >= maxSent || len(p.finder.failures) >= maxFailures; p.cut {
 			return
 		}
 	}
 }
 
-func (r *round) handle(ctx context.Context, page found) {
+func (p *pass) handle(ctx context.Context, page found) {
 	type result struct {
 		o    *metav1.PartialObjectMetadata
 		sent bool
 		err  error
 	}
-	client := r.finder.client
-	for _, done := range apply.Each(page.objects, func(o metav1.PartialObjectMetadata) result {
-		sent, err := r.next(ctx, writer{client.Objects(page.mapping, o.GetNamespace())}, &o)
+	client := p.finder.client
+	for _, done := range objects.Each(page.objects, func(o metav1.PartialObjectMetadata) result {
+		sent, err := p.next(ctx, client.Objects(page.mapping, o.GetNamespace()), &o)
 		return result{&o, sent, err}
 	}) {
 		key := page.key(done.o)
-		r.found++
+		p.found++
 		if done.sent {
-			r.sent++
+			p.sent++
 		}
 		if done.err != nil {
 			failed := failure{key.String(), target.Explain(client.Host, done.err)}
-			r.finder.failures = append(r.finder.failures, failed)
+			p.finder.failures = append(p.finder.failures, failed)
 			continue
 		}
-		if len(r.waiting) < maxShown {
-			r.waiting = append(r.waiting, key.String()+note(circumstances(done.o)))
-			r.seen = append(r.seen, watch.SeenOf(client, page.mapping, key, done.o))
+		if len(p.waiting) < maxShown {
+			p.waiting = append(p.waiting, key.String()+note(circumstances(done.o)))
+			p.seen = append(p.seen, watch.SeenOf(client, page.mapping, key, done.o))
 		}
 	}
 }
 
-// next does the next work on one object. An object exchanged or gone meanwhile is left to the next round.
-func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool, err error) {
+// next does the next work on one object. An object exchanged or gone meanwhile is left to the next pass.
+func (p *pass) next(
+	ctx context.Context, in dynamic.ResourceInterface, o metav1.Object,
+) (sent bool, err error) {
 	switch {
 	case o.GetDeletionTimestamp() == nil:
-		err = apply.Delete(ctx, w.objects, o, false)
-	case r.finder.group.force && len(o.GetFinalizers()) > 0:
-		err = w.removeFinalizers(ctx, o)
+		err = objects.Delete(ctx, in, o, false)
+	case p.finder.group.force && len(o.GetFinalizers()) > 0:
+		err = removeFinalizers(ctx, in, o)
 	default:
 		return false, nil
 	}
@@ -136,15 +141,15 @@ func (r *round) next(ctx context.Context, w writer, o metav1.Object) (sent bool,
 	return true, nil
 }
 
-// remaining names the objects found: the first few, and the number of the others.
-func (r *round) remaining() []string {
-	more := r.found - len(r.finder.failures) - len(r.waiting)
-	switch {
-	case more > 0 && r.cut:
-		return append(r.waiting, fmt.Sprintf("at least %d more objects of %s", more, r.finder.group.path))
-	case more > 0:
-		return append(r.waiting, fmt.Sprintf("%d more objects of %s", more, r.finder.group.path))
-	default:
-		return r.waiting
+// remains names the objects found: the first few, and the number of the others.
+func (p *pass) remains() remains {
+	left := remains{failures: p.finder.failures, waiting: p.waiting, seen: p.seen}
+	if more := p.found - len(p.finder.failures) - len(p.waiting); more > 0 {
+		text := fmt.Sprintf("%d more objects of %s", more, p.finder.group.path)
+		if p.cut {
+			text = "at least " + text
+		}
+		left.waiting = append(left.waiting, text)
 	}
+	return left
 }

@@ -151,8 +151,7 @@ func TestRefusedPatchSparesTheObject(t *testing.T) {
 	}
 }
 
-// TestDeleteAllResourcesUntilNoneIsLeft: the caller comes again as long as it has entries. There is one until
-// everything is gone.
+// TestDeleteAllResourcesUntilNoneIsLeft: the deletion is unfinished until everything is gone.
 func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -163,8 +162,8 @@ func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 	result := w.mustRun(w.deletion(groups, managed))
 	w.mustWaitFor(result, "Secret "+w.Namespace+"/other", "being deleted since", hold)
 	w.mustBe("gone", managed)
-	if len(result.Gone) > 0 || len(result.Seen) != 1 || result.Seen[0].Key.Name != "other" {
-		t.Errorf("expected the entry to stay while the Secret is waited for, but found %+v", result)
+	if !result.Unfinished || len(result.Seen) != 1 || result.Seen[0].Key.Name != "other" {
+		t.Errorf("expected the deletion to be unfinished while the Secret is waited for, but found %+v", result)
 	}
 	w.patch(secrets, w.Namespace, "other", `{"metadata":{"finalizers":null}}`)
 	w.mustFinish(w.deletion(groups, managed))
@@ -221,8 +220,8 @@ func TestErrorsOfDeleteAllResources(t *testing.T) {
 	w.Requests.Fail(failingFor("bad"))
 	groups := all("", inNamespace("configmaps", w.Namespace, ""), inNamespace("secrets", w.Namespace, ""))
 	result, err := w.run(w.deletion(groups, managed))
-	if err == nil || !strings.Contains(err.Error(), "delete ConfigMap "+w.Namespace+"/bad: ") || len(result.Gone) > 0 {
-		t.Errorf("expected an error of the object, and the entry to stay, but found %v and %+v", err, result)
+	if err == nil || !strings.Contains(err.Error(), "delete ConfigMap "+w.Namespace+"/bad: ") || !result.Unfinished {
+		t.Errorf("expected an error of the object, and more to do, but found %v and %+v", err, result)
 	}
 	w.mustBe("gone", managed)
 	if diff := cmp.Diff([]string{"bad"}, w.remaining(configMaps)); diff != "" {

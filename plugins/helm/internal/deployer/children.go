@@ -12,7 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -65,7 +65,7 @@ func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderRes
 }
 
 // named returns the objects with the names of their children as paths. A list in a template is one object per item.
-func named(objects []helm.Object) ([]apply.Manifest, error) {
+func named(objects []helm.Object) ([]desired.Manifest, error) {
 	manifests, err := manifestsOf(objects, "")
 	if err != nil {
 		return nil, err

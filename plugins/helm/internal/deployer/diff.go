@@ -19,7 +19,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
@@ -183,10 +183,10 @@ func takenFrom(decision release.Decision) string {
 }
 
 // liveOf returns the metadata of the existing ones of the objects.
-func (j *helmJob) liveOf(ctx context.Context, before, after map[object.Key]apply.Manifest) (map[object.Key]metav1.Object, error) {
+func (j *helmJob) liveOf(ctx context.Context, before, after map[object.Key]desired.Manifest) (map[object.Key]metav1.Object, error) {
 	all := maps.Clone(before)
 	if all == nil {
-		all = map[object.Key]apply.Manifest{}
+		all = map[object.Key]desired.Manifest{}
 	}
 	maps.Copy(all, after)
 	live := map[object.Key]metav1.Object{}
@@ -239,7 +239,7 @@ func (j *helmJob) standing(
 }
 
 // deployed returns the objects of the last deployed revision.
-func (j *helmJob) deployed(ctx context.Context, c *config.Config, history []release.Revision) (map[object.Key]apply.Manifest, error) {
+func (j *helmJob) deployed(ctx context.Context, c *config.Config, history []release.Revision) (map[object.Key]desired.Manifest, error) {
 	last := deployedRevision(history)
 	if last == 0 {
 		return nil, nil //nolint:nilnil // none
@@ -263,7 +263,7 @@ func deployedRevision(history []release.Revision) int {
 // wanted returns the objects of the next revision.
 func (j *helmJob) wanted(
 	ctx context.Context, c *config.Config, archive *chartsource.Archive, decision release.Decision,
-) (map[object.Key]apply.Manifest, error) {
+) (map[object.Key]desired.Manifest, error) {
 	var rendered *helm.Result
 	var err error
 	if j.leaves(c) {
@@ -283,12 +283,12 @@ func (j *helmJob) wanted(
 
 // byKey returns objects by their keys on the target. An unknown kind, defined by the chart, counts as namespaced, as
 // most are.
-func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]apply.Manifest, error) {
+func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Object) (map[object.Key]desired.Manifest, error) {
 	manifests, err := j.manifestsOf(objects, c.Release.Namespace)
 	if err != nil {
 		return nil, job.During(stepRender, err)
 	}
-	all := make(map[object.Key]apply.Manifest, len(manifests))
+	all := make(map[object.Key]desired.Manifest, len(manifests))
 	for _, m := range manifests {
 		key := object.KeyOf(m.Object)
 		mapping, err := j.Client.Mapping(ctx, m.Object.GroupVersionKind(), j.Began)
@@ -308,11 +308,11 @@ func (j *helmJob) byKey(ctx context.Context, c *config.Config, objects []helm.Ob
 // compare returns the changes of a new revision, in the order of the objects' names. standing is the method of this
 // name.
 func compare(
-	before, after map[object.Key]apply.Manifest, standing func(key object.Key, was, is bool) (sdk.Action, string),
+	before, after map[object.Key]desired.Manifest, standing func(key object.Key, was, is bool) (sdk.Action, string),
 ) []sdk.Change {
 	all := maps.Clone(after)
 	if all == nil {
-		all = map[object.Key]apply.Manifest{}
+		all = map[object.Key]desired.Manifest{}
 	}
 	maps.Copy(all, before)
 	var changes []sdk.Change
@@ -341,7 +341,7 @@ func compare(
 }
 
 // documentOf returns an object as JSON, with sorted fields; nil without one.
-func documentOf(m apply.Manifest, ok bool) json.RawMessage {
+func documentOf(m desired.Manifest, ok bool) json.RawMessage {
 	if !ok {
 		return nil
 	}
@@ -371,7 +371,7 @@ func repairs(found *releaseObjects) []sdk.Change {
 		for _, a := range found.applied {
 			if a.Key == d.Key {
 				change.Before = a.DocumentNamed(a.Live)
-				change.After = a.DocumentNamed(a.Object)
+				change.After = a.DocumentNamed(a.Manifest.Object)
 			}
 		}
 		changes = append(changes, change)

@@ -8,9 +8,11 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/completion"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -24,11 +26,11 @@ type releaseObjects struct {
 	applied []apply.Applied
 	// gone has the completed objects deleted since, and missing the other nonexistent ones.
 	gone    []object.Key
-	missing []*apply.Item
+	missing []*desired.Object
 	// foreign has the objects of others by now.
 	foreign []apply.Skipped
 	// drift is their difference from the recorded state.
-	drift []apply.Drift
+	drift []desired.Drift
 }
 
 // await reads the objects of the job's revision. Their drift since does not matter: controllers respond to the
@@ -92,13 +94,13 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 	if err != nil {
 		return nil, err
 	}
-	plan.Done, plan.Settled, plan.Foreign = j.IsDone, j.Status.IsSettled, foreignTo(name)
-	result, err := apply.Observe(ctx, j.Client, plan, j.Status.Inventory.Get, helmSelector)
+	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
+	result, err := observe.Run(ctx, j.Client, plan, j.Status.Inventory.Get, foreignTo(name), helmSelector)
 	if err != nil {
 		return nil, err
 	}
 	found := &releaseObjects{
-		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Skipped,
+		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Foreign,
 	}
 	j.NoteDone(result.Done)
 	for _, item := range result.Done {
@@ -109,7 +111,7 @@ func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm
 
 // noteGone records the just created objects as completed if they are gone and need not stay, and returns the other
 // missing ones.
-func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
+func (j *helmJob) noteGone(found *releaseObjects) (others []*desired.Object) {
 	for _, item := range found.missing {
 		if !completion.NeedNotStay(item.Desired) {
 			others = append(others, item)
@@ -117,26 +119,26 @@ func (j *helmJob) noteGone(found *releaseObjects) (others []*apply.Item) {
 		}
 		j.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
 		j.Status.Inventory.Done(item.Key, j.Request.JobID)
-		j.NoteDone([]*apply.Item{item})
+		j.NoteDone([]*desired.Object{item})
 	}
 	return others
 }
 
 // vanished returns the error about objects created by the job and missing since; nil for none.
-func vanished(missing []*apply.Item) error {
+func vanished(missing []*desired.Object) error {
 	if len(missing) == 0 {
 		return nil
 	}
 	errs := make([]error, 0, len(missing))
 	for _, item := range missing {
-		errs = append(errs, fmt.Errorf("%s: %w", item.Key, apply.Vanished(item)))
+		errs = append(errs, fmt.Errorf("%s: %w", item.Key, desired.Vanished(item)))
 	}
 	return job.During(stepRelease, target.Collect(errs))
 }
 
 // allOrNothing returns the drift of a release for a repair by a revision: a refused repair of one object would fail
 // the revision, so the others are not repaired either.
-func allOrNothing(drift []apply.Drift) []apply.Drift {
+func allOrNothing(drift []desired.Drift) []desired.Drift {
 	if !refuses(drift) {
 		return drift
 	}
@@ -148,6 +150,6 @@ func allOrNothing(drift []apply.Drift) []apply.Drift {
 }
 
 // refuses reports whether the target refuses the repair of an object.
-func refuses(drift []apply.Drift) bool {
-	return slices.ContainsFunc(drift, func(d apply.Drift) bool { return d.Refused != "" })
+func refuses(drift []desired.Drift) bool {
+	return slices.ContainsFunc(drift, func(d desired.Drift) bool { return d.Refused != "" })
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -222,7 +223,7 @@ func (j *helmJob) planOf(ctx context.Context, name helm.Release, objects []helm.
 }
 
 // manifestsOf is the function manifestsOf with the fields of other clients.
-func (j *helmJob) manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
+func (j *helmJob) manifestsOf(objects []helm.Object, namespace string) ([]desired.Manifest, error) {
 	manifests, err := manifestsOf(objects, namespace)
 	for i, m := range manifests {
 		manifests[i].Ignored = j.ignored.For(m.Object.GetKind(), m.Object.GetName())
@@ -231,8 +232,8 @@ func (j *helmJob) manifestsOf(objects []helm.Object, namespace string) ([]apply.
 }
 
 // manifestsOf returns the objects of a chart as manifests. Namespaced ones without a namespace get the release's.
-func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, error) {
-	var all []apply.Manifest
+func manifestsOf(objects []helm.Object, namespace string) ([]desired.Manifest, error) {
+	var all []desired.Manifest
 	var problems field.ErrorList
 	for _, o := range objects {
 		var path *field.Path
@@ -242,7 +243,7 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 		parsed, p := object.Parse(o.JSON, path)
 		problems = append(problems, p...)
 		for _, m := range parsed {
-			all = append(all, apply.Manifest{Manifest: m, DefaultNamespace: namespace, Policy: policyOf(m)})
+			all = append(all, desired.Manifest{Manifest: m, DefaultNamespace: namespace, Policy: policyOf(m)})
 		}
 	}
 	if len(problems) > 0 {
@@ -283,14 +284,14 @@ func keptOfObjects(entry managedresource.ManagedResourceStatus, live metav1.Obje
 
 // withNamespace adds the namespace of the release, unless the chart has it. It stays after the item, as one created by
 // Helm does.
-func withNamespace(manifests []apply.Manifest, name string) []apply.Manifest {
+func withNamespace(manifests []desired.Manifest, name string) []desired.Manifest {
 	o := namespaceObject(name)
 	for _, m := range manifests {
 		if object.KeyOf(m.Object) == object.KeyOf(o) {
 			return manifests
 		}
 	}
-	return append([]apply.Manifest{{
+	return append([]desired.Manifest{{
 		Manifest: object.Manifest{Path: field.NewPath("createNamespace"), Object: o}, Policy: managedresource.PolicyKeep,
 		Strategy: managedresource.UpdateStrategyMerge, // an existing one stays as it is
 	}}, manifests...)

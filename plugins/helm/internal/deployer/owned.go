@@ -12,8 +12,10 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
@@ -123,13 +125,13 @@ func (j *helmJob) undeleted(ctx context.Context) ([]object.Key, error) {
 // heldBack returns a function with the reason to keep a dropped object: another object would be deleted with it. after
 // are the objects of the chart, and live the existing ones.
 func (j *helmJob) heldBack(
-	ctx context.Context, c *config.Config, after map[object.Key]apply.Manifest, live map[object.Key]metav1.Object,
+	ctx context.Context, c *config.Config, after map[object.Key]desired.Manifest, live map[object.Key]metav1.Object,
 ) (func(key object.Key, uid types.UID) (why string), error) {
 	d := prune.Deletion{Spare: map[object.Key]bool{}, Kept: keptBy(c.Release, kept)}
 	for key := range after {
 		d.Spare[key] = true
 		if o := live[key]; o != nil && len(o.GetOwnerReferences()) > 0 {
-			d.Owned = append(d.Owned, apply.Owned{Key: key, Owners: o.GetOwnerReferences()})
+			d.Owned = append(d.Owned, objects.Owned{Key: key, Owners: o.GetOwnerReferences()})
 		}
 	}
 	d.Entries = j.Status.Inventory.Without(d.Spare)

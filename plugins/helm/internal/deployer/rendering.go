@@ -112,9 +112,9 @@ func (j *helmJob) keepRendering(ctx context.Context, objects []helm.Object, name
 	}
 	if err == nil {
 		secrets := j.Client.Core().Secrets(namespace)
-		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{FieldManager: apply.FieldManager})
+		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{FieldManager: owner.FieldManager})
 		if apierrors.IsAlreadyExists(err) {
-			_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{FieldManager: apply.FieldManager})
+			_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{FieldManager: owner.FieldManager})
 		}
 	}
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -135,7 +135,7 @@ func (j *helmJob) handOver(ctx context.Context, c *config.Config, rendered *helm
 }
 
 // rename changes the release named by an object.
-func (j *helmJob) rename(ctx context.Context, item *apply.Item, from, to helm.Release) error {
+func (j *helmJob) rename(ctx context.Context, item *desired.Object, from, to helm.Release) error {
 	objects := j.Client.Objects(item.Mapping, item.Key.Namespace)
 	live, err := objects.Get(ctx, item.Key.Name, metav1.GetOptions{})
 	if err != nil || helm.ReleaseOf(live) != from {

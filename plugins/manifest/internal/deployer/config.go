@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
@@ -23,7 +23,7 @@ import (
 
 // config is a provider configuration in the terms of the packages for its parts.
 type config struct {
-	manifests            []apply.Manifest
+	manifests            []desired.Manifest
 	checks               readiness.Checks
 	exports              []export.Value
 	deletionDuringUpdate prune.Groups

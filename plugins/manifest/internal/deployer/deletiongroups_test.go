@@ -96,6 +96,31 @@ func TestDeleteAllResourcesSparesWhatIsWanted(t *testing.T) {
 	}
 }
 
+// TestDeleteAllResourcesUntilNoneIsLeft: the item keeps an entry until the other objects are gone, too.
+func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.configMap("other", nil)
+	other["metadata"].(object)["finalizers"] = []any{"example.org/hold"}
+	w.Create(configMaps, other)
+	all := deleteAll(customGroup("ConfigMap", object{"names": []any{"other"}}))
+	item := w.item(with(config(w.configMap("managed", nil)), "deletionGroups", groups(predefined("namespaced-resources"), all)))
+	w.mustSucceed(item)
+	for range 2 {
+		if result := w.Do(plugintest.Delete, item); result.InProgress == nil || len(w.managed(item)) != 1 {
+			t.Fatalf("expected the deletion to go on with an entry, but found %s and %v", result, w.managed(item))
+		}
+	}
+	if w.Get(configMaps, "managed") != nil {
+		t.Error("expected the managed object to be deleted first")
+	}
+	w.release("other")
+	w.mustDelete(item)
+	if w.Get(configMaps, "other") != nil || len(w.managed(item)) > 0 {
+		t.Errorf("expected nothing to be left, but found %v", w.managed(item))
+	}
+}
+
 // TestUpdateThatDropsItsWebhook: a webhook that nobody answers does not hold up the update that drops it.
 func TestUpdateThatDropsItsWebhook(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -73,7 +75,7 @@ func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *job
 		err error
 	}
 	items := plan.Items()
-	for i, found := range apply.Each(items, func(i *apply.Item) result {
+	for i, found := range objects.Each(items, func(i *desired.Object) result {
 		live, err := j.Client.Metadata(i.Mapping, i.Key.Namespace).Get(ctx, i.Key.Name, metav1.GetOptions{})
 		return result{err == nil && j.Owner.Of(live) == owner.Ours, err}
 	}) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
@@ -57,8 +57,8 @@ func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, 
 
 func validateManifests(
 	document *v1alpha2.ProviderConfiguration, path *field.Path, written form,
-) ([]apply.Manifest, field.ErrorList) {
-	var all []apply.Manifest
+) ([]desired.Manifest, field.ErrorList) {
+	var all []desired.Manifest
 	var problems field.ErrorList
 	for i, m := range document.Manifests {
 		parsed, p := validateManifest(m, document.UpdateStrategy, path.Index(i), written)
@@ -70,7 +70,7 @@ func validateManifests(
 // validateManifest returns the objects of one entry: several, if it is a list.
 func validateManifest(
 	m managedresource.Manifest, strategy managedresource.UpdateStrategy, path *field.Path, written form,
-) ([]apply.Manifest, field.ErrorList) {
+) ([]desired.Manifest, field.ErrorList) {
 	problems := job.ValidateChoice(m.Policy, managedresource.Policies(), path.Child("policy"))
 	if m.Force && strategy != managedresource.UpdateStrategyApply {
 		problems = append(problems, field.Forbidden(path.Child("force"),
@@ -82,9 +82,9 @@ func validateManifest(
 	problems = append(problems, p...)
 
 	parsed, p := object.Parse(raw(m.Manifest), written.manifest(path))
-	manifests := make([]apply.Manifest, 0, len(parsed))
+	manifests := make([]desired.Manifest, 0, len(parsed))
 	for _, o := range parsed {
-		manifests = append(manifests, apply.Manifest{
+		manifests = append(manifests, desired.Manifest{
 			Manifest:             o,
 			Settings:             written.settings(path),
 			Policy:               m.Policy,
@@ -123,7 +123,7 @@ func raw(extension *runtime.RawExtension) []byte {
 
 // findDuplicates compares names as they are written. Names equal only on the target, such as with and without the
 // default namespace, are found once the scope of their kinds is known.
-func findDuplicates(manifests []apply.Manifest) field.ErrorList {
+func findDuplicates(manifests []desired.Manifest) field.ErrorList {
 	var problems field.ErrorList
 	paths := map[object.Key]*field.Path{}
 	for _, m := range manifests {

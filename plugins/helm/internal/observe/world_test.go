@@ -1,0 +1,148 @@
+package observe_test
+
+import (
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
+	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/desired"
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+)
+
+func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
+
+type fields = map[string]any
+
+var configMaps, deployments = plugintest.ConfigMaps, plugintest.Deployments
+
+// byOthers are the labels of the objects that another client writes.
+var byOthers = labels.Set{"app.kubernetes.io/managed-by": "Another"}
+
+// world is what one test plays in: an inventory of objects that another client writes.
+type world struct {
+	*plugintest.World
+
+	client    *target.Client
+	inventory map[object.Key]managedresource.ManagedResourceStatus
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{World: plugintest.New(t), inventory: map[object.Key]managedresource.ManagedResourceStatus{}}
+	w.client = w.Client(plugintest.Config())
+	return w
+}
+
+// planOfOthers returns the plan of objects that another client writes, some of them without a namespace.
+func (w *world) planOfOthers(all ...fields) *apply.Plan {
+	w.Helper()
+	var manifests []desired.Manifest
+	for _, o := range all {
+		manifests = append(manifests, desired.Manifest{
+			Manifest:         object.Manifest{Object: &unstructured.Unstructured{Object: copyOf(o)}},
+			DefaultNamespace: w.Namespace,
+		})
+	}
+	plan, err := apply.NewPlan(w.Context(), w.client, manifests, owner.Owner{}, time.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return plan
+}
+
+// write creates an object as another client does, with a label of its own.
+func (w *world) write(resource schema.GroupVersionResource, o fields) {
+	w.Helper()
+	labelled := unstructured.Unstructured{Object: copyOf(o)}
+	labelled.SetLabels(byOthers)
+	w.Create(resource, labelled.Object)
+}
+
+func (w *world) run(plan *apply.Plan) (observe.Result, error) {
+	recorded := func(key object.Key) (e managedresource.ManagedResourceStatus, ok bool) {
+		e, ok = w.inventory[key]
+		return e, ok
+	}
+	foreign := func(managedresource.ManagedResourceStatus, metav1.Object) string { return "" }
+	return observe.Run(w.Context(), w.client, plan, recorded, foreign, byOthers)
+}
+
+// observe does what the deployer does in one call, and returns what has drifted.
+func (w *world) observe(all ...fields) []string {
+	w.Helper()
+	result, err := w.run(w.planOfOthers(all...))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.note(result.Applied)
+	var drifts []string
+	for _, d := range result.Drift {
+		what := ": " + d.String()
+		if d.Missing {
+			what = " is missing"
+		}
+		drifts = append(drifts, d.Key.Kind+" "+d.Key.Name+what)
+	}
+	return drifts
+}
+
+func (w *world) note(applied []apply.Applied) {
+	for _, a := range applied {
+		e := w.inventory[a.Key]
+		e.Resource.UID, e.Applied = a.Live.GetUID(), a.LastAppliedHash
+		w.inventory[a.Key] = e
+	}
+}
+
+// refuse has all requests with a method answered as if they were not permitted.
+func (w *world) refuse(method string) {
+	w.Requests.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Method == method {
+			return plugintest.Forbidden(r, "no"), nil
+		}
+		return nil, nil
+	})
+}
+
+// mustRequest checks the requests since the last check.
+func (w *world) mustRequest(want ...string) {
+	w.Helper()
+	got := slices.Sorted(slices.Values(w.Requests.Verbs()))
+	if !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		w.Errorf("expected the requests %v in any order, but found %v", want, got)
+	}
+}
+
+func (w *world) configMap(name string, data fields) fields {
+	return fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": name, "namespace": w.Namespace}, "data": data}
+}
+
+func (w *world) deployment(name string, replicas int64) fields {
+	return fields{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": name, "namespace": w.Namespace},
+		"spec": fields{
+			"replicas": replicas, "selector": fields{"matchLabels": fields{"app": name}},
+			"template": fields{
+				"metadata": fields{"labels": fields{"app": name}},
+				"spec": fields{"containers": []any{fields{
+					"name": "main", "image": "image:1", "resources": fields{"requests": fields{"cpu": "1000m", "memory": "1024Mi"}},
+				}}},
+			},
+		},
+	}
+}
+
+func copyOf(o fields) fields { return (&unstructured.Unstructured{Object: o}).DeepCopy().Object }

@@ -1,0 +1,81 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/target"
+)
+
+// failedWebhook finds the name of the webhook in the API server's message about one that does not answer. The details
+// of the error do not have it.
+var failedWebhook = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+
+// IsBlocked reports whether an error is about a webhook that does not answer.
+func IsBlocked(err error) bool { return err != nil && failedWebhook.MatchString(err.Error()) }
+
+// unblock looks among the entries for the configurations of the webhooks that do not answer and thus prevent a
+// deletion. It deletes those of later groups, and names all in the failures.
+func (d *deletion) unblock(ctx context.Context, failures []failure, later []step) []failure {
+	var configurations []*unstructured.Unstructured
+	read := false
+	for i, f := range failures {
+		found := failedWebhook.FindStringSubmatch(f.err.Error())
+		if found == nil {
+			continue
+		}
+		if !read {
+			configurations, read = d.webhooks(ctx), true
+		}
+		for _, c := range configurations {
+			if hasWebhook(c, found[1]) {
+				failures[i].err = d.unblockFrom(ctx, object.KeyOf(c), later, f.err)
+			}
+		}
+	}
+	return failures
+}
+
+func (d *deletion) webhooks(ctx context.Context) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, entry := range d.Entries {
+		if key := object.KeyOfReference(entry.Resource); !object.Intercepts(key.Group, key.Kind) {
+			continue
+		}
+		if live := d.get(ctx, entry); live != nil {
+			found = append(found, live)
+		}
+	}
+	return found
+}
+
+func hasWebhook(configuration *unstructured.Unstructured, name string) bool {
+	webhooks := object.Maps(configuration.Object, "webhooks")
+	return slices.ContainsFunc(webhooks, func(w map[string]any) bool { return w["name"] == name })
+}
+
+// unblockFrom deletes the configuration of a webhook in the way if a later group has it, and returns the failure with
+// the configuration and its fate.
+func (d *deletion) unblockFrom(ctx context.Context, configuration object.Key, later []step, failure error) error {
+	for _, s := range later {
+		i := slices.IndexFunc(s.items, func(it item) bool { return it.key == configuration })
+		if i < 0 {
+			continue
+		}
+		switch o := s.items[i].remove(ctx, d, nil); {
+		case o.err != nil:
+			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, and deleting it fails: %w",
+				failure, configuration, target.Explain(d.client.Host, o.err))
+		case o.left == "":
+			return fmt.Errorf("%w; the webhook belonged to %s of this deploy item, deleted just now",
+				failure, configuration)
+		}
+	}
+	return fmt.Errorf("%w; the webhook belongs to %s of this deploy item: delete it, or let a deletion group take it",
+		failure, configuration)
+}
