@@ -1,4 +1,4 @@
-package job
+package objectjob
 
 import (
 	"cmp"
@@ -46,7 +46,9 @@ type ProviderStatus struct {
 // NewProviderStatus returns the provider status as last saved. document makes the provider status to save, with
 // apiVersion and kind; it may add further records of the deployer, and is called at every comparison with the saved
 // one. outdated means another form than that of document: then the status is replaced at the first opportunity.
-func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, document func(ObjectsStatus) any) *ProviderStatus {
+func NewProviderStatus(
+	req *sdk.Request, stored ObjectsStatus, outdated bool, document func(ObjectsStatus) any,
+) *ProviderStatus {
 	s := &ProviderStatus{
 		Inventory: NewInventory(stored.ManagedResources), cluster: stored.Cluster, drift: stored.Drift,
 		installation: stored.Installation, req: req, document: document,
@@ -64,6 +66,15 @@ func NewProviderStatus(req *sdk.Request, stored ObjectsStatus, outdated bool, do
 
 // Installation is that of the last mark on the objects of the deploy item; empty if unknown.
 func (s *ProviderStatus) Installation() string { return s.installation }
+
+// finish removes the records of a job in progress.
+func (s *ProviderStatus) finish() {
+	if !s.drifted() {
+		s.drift = nil
+	}
+	s.settled = settled{}
+	s.installation = cmp.Or(s.req.Installation, s.installation)
+}
 
 // current is the provider status as it should be saved.
 func (s *ProviderStatus) current() any {

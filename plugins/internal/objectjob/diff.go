@@ -1,4 +1,4 @@
-package job
+package objectjob
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -17,13 +18,13 @@ func (j *Job) Diff(ctx context.Context, plan *apply.Plan, d prune.Deletion) ([]s
 	plan.Held = j.held(ctx, plan)
 	changes, owned, err := apply.Diff(ctx, j.Client, plan, j.Status.Inventory.Get)
 	if err != nil {
-		return nil, During(StepApply, err)
+		return nil, job.During(StepApply, err)
 	}
 	wanted := plan.Keys()
 	d.Entries, d.Spare, d.Owned = j.Status.Inventory.Without(wanted), wanted, owned
 	removed, err := prune.Diff(ctx, j.Client, j.Deletion(d))
 	if err != nil {
-		return nil, During(StepCleanUp, err)
+		return nil, job.During(StepCleanUp, err)
 	}
 	return append(changes, removed...), nil
 }

@@ -1,4 +1,4 @@
-package job_test
+package objectjob_test
 
 import (
 	"testing"
@@ -6,13 +6,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
 func reference(apiVersion, name, uid string) managedresource.ObjectReference {
-	return managedresource.ObjectReference{APIVersion: apiVersion, Kind: "A", Namespace: "n", Name: name, UID: types.UID(uid)}
+	return managedresource.ObjectReference{
+		APIVersion: apiVersion, Kind: "A", Namespace: "n", Name: name, UID: types.UID(uid),
+	}
 }
 
 func entry(apiVersion, name, uid, applied string) managedresource.ManagedResourceStatus {
@@ -36,32 +38,32 @@ func TestInventory(t *testing.T) {
 	old := []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", "hash"), entry("g/v1", "b", "2", "hash")}
 	for name, c := range map[string]struct {
 		reason string
-		do     func(*job.Inventory)
+		do     func(*objectjob.Inventory)
 		want   []managedresource.ManagedResourceStatus
 	}{
 		"expect the same": {
 			reason: "what is known of an object stays, also in another version of its API",
-			do:     func(l *job.Inventory) { l.Expect(expected("g/v2", "a"), same) },
+			do:     func(l *objectjob.Inventory) { l.Expect(expected("g/v2", "a"), same) },
 			want:   []managedresource.ManagedResourceStatus{entry("g/v2", "a", "1", "hash"), entry("g/v1", "b", "2", "hash")},
 		},
 		"expect another": {
 			reason: "what was applied is not known any more, the uid is",
-			do:     func(l *job.Inventory) { l.Expect(expected("g/v1", "a"), stale) },
+			do:     func(l *objectjob.Inventory) { l.Expect(expected("g/v1", "a"), stale) },
 			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", "hash")},
 		},
 		"expect a new one": {
 			reason: "the entry comes before the object",
-			do:     func(l *job.Inventory) { l.Expect(expected("g/v1", "c"), stale) },
+			do:     func(l *objectjob.Inventory) { l.Expect(expected("g/v1", "c"), stale) },
 			want:   append(old[:2:2], entry("g/v1", "c", "", "")),
 		},
 		"applied": {
 			reason: "a new instance replaces the old one",
-			do:     func(l *job.Inventory) { l.Applied(reference("g/v1", "a", "9"), "new") },
+			do:     func(l *objectjob.Inventory) { l.Applied(reference("g/v1", "a", "9"), "new") },
 			want:   []managedresource.ManagedResourceStatus{entry("g/v1", "a", "9", "new"), entry("g/v1", "b", "2", "hash")},
 		},
 		"gone": {
 			reason: "only what was seen gone is forgotten, and the rest can still be found",
-			do: func(l *job.Inventory) {
+			do: func(l *objectjob.Inventory) {
 				l.Gone(key("a"))
 				l.Gone(key("unknown"))
 				l.Applied(reference("g/v1", "b", "3"), "new")
@@ -71,7 +73,7 @@ func TestInventory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := job.NewInventory(old)
+			l := objectjob.NewInventory(old)
 			c.do(l)
 			if diff := cmp.Diff(c.want, l.Entries()); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
@@ -82,7 +84,7 @@ func TestInventory(t *testing.T) {
 
 func TestWithout(t *testing.T) {
 	t.Parallel()
-	l := job.NewInventory([]managedresource.ManagedResourceStatus{
+	l := objectjob.NewInventory([]managedresource.ManagedResourceStatus{
 		entry("g/v1", "a", "1", ""), entry("g/v1", "b", "2", ""), entry("g/v2", "b", "3", ""),
 	})
 	want := []managedresource.ManagedResourceStatus{entry("g/v2", "b", "3", "")}

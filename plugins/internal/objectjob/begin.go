@@ -1,4 +1,4 @@
-package job
+package objectjob
 
 import (
 	"cmp"
@@ -10,20 +10,15 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
-	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// reasonTargetChanged is the reason of the error about a Target with another cluster than before.
-const reasonTargetChanged = "TargetChanged"
-
-// clusterKnown is the greatest age of a cached answer about the cluster of a target.
+// clusterKnown is the greatest age of a cached cluster identity.
 const clusterKnown = time.Minute
 
-// Begin checks that the target is still the cluster of the inventory's objects, and gives the entries the namespaces
-// of the target. namespace is that of objects without one, see normalize. Before its success no object counts as
-// gone.
+// Begin checks that the Target still leads to the cluster of the inventory's objects, and gives the entries their
+// namespaces; namespace is the default, see normalize. It belongs before any reading of "not found" as "deleted".
 func (j *Job) Begin(ctx context.Context, namespace string) error {
 	err := j.checkCluster(ctx)
 	if err == nil {
@@ -32,30 +27,20 @@ func (j *Job) Begin(ctx context.Context, namespace string) error {
 	return target.Explain(j.Client.Host, err)
 }
 
-// checkCluster notes the cluster of the target. Another one than before is an error, because the managed objects
-// would seem to be gone there; an unknown cluster, before or now, is not.
+// checkCluster notes the cluster of the Target, and refuses another one than before.
 func (j *Job) checkCluster(ctx context.Context) error {
 	before := j.Status.cluster
 	found, err := j.Client.Cluster(ctx, j.Began.Add(-clusterKnown))
 	if err == nil && before != "" && found != before { // it may be the cluster before again
 		found, err = j.Client.Cluster(ctx, j.Began)
 	}
-	switch {
-	case err != nil:
-		return err
-	case found == "" || found == before:
-		return nil
-	case before != "":
-		return sdk.ConfigurationError(reasonTargetChanged, "what the deploy item has deployed is on another "+
-			"cluster than Target %q leads to now: the namespace %s had the UID %s there, and has %s here; "+
-			"let the Target lead to that cluster again, or, if what is there is to stay behind, "+
-			"delete the deploy item with the annotation %s: %q",
-			j.Request.Target.Name, metav1.NamespaceSystem, before, found,
-			landscaper.DeleteWithoutUninstallAnnotation, "true")
-	default:
-		j.Status.cluster = found
-		return nil
+	if err == nil {
+		err = j.SameCluster(metav1.NamespaceSystem, before, found, landscaper.DeleteWithoutUninstallAnnotation)
 	}
+	if err == nil && found != "" {
+		j.Status.cluster = found
+	}
+	return err
 }
 
 // normalize gives the entries of the inventory the namespaces of the target. Landscaper notes them as in the

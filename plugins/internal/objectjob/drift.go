@@ -1,4 +1,4 @@
-package job
+package objectjob
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -38,24 +39,6 @@ func (s *ProviderStatus) NoteDrift(plan *apply.Plan, found []apply.Drift) {
 	s.drift = drift
 }
 
-// TellDrift records an event about the repairs of a call, and one about the refused ones: the condition goes with the
-// next job without drift. Objects taken over from another deploy item have their own event.
-func (j *Job) TellDrift(plan *apply.Plan, result apply.Result) {
-	found := slices.DeleteFunc(slices.Clone(result.Drift), func(d apply.Drift) bool {
-		return slices.ContainsFunc(result.TakenOver, func(t apply.TakenOver) bool { return t.Key == d.Key })
-	})
-	if len(found) == 0 {
-		return
-	}
-	repaired, refused := splitDrift(driftedObjects(plan, found))
-	if len(repaired) > 0 {
-		j.Request.Event(reasonRepaired, describeDrift(repaired, nil))
-	}
-	if len(refused) > 0 {
-		j.Request.Warning(reasonRefused, describeDrift(nil, refused))
-	}
-}
-
 // splitDrift divides objects into repaired and refused ones.
 func splitDrift(objects []managedresource.DriftedObject) (repaired, refused []managedresource.DriftedObject) {
 	for _, o := range objects {
@@ -85,7 +68,9 @@ func driftedObjects(plan *apply.Plan, found []apply.Drift) []managedresource.Dri
 
 // addDrifted adds an object to those with drift. An object with repeated changes by others during a job is there
 // once, with all its fields.
-func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedObject) []managedresource.DriftedObject {
+func addDrifted(
+	all []managedresource.DriftedObject, o managedresource.DriftedObject,
+) []managedresource.DriftedObject {
 	same := func(other managedresource.DriftedObject) bool { return other.Resource == o.Resource }
 	i := slices.IndexFunc(all, same)
 	if i < 0 {
@@ -102,11 +87,11 @@ func addDrifted(all []managedresource.DriftedObject, o managedresource.DriftedOb
 // drifted reports whether the job has found a change, in this call or an earlier one.
 func (s *ProviderStatus) drifted() bool { return s.drift != nil && s.drift.JobID == s.req.JobID }
 
-// conditions returns the condition about drift, if any. Only a finished job proves that there was none.
-func (j *Job) conditions(done bool) []sdk.Condition {
+// Conditions returns the condition about drift, if any. Only a finished job proves that there was none.
+func (s *ProviderStatus) Conditions(finished bool) []sdk.Condition {
 	switch {
-	case j.Status.drifted():
-		repaired, refused := splitDrift(j.Status.drift.Objects)
+	case s.drifted():
+		repaired, refused := splitDrift(s.drift.Objects)
 		reason := reasonRepaired
 		if len(refused) > 0 {
 			reason = reasonRefused
@@ -115,7 +100,7 @@ func (j *Job) conditions(done bool) []sdk.Condition {
 			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionTrue, Reason: reason,
 			Message: describeDrift(repaired, refused),
 		}}
-	case done && hasDrifted(j.Request.DeployItem):
+	case finished && hasDrifted(s.req.DeployItem):
 		return []sdk.Condition{{
 			Type: managedresource.ConditionDrifted, Status: landscaper.ConditionFalse, Reason: reasonUnchanged,
 			Message: "the last job found all objects as they were applied",
@@ -138,11 +123,10 @@ func hasDrifted(item *landscaper.DeployItem) bool {
 func describeDrift(repaired, refused []managedresource.DriftedObject) string {
 	var parts []string
 	if len(repaired) > 0 {
-		parts = append(parts, "repaired what had changed on the target: "+describeObjects(repaired))
+		parts = append(parts, "repaired changes on the target: "+describeObjects(repaired))
 	}
 	if len(refused) > 0 {
-		parts = append(parts,
-			"the target refuses the repair of what has changed there, and it stays as it is: "+describeObjects(refused))
+		parts = append(parts, "the target refuses the repair of these changes: "+describeObjects(refused))
 	}
 	return strings.Join(parts, ". ")
 }
@@ -160,5 +144,5 @@ func describeObjects(objects []managedresource.DriftedObject) string {
 		}
 		texts = append(texts, text)
 	}
-	return object.Enumerate(texts, "; ", maxListed)
+	return object.Enumerate(texts, "; ", job.MaxListed)
 }

@@ -1,4 +1,4 @@
-package job
+package objectjob
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ func TestDescribeUnrecorded(t *testing.T) {
 	t.Parallel()
 	item := &landscaper.DeployItem{}
 	item.Namespace, item.Name = "shop", "web"
-	how := "list what else it may have deployed with kubectl get KIND -A -l pergola.dev/deployitem=shop.web"
+	how := "list its other objects with kubectl get KIND -A -l pergola.dev/deployitem=shop.web"
 	for name, c := range map[string]struct {
 		others, unread []string
 		want           string
@@ -22,8 +22,9 @@ func TestDescribeUnrecorded(t *testing.T) {
 		"nothing else": {want: how},
 		"not listed":   {unread: []string{"Secret"}, want: "objects of these kinds cannot be listed: Secret; " + how},
 		"many": {
-			others: []string{"a", "b", "c", "d", "e", "f", "g"}, want: "these objects bear its label and are not in its manifests, " +
-				"so delete what is not needed: a, b, c, d, e, and 2 more; " + how,
+			others: []string{"a", "b", "c", "d", "e", "f", "g"},
+			want: "these objects have its label but are not in its manifests; " +
+				"delete the unneeded ones: a, b, c, d, e, and 2 more; " + how,
 		},
 	} {
 		if got := describeUnrecorded(c.others, c.unread, item); got != c.want {
@@ -35,6 +36,7 @@ func TestDescribeUnrecorded(t *testing.T) {
 func TestWasBefore(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
+	before := began.Add(-time.Hour)
 	for name, c := range map[string]struct {
 		reason         string
 		saved          bool
@@ -42,12 +44,14 @@ func TestWasBefore(t *testing.T) {
 		created, begun time.Time
 		want           bool
 	}{
-		"first call":       {reason: "nothing was noted before", created: began, want: true},
-		"later call":       {reason: "a stage had to wait", saved: true, created: began.Add(-time.Hour), begun: began, want: true},
-		"cut off":          {reason: "an earlier call has created it", saved: true, created: began.Add(time.Second), begun: began},
-		"another job":      {reason: "an earlier job has noted it", saved: true, finished: "1", created: began.Add(-time.Hour), begun: began},
-		"not picked up":    {reason: "nobody knows when the job began", saved: true, created: began.Add(-time.Hour)},
-		"without a status": {reason: "earlier jobs have applied nothing", finished: "1", created: began.Add(-time.Hour), begun: began, want: true},
+		"first call":    {reason: "nothing was noted before", created: began, want: true},
+		"later call":    {reason: "a stage had to wait", saved: true, created: before, begun: began, want: true},
+		"cut off":       {reason: "an earlier call has created it", saved: true, created: began.Add(time.Second), begun: began},
+		"another job":   {reason: "an earlier job has noted it", saved: true, finished: "1", created: before, begun: began},
+		"not picked up": {reason: "nobody knows when the job began", saved: true, created: before},
+		"without a status": {
+			reason: "earlier jobs have applied nothing", finished: "1", created: before, begun: began, want: true,
+		},
 	} {
 		item, o := &landscaper.DeployItem{}, &metav1.PartialObjectMetadata{}
 		item.Status.JobIDFinished = c.finished

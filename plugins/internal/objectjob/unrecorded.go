@@ -1,4 +1,4 @@
-package job
+package objectjob
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
+	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -31,8 +32,8 @@ func (j *Job) tellUnrecorded(ctx context.Context, plan *apply.Plan, before *Inve
 		return a.Recognized && entry.Resource.UID == "" && wasBefore(j.Request.DeployItem, a.Live)
 	})
 	if known >= 0 {
-		j.Request.Warning(ReasonNoStatus, fmt.Sprintf("the deploy item has had no provider status, but has deployed %s before; %s",
-			applied[known].Key, j.unrecorded(ctx, plan)))
+		j.Request.Warning(ReasonNoStatus, fmt.Sprintf("the deploy item has had no provider status, "+
+			"but has deployed %s before; %s", applied[known].Key, j.unrecorded(ctx, plan)))
 	}
 }
 
@@ -96,11 +97,11 @@ type kindOf struct {
 func describeUnrecorded(others, unread []string, item *landscaper.DeployItem) string {
 	text := ""
 	if len(others) > 0 {
-		text = "these objects bear its label and are not in its manifests, so delete what is not needed: " +
-			object.Enumerate(others, ", ", maxListed) + "; "
+		text = "these objects have its label but are not in its manifests; delete the unneeded ones: " +
+			object.Enumerate(others, ", ", job.MaxListed) + "; "
 	}
 	if len(unread) > 0 {
-		text += "objects of these kinds cannot be listed: " + object.Enumerate(unread, ", ", maxListed) + "; "
+		text += "objects of these kinds cannot be listed: " + object.Enumerate(unread, ", ", job.MaxListed) + "; "
 	}
 	return text + ListUnrecorded(item)
 }
@@ -108,5 +109,5 @@ func describeUnrecorded(others, unread []string, item *landscaper.DeployItem) st
 // ListUnrecorded returns the instruction for listing the deployed objects of a deploy item.
 func ListUnrecorded(item *landscaper.DeployItem) string {
 	label := owner.Owner{Namespace: item.Namespace, Name: item.Name}.Selector()
-	return fmt.Sprintf("list what else it may have deployed with kubectl get KIND -A -l %s", label)
+	return fmt.Sprintf("list its other objects with kubectl get KIND -A -l %s", label)
 }
