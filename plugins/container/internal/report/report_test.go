@@ -1,4 +1,4 @@
-package deployer
+package report
 
 import (
 	"encoding/json"
@@ -106,7 +106,7 @@ func TestPodStatus(t *testing.T) {
 	created := metav1.NewTime(time.Unix(1, 0))
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "shop", CreationTimestamp: created}}
 	want := &v1alpha1.PodStatus{PodName: "shop", LastRun: &created}
-	if diff := cmp.Diff(want, podStatus(nil, p, hiding())); diff != "" {
+	if diff := cmp.Diff(want, PodStatus(nil, p, hiding())); diff != "" {
 		t.Errorf("a Pod that no node has: -want +got:\n%s", diff)
 	}
 
@@ -117,7 +117,7 @@ func TestPodStatus(t *testing.T) {
 	}
 	want.InitContainerStatus, want.WaitContainerStatus, want.ContainerStatus, want.LastSuccessfulJobID = of("a"), of("b"), of("e"), "job-1"
 	last := &v1alpha1.PodStatus{PodName: "older", LastSuccessfulJobID: "job-1", ContainerStatus: of("old")}
-	if diff := cmp.Diff(want, podStatus(last, p, hiding())); diff != "" {
+	if diff := cmp.Diff(want, PodStatus(last, p, hiding())); diff != "" {
 		t.Errorf("a Pod with containers of others: -want +got:\n%s", diff)
 	}
 }
@@ -135,7 +135,7 @@ func TestReported(t *testing.T) {
 		"with exports": {reason: "they can be read", exports: `{"a": 1}`},
 		"with no exports": {reason: "somebody has to correct the image", exports: `["` + password + `"]`, want: &pod.Failure{
 			Reason: "ExportsInvalid", Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
-			Message: "the file that EXPORTS_PATH names holds no object: expected one as JSON or YAML, with the names of exports as fields",
+			Message: "the file named by EXPORTS_PATH holds no object: expected one as JSON or YAML, with the names of exports as fields",
 		}},
 		"failed": {
 			reason: "the exports of a Pod that has failed do not count", exports: "[]", failure: &pod.Failure{Reason: "PodFailed", Message: "no " + password, Codes: codes},
@@ -158,7 +158,7 @@ func TestReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := reported(c.failure, &pod.Result{Exports: []byte(c.exports)}, hiding())
+			found := Failure(c.failure, &pod.Result{Exports: []byte(c.exports)}, hiding())
 			if diff := cmp.Diff(c.want, found); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}

@@ -1,4 +1,4 @@
-package deployer
+package input
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package deployer
+package input
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pergola-deploy/pergola/sdk"
+	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
 
 // reasonPullSecret is the reason of the error about a Secret with unusable credentials.
@@ -19,12 +20,12 @@ type dockerConfig struct {
 	Auths map[string]json.RawMessage `json:"auths"`
 }
 
-// pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil for none.
+// PullCredentials returns Docker's configuration with the credentials for the registry of the image; nil for none.
 // Unusable Secrets of the Context may be for other registries and are skipped; those of the provider configuration
 // are errors.
-func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
+func PullCredentials(ctx context.Context, req *sdk.Request, c *v1alpha1.ProviderConfiguration) ([]byte, error) {
 	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
-	registries, err := j.registryCredentials(ctx, c)
+	registries, err := registryCredentials(ctx, req, c)
 	if err != nil {
 		return nil, err
 	}
@@ -43,10 +44,12 @@ func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error)
 
 // registryCredentials returns the credentials of the Secrets in the provider configuration, all of them usable, and
 // then those of the Context.
-func (j *podJob) registryCredentials(ctx context.Context, c *config) ([]sdk.RegistryCredentials, error) {
+func registryCredentials(
+	ctx context.Context, req *sdk.Request, c *v1alpha1.ProviderConfiguration,
+) ([]sdk.RegistryCredentials, error) {
 	var all []sdk.RegistryCredentials
 	for _, s := range c.RegistryPullSecrets {
-		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)
+		found, err := req.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -55,8 +58,8 @@ func (j *podJob) registryCredentials(ctx context.Context, c *config) ([]sdk.Regi
 		}
 		all = append(all, *found)
 	}
-	if j.request.Credentials != nil {
-		all = append(all, j.request.Credentials.Registries...)
+	if req.Credentials != nil {
+		all = append(all, req.Credentials.Registries...)
 	}
 	return all, nil
 }

@@ -1,4 +1,4 @@
-package deployer
+package run
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ func TestRejections(t *testing.T) {
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
-			err := (&podJob{}).explain(v1alpha1.Place{}, stepStart, fmt.Errorf("create Pod: %w", c.err))
+			err := (&Job{}).explain(v1alpha1.Place{}, stepStart, fmt.Errorf("create Pod: %w", c.err))
 			if known, ok := errors.AsType[*sdk.Error](err); !ok || (len(known.Codes) > 0) != c.want {
 				t.Errorf("expected a code: %t, but found %v", c.want, err)
 			}

@@ -1,4 +1,4 @@
-package deployer
+package run
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/input"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -18,46 +18,36 @@ import (
 const (
 	// reasonNoHelper is the reason of the error about a plugin without a configured image for its own containers.
 	reasonNoHelper = "HelperImageMissing"
-	// reasonOutliving is the reason of the warning about containers of a Pod still running after the end of main.
-	reasonOutliving = "ContainersGoOn"
 	// reasonTemplate is the reason of the error about an unfit podTemplate.
 	reasonTemplate = "PodTemplateInvalid"
-
-	// maxSlack is the most time between the end of a Pod and the end of its job, to find out the outcome.
-	maxSlack   = 30 * time.Second
-	slackShare = 5
-	// endlessToken is the requested lifetime of the token of a job without a timeout. It is renewed at half of its life.
-	endlessToken = 24 * time.Hour
-	// tokenSlack is the lifetime of a token after the end of its job: a Pod has some time to end.
-	tokenSlack = 15 * time.Minute
 )
 
 // start notes the run and creates it. Both may have been done in part before.
-func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
+func (j *Job) start(ctx context.Context, spec *Spec) (*sdk.Response, error) {
 	if err := j.locate(ctx); err != nil {
-		return j.end(), err
+		return j.End(), err
 	}
 	at, err := j.at(ctx, j.place)
 	if err != nil {
-		return j.end(), err
+		return j.End(), err
 	}
-	if j.deployer.settings.InitContainer.Image == "" {
-		return j.end(), &sdk.Error{Operation: stepStart, Reason: reasonNoHelper, Err: errors.New(
+	if j.runner.Init.Image == "" {
+		return j.End(), &sdk.Error{Operation: stepStart, Reason: reasonNoHelper, Err: errors.New(
 			"this plugin has no image for the containers init and wait; " +
 				"the operator sets initContainer.image in its configuration")}
 	}
-	j.request.Progress(stepStart, "creating the Pod")
+	j.Request.Progress(stepStart, "creating the Pod")
 	restored, err := j.restored(ctx, at)
 	if err != nil {
-		return j.end(), err
+		return j.End(), err
 	}
-	secrets, template, err := j.prepare(ctx, c, restored)
+	secrets, template, err := j.prepare(ctx, spec, restored)
 	if err != nil {
-		return j.end(), err
+		return j.End(), err
 	}
 	p, err := j.identity.Pod(template)
 	if err != nil {
-		return j.end(), &sdk.Error{Operation: stepStart, Reason: reasonTemplate, Err: err}
+		return j.End(), &sdk.Error{Operation: stepStart, Reason: reasonTemplate, Err: err}
 	}
 	if err := j.noteStart(ctx, restored); err != nil {
 		return nil, err
@@ -73,7 +63,7 @@ func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 	if err == nil && result.Report != nil {
 		// The run is over but not noted: the Pod was released by another client.
 		if err := j.noteGone(ctx, at); err != nil {
-			return j.end(), err
+			return j.End(), err
 		}
 		return j.conclude(ctx)
 	}
@@ -88,10 +78,10 @@ func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
 }
 
 // startFailed ends the run after a final error; other errors are for another try.
-func (j *podJob) startFailed(ctx context.Context, err error) (*sdk.Response, error) {
+func (j *Job) startFailed(ctx context.Context, err error) (*sdk.Response, error) {
 	final, ok := errors.AsType[*sdk.Error](err)
 	if !ok || len(final.Codes) == 0 {
-		return j.end(), err
+		return j.End(), err
 	}
 	failure := &pod.Failure{Reason: final.Reason, Message: final.Error(), Codes: final.Codes}
 	if err := j.note(ctx, v1alpha1.OutcomeFailed, failure); err != nil {
@@ -102,7 +92,7 @@ func (j *podJob) startFailed(ctx context.Context, err error) (*sdk.Response, err
 
 // noteStart saves the run as begun, and removes the result of the last run, no longer needed in another job. The
 // removal is by the name of the last run: a late call must not remove another run's result.
-func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error {
+func (j *Job) noteStart(ctx context.Context, restored *v1alpha1.State) error {
 	if j.begun() {
 		return nil
 	}
@@ -133,30 +123,29 @@ func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error 
 }
 
 // prepare returns the Secrets of the Pod, except those for its uploads, and its template.
-func (j *podJob) prepare(
-	ctx context.Context, c *config, restored *v1alpha1.State,
+func (j *Job) prepare(
+	ctx context.Context, spec *Spec, restored *v1alpha1.State,
 ) ([]pod.Object, *pod.Template, error) {
-	files, err := j.input(ctx, c)
+	files, err := j.runner.Input.Files(ctx, j.Request, spec.ProviderConfiguration, spec.Files)
 	if err != nil {
 		return nil, nil, err
 	}
 	packed, err := archive.FromFiles(files)
 	if err != nil {
-		return nil, nil, sdk.ConfigurationError(reasonInput, "spec.config: pack what the container is given: %w", err)
+		return nil, nil, sdk.ConfigurationError(input.ReasonInvalid, "spec.config: pack the input of the container: %w", err)
 	}
-	secrets, s := j.identity.Inputs(archive.Split(packed)), &j.deployer.settings
+	secrets, s := j.identity.Inputs(archive.Split(packed)), &j.runner.Settings
 	t := &pod.Template{
-		Image: c.Image, Command: c.Command, Args: c.Args, Resources: c.resources,
-		NodeSelector: c.NodeSelector, Tolerations: c.Tolerations, ServiceAccountName: c.ServiceAccountName,
-		Inputs: len(secrets), Deadline: j.podDeadline(ctx),
-		Init: s.InitContainer, Wait: s.WaitContainer, Overlay: s.PodTemplate,
+		Image: spec.Image, Command: spec.Command, Args: spec.Args, Resources: spec.Resources,
+		NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, ServiceAccountName: spec.ServiceAccountName,
+		Inputs: len(secrets), Deadline: j.podDeadline(ctx), Init: s.Init, Wait: s.Wait, Overlay: s.PodTemplate,
 	}
 	state, copied, err := j.oldState(ctx, restored)
 	if err != nil {
 		return nil, nil, err
 	}
 	t.OldState, secrets = state, append(secrets, copied...)
-	dockerConfig, err := j.pullCredentials(ctx, c)
+	dockerConfig, err := input.PullCredentials(ctx, j.Request, spec.ProviderConfiguration)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,57 +153,4 @@ func (j *podJob) prepare(
 		t.PullSecrets, secrets = true, append(secrets, j.identity.Pull(dockerConfig))
 	}
 	return secrets, t, nil
-}
-
-// podDeadline returns the time limit of the Pod, a little less than the job's; 0 for none.
-func (j *podJob) podDeadline(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
-	}
-	left := deadline.Sub(j.now())
-	return max(left-min(left/slackShare, maxSlack), time.Second)
-}
-
-// upload returns the instructions for the run's wait container.
-func (j *podJob) upload() *layout.Upload {
-	return j.identity.Upload(j.deployer.settings.stateBytes, j.deployer.settings.exportBytes)
-}
-
-// renewAt returns the due time of the wait container's next token; zero if it has none.
-func (j *podJob) renewAt() time.Time {
-	if r := j.status.Run; r != nil && r.RenewAccess != nil && r.Outcome == "" {
-		return r.RenewAccess.Time
-	}
-	return time.Time{}
-}
-
-// renewAccess gives the wait container a token if it has none, or if half of its token's life is over. The allowed
-// uploads stay those of the creation of the Pod, whatever the limits are now: its Role is for them.
-func (j *podJob) renewAccess(ctx context.Context, at *pod.Cluster) error {
-	now := j.now()
-	if due := j.renewAt(); !due.IsZero() && now.Before(due) {
-		return nil
-	}
-	lifetime := endlessToken
-	if deadline, ok := ctx.Deadline(); ok {
-		lifetime = deadline.Sub(now) + tokenSlack
-	}
-	r := j.status.Run
-	token, ends, err := at.Token(ctx, r.Name, lifetime)
-	if err != nil {
-		return err
-	}
-	if r.RenewAccess != nil {
-		err = at.ReplaceToken(ctx, r.Name, token)
-	} else if access, accessErr := j.identity.Access(j.upload(), token); accessErr == nil {
-		err = at.Apply(ctx, access)
-	} else {
-		err = accessErr
-	}
-	if err != nil {
-		return err
-	}
-	r.RenewAccess = new(metav1.NewTime(now.Add(ends.Sub(now) / 2)))
-	return nil
 }

@@ -1,4 +1,4 @@
-package deployer
+package run
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 
 // keepState takes the uploaded state of the run for the next one, or notes its loss. p is nil for a deleted Pod, and
 // hide removes the container's input from the reason.
-func (j *podJob) keepState(p *corev1.Pod, result *pod.Result, hide func(string) string) {
+func (j *Job) keepState(p *corev1.Pod, result *pod.Result, hide func(string) string) {
 	report, r := result.Report, j.status.Run
 	if why := pod.StateLost(p, report, r); why != "" {
 		j.status.StateLost = &v1alpha1.StateLoss{Run: r.Name, Why: hide(why)}
@@ -38,10 +38,10 @@ func (j *podJob) keepState(p *corev1.Pod, result *pod.Result, hide func(string) 
 }
 
 // withheld replaces a reason where the container's input is not known.
-func withheld(string) string { return "what it has left could not be kept" }
+func withheld(string) string { return "its results could not be kept" }
 
 // withLoss adds the loss of the state, if there is one, to the failure of the run noted last; nil for nil.
-func (j *podJob) withLoss(failure *pod.Failure) *pod.Failure {
+func (j *Job) withLoss(failure *pod.Failure) *pod.Failure {
 	lost := j.status.StateLost
 	if failure == nil || lost == nil || lost.Run != j.status.Run.Name {
 		return failure
@@ -57,22 +57,22 @@ func (j *podJob) withLoss(failure *pod.Failure) *pod.Failure {
 }
 
 // checkLoss refuses a start with a state older than the lost one, unless the item accepts it.
-func (j *podJob) checkLoss() error {
+func (j *Job) checkLoss() error {
 	lost := j.status.StateLost
-	if lost == nil || j.request.DeployItem.Annotations[pod.AcceptLossAnnotation] == lost.Run {
+	if lost == nil || j.Request.DeployItem.Annotations[pod.AcceptLossAnnotation] == lost.Run {
 		return nil
 	}
 	begins := "with the older state"
 	if j.status.State == nil {
 		begins = "without any state"
 	}
-	return stateLost("the state that run %s has left is lost (%s), and the image might repeat what was done in it; "+
+	return stateLost("the state of run %s is lost (%s), and the image might repeat the work of that run; "+
 		"to run it nevertheless, beginning %s, annotate the deploy item with %s: %q and start another job",
 		lost.Run, lost.Why, begins, pod.AcceptLossAnnotation, lost.Run)
 }
 
 // restored returns the state for the start of the run; nil for none.
-func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
+func (j *Job) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
 	if j.begun() {
 		return j.status.Run.Restored, nil
 	}
@@ -93,13 +93,13 @@ func (j *podJob) restored(ctx context.Context, at *pod.Cluster) (*v1alpha1.State
 }
 
 // lastState returns the state of the last run; nil for none. The first run of all begins with Landscaper's state.
-func (j *podJob) lastState(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
+func (j *Job) lastState(ctx context.Context, at *pod.Cluster) (*v1alpha1.State, error) {
 	if j.status.Run != nil {
 		return j.status.State, nil
 	}
 	state, err := at.UpstreamState(ctx, j.identity)
 	if errors.Is(err, pod.ErrStateIncomplete) {
-		return nil, stateLost("what Landscaper has left of the deploy item in namespace %s: %w; "+
+		return nil, stateLost("Landscaper's state of the deploy item in namespace %s: %w; "+
 			"restore it, or delete it to begin without, and start another job", j.place.Namespace, err)
 	}
 	if state != nil {
@@ -110,7 +110,7 @@ func (j *podJob) lastState(ctx context.Context, at *pod.Cluster) (*v1alpha1.Stat
 
 // oldState returns the names of the Secrets with a state; none for nil. With a state in another place than the Pod's,
 // it returns copies of the Secrets and their names.
-func (j *podJob) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
+func (j *Job) oldState(ctx context.Context, state *v1alpha1.State) (names []string, copied []pod.Object, err error) {
 	if state == nil {
 		return nil, nil, nil
 	}

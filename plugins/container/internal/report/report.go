@@ -1,48 +1,34 @@
-package deployer
+// Package report has the texts and values of a run for users: the state of its Pod, its failure, the last words of its
+// container without the container's input, and its exports.
+package report
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
-	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
 const (
-	// reasonAborted is the reason of a stopped run: its job was aborted, or there is a new job.
-	reasonAborted = "Aborted"
-	// reasonExports is the reason of the error about unreadable or lost exports.
-	reasonExports = "ExportsInvalid"
+	// ReasonExports is the reason of the error about unreadable or lost exports.
+	ReasonExports = "ExportsInvalid"
 
 	// maxLines and maxBytes bound the shown words of a container.
 	maxLines = 10
 	maxBytes = 1500
 )
 
-// readStatus reads the last saved status. Landscaper's statuses have no run: this deployer has begun nothing then.
-func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
-	status := &v1alpha1.ProviderStatus{}
-	_, err := req.DecodeProviderStatus(status, v1alpha1.ProviderStatusKind, v1alpha1.GroupVersion.String())
-	if err != nil {
-		return nil, err
-	}
-	status.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind}
-	return status, nil
-}
-
-// podStatus returns the state of a Pod and its containers. last is the previous one, or nil.
-func podStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *redact.Redactor) *v1alpha1.PodStatus {
+// PodStatus returns the state of a Pod and its containers. last is the previous one, or nil.
+func PodStatus(last *v1alpha1.PodStatus, p *corev1.Pod, hidden *redact.Redactor) *v1alpha1.PodStatus {
 	status := &v1alpha1.PodStatus{PodName: p.Name, LastRun: &p.CreationTimestamp}
 	if last != nil {
 		status.LastSuccessfulJobID = last.LastSuccessfulJobID
@@ -87,12 +73,12 @@ func lastLines(text string) string {
 	return text
 }
 
-// reported returns a failure as shown to users; nil for none. A successful run fails over unreadable exports.
-func reported(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor) *pod.Failure {
+// Failure returns a failure as shown to users; nil for none. A successful run fails over unreadable exports.
+func Failure(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor) *pod.Failure {
 	if failure == nil {
-		if _, err := readExports(result.Exports); err != nil {
+		if _, err := Exports(result.Exports); err != nil {
 			return &pod.Failure{
-				Reason: reasonExports, Message: err.Error(),
+				Reason: ReasonExports, Message: err.Error(),
 				Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
 			}
 		}
@@ -106,11 +92,11 @@ func reported(failure *pod.Failure, result *pod.Result, hidden *redact.Redactor)
 }
 
 // errExports does not quote the file: it may be secret. The added errors about YAML do not quote it either.
-var errExports = fmt.Errorf("the file that %s names holds no object: expected one as JSON or YAML, "+
+var errExports = fmt.Errorf("the file named by %s holds no object: expected one as JSON or YAML, "+
 	"with the names of exports as fields", layout.ExportsVariable)
 
-// readExports reads the file with the exports, JSON or YAML; nil for none.
-func readExports(file []byte) (map[string]any, error) {
+// Exports reads the file with the exports, JSON or YAML; nil for none.
+func Exports(file []byte) (map[string]any, error) {
 	if len(strings.TrimSpace(string(file))) == 0 {
 		return nil, nil //nolint:nilnil // none is no error
 	}
@@ -123,15 +109,4 @@ func readExports(file []byte) (map[string]any, error) {
 		return nil, errExports
 	}
 	return exports, nil
-}
-
-// withWayOut adds to an error about the last run of an item a way to delete the item without it; nil for nil.
-func withWayOut(err error) error {
-	known, ok := errors.AsType[*sdk.Error](err)
-	if !ok || len(known.Codes) == 0 {
-		return err
-	}
-	return &sdk.Error{Codes: known.Codes, Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
-		"%w\nTo delete the deploy item without running its image, annotate it with %s: %q and start another job",
-		err, forceCleanup, "true")}
 }

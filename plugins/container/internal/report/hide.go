@@ -1,44 +1,28 @@
-package deployer
+package report
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
-	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// redactor returns a Redactor for the words of the container. It hides the container's input: the present values of
-// the item, and, if main has left last words, those at the creation of the Pod; the run's input has these.
-func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
+// Hiding returns a Redactor of the input of a container: its imports, its Target, nil for none, and its files.
+func Hiding(imports json.RawMessage, t *sdk.Target, files map[string][]byte) *redact.Redactor {
 	hidden := redact.New(nil)
 	known := given{learn: hidden.Learn, publish: hidden.Publish}
-	known.addDocument(string(c.ImportValues), 0)
-	if t := j.request.Target; t != nil {
+	known.addDocument(string(imports), 0)
+	if t != nil {
 		known.addText(string(t.Content), 0)
 	}
-	if pod.LastWords(p) != "" {
-		chunks, err := at.Input(ctx, j.identity.UID, j.status.Run.Name)
-		if err != nil {
-			return nil, j.explain(j.status.Run.Place, stepRun, err)
-		}
-		files, err := archive.Files(archive.Join(chunks))
-		if err != nil && len(chunks) > 0 {
-			return nil, fmt.Errorf("read what the container was given: %w", err)
-		}
-		for _, file := range files {
-			known.addText(string(file), 0)
-		}
+	for _, file := range files {
+		known.addText(string(file), 0)
 	}
-	hidden.Publish(j.identity.Namespace, j.identity.Name, c.Image)
-	return hidden, nil
+	return hidden
 }
 
 // maxTexts bounds the levels of texts in texts. A kubeconfig in the file with the Target is at level two.

@@ -1,4 +1,4 @@
-package deployer
+package report
 
 import (
 	"encoding/json"
@@ -28,7 +28,7 @@ func TestReadExports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found, err := readExports([]byte(c.file))
+			found, err := Exports([]byte(c.file))
 			if err != nil {
 				t.Fatalf("%s: %v", c.reason, err)
 			}
@@ -47,7 +47,7 @@ func TestReadExportsRefuses(t *testing.T) {
 		"nor may one be lost in a part": `{"a": {"hunter2": 1, "hunter2": 2}}`, "nor in YAML": "hunter2: 1\nhunter2: 2\n",
 		"bytes that are no text": "hunter2: \xff\xfe", "a key that is none": "? {hunter2: 1}\n: 2",
 	} {
-		found, err := readExports([]byte(file))
+		found, err := Exports([]byte(file))
 		switch {
 		case err == nil || len(found) > 0:
 			t.Errorf("%s: expected an error, but found %v", reason, found)
@@ -72,7 +72,7 @@ func TestReadExportsOfAnyJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := readExports(file)
+		found, err := Exports(file)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
