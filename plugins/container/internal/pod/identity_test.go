@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -171,36 +170,11 @@ func TestWhatKubernetesTakes(t *testing.T) {
 	})
 }
 
-func TestLabels(t *testing.T) {
+func TestNoInstallation(t *testing.T) {
 	t.Parallel()
-	const landscaper = "container.deployer.landscaper.gardener.cloud/"
-	common := map[string]string{
-		"pergola.dev/deployitem": "team-a.web.shop", InstallationLabel: "here", ItemLabel: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e",
-		RunLabel: shop().RunName(),
-	}
-	item := map[string]string{landscaper + "name": "web.shop", "deployitem." + landscaper + "name": "web.shop", "deployitem." + landscaper + "namespace": "team-a"}
-	for part, c := range map[string]struct {
-		reason string
-		more   []map[string]string
-	}{
-		PartPod:    {reason: "Landscaper's users look for a Pod by the name of its deploy item", more: []map[string]string{item, {"deployitem." + landscaper + "generation": "7"}}},
-		PartState:  {reason: "Landscaper finds a state by these", more: []map[string]string{item, {landscaper + "type": "state"}}},
-		PartInput:  {reason: "Landscaper knows no such Secret"},
-		PartRights: {reason: "Landscaper has rights for all runs in common"},
-	} {
-		want := map[string]string{PartLabel: part}
-		for _, labels := range append(c.more, common) {
-			for key, value := range labels {
-				want[key] = value
-			}
-		}
-		if diff := cmp.Diff(want, shop().Labels(part)); diff != "" {
-			t.Errorf("%s: %s: -want +got:\n%s", part, c.reason, diff)
-		}
-	}
 	nowhere := shop()
 	nowhere.Installation = ""
 	if got := nowhere.Labels(PartPod)[InstallationLabel]; got == "" {
-		t.Error("expected a label by which what belongs to no installation can be selected, but found none")
+		t.Error("expected a label to select the objects of no installation, but found none")
 	}
 }
