@@ -44,9 +44,11 @@ func TestWasBefore(t *testing.T) {
 		created, begun time.Time
 		want           bool
 	}{
-		"first call":    {reason: "nothing was noted before", created: began, want: true},
-		"later call":    {reason: "a stage had to wait", saved: true, created: before, begun: began, want: true},
-		"cut off":       {reason: "an earlier call has created it", saved: true, created: began.Add(time.Second), begun: began},
+		"first call": {reason: "nothing was noted before", created: began, want: true},
+		"later call": {reason: "a stage had to wait", saved: true, created: before, begun: began, want: true},
+		"cut off": {
+			reason: "an earlier call has created it", saved: true, created: began.Add(time.Second), begun: began,
+		},
 		"another job":   {reason: "an earlier job has noted it", saved: true, finished: "1", created: before, begun: began},
 		"not picked up": {reason: "nobody knows when the job began", saved: true, created: before},
 		"without a status": {

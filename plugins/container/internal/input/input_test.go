@@ -29,18 +29,22 @@ func TestTargetFile(t *testing.T) {
 		want   string
 	}{
 		"cluster": {
-			reason: "Landscaper writes the content as a text", want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1",` +
+			reason: "Landscaper writes the content as a text",
+			want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1",` +
 				`"metadata":{"name":"cluster","namespace":"team","labels":{"a":"b"},"annotations":{"c":"d"}},` +
-				`"spec":{"type":"landscaper.gardener.cloud/kubernetes-cluster"}},"content":"{\"kubeconfig\":\"apiVersion: v1\\n\"}"}`,
+				`"spec":{"type":"landscaper.gardener.cloud/kubernetes-cluster"}},"content":"{\"kubeconfig\":\"apiVersion: " +
+					"v1\\n\"}"}`,
 			target: sdk.Target{
-				Name: "cluster", Type: landscaper.KubernetesClusterTargetType, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
-				Content: []byte(`{"kubeconfig":"apiVersion: v1\n"}`),
+				Name: "cluster", Type: landscaper.KubernetesClusterTargetType, Labels: map[string]string{"a": "b"},
+				Annotations: map[string]string{"c": "d"},
+				Content:     []byte(`{"kubeconfig":"apiVersion: v1\n"}`),
 			},
 		},
 		"empty": {
 			reason: "a Target may have no content",
 			target: sdk.Target{Name: "other", Type: "example.org/x"},
-			want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1","metadata":{"name":"other","namespace":"team"},` +
+			want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1",` +
+				`"metadata":{"name":"other","namespace":"team"},` +
 				`"spec":{"type":"example.org/x"}},"content":""}`,
 		},
 	} {
@@ -90,21 +94,28 @@ func TestNamesOfResolvers(t *testing.T) {
 			switch {
 			case !c.wrong && (err != nil || string(files["content/"+name]) != "text"):
 				t.Errorf("%s: expected the file, but found %q and error %v", c.reason, files, err)
-			case c.wrong && (!errors.As(err, &known) || known.Reason != "InputInvalid" || !strings.Contains(err.Error(), fmt.Sprintf("the resolver has found a file %q,", name))):
+			case c.wrong &&
+				(!errors.As(err, &known) || known.Reason != "InputInvalid" || !strings.Contains(err.Error(), fmt.Sprintf("the "+
+					"resolver has found a file %q,", name))):
 				t.Errorf("%s: expected an error about the file, but found %v", c.reason, err)
 			}
 		})
 	}
 }
 
-// TestInputOfComponents: the container gets the files of the blueprint and the list of descriptors where Landscaper puts
+// TestInputOfComponents: the container gets the files of the blueprint and the list of descriptors where Landscaper
+// puts
 // them.
 func TestInputOfComponents(t *testing.T) {
 	t.Parallel()
-	registry := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: "somebody", Password: "hunter2"})
+	registry := chartserver.StartRegistry(t, chartserver.Options{
+		Auth: chartserver.Basic, User: "somebody", Password: "hunter2",
+	})
 	place := components.Place{Registry: registry}
 	place.Push(t, components.Version{Name: "example.com/shop", Version: "1.2.3", Resources: []components.Resource{{
-		Name: "shop", Type: "blueprint", Content: components.Blueprint(map[string]string{"a/b": "c"}), MediaType: components.BlueprintTar,
+		Name: "shop", Type: "blueprint", Content: components.Blueprint(map[string]string{
+			"a/b": "c",
+		}), MediaType: components.BlueprintTar,
 	}}})
 	repositoryContext, err := json.Marshal(place.Context())
 	if err != nil {

@@ -61,8 +61,12 @@ func TestUpload(t *testing.T) {
 		bytes int64
 		want  int
 	}{
-		"a part of a chunk needs a Secret": {bytes: 1, want: 1}, "a full one needs no second": {bytes: layout.ChunkBytes, want: 1},
-		"one byte more needs one": {bytes: layout.ChunkBytes + 1, want: 2}, "operators may have all that settings allow": {bytes: 100 * mebibyte, want: 100},
+		"a part of a chunk needs a Secret": {bytes: 1, want: 1}, "a full one needs no second": {
+			bytes: layout.ChunkBytes, want: 1,
+		},
+		"one byte more needs one": {
+			bytes: layout.ChunkBytes + 1, want: 2,
+		}, "operators may have all that settings allow": {bytes: 100 * mebibyte, want: 100},
 	} {
 		upload := shop().Upload(c.bytes, 17)
 		names := StateNames(&v1alpha1.State{ID: shop().RunName(), Chunks: c.want})

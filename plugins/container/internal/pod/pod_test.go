@@ -66,7 +66,9 @@ func TestPods(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct{ deadline, want time.Duration }{
-		"a job without a timeout has none": {}, "Kubernetes takes none below a second": {deadline: time.Millisecond, want: time.Second},
+		"a job without a timeout has none": {}, "Kubernetes takes none below a second": {
+			deadline: time.Millisecond, want: time.Second,
+		},
 		"a Pod does not outlive its job": {deadline: 1999 * time.Millisecond, want: time.Second},
 	} {
 		pod := podOf(t, shop(), template(func(t *Template) { t.Deadline = c.deadline }))

@@ -15,16 +15,32 @@ func TestReadExports(t *testing.T) {
 		reason, file string
 		want         map[string]any
 	}{
-		"JSON":            {reason: "images of Landscaper's users write it", file: `{"a": {"b": [1, "c", null, true, 1.5]}}`, want: map[string]any{"a": map[string]any{"b": []any{int64(1), "c", nil, true, 1.5}}}},
-		"YAML":            {reason: "so they do with this", file: "a:\n  b: [1, c]\n# end\n", want: map[string]any{"a": map[string]any{"b": []any{int64(1), "c"}}}},
-		"dates":           {reason: "what looks like one stays a text", file: "a: 2026-05-04", want: map[string]any{"a": "2026-05-04"}},
-		"pairs":           {reason: "Python writes an emoji like this", file: `{"a": "\ud83d\ude00"}`, want: map[string]any{"a": "😀"}},
-		"slashes":         {reason: "PHP writes them like this", file: `{"a": "https:\/\/example.org"}`, want: map[string]any{"a": "https://example.org"}},
+		"JSON": {
+			reason: "images of Landscaper's users write it", file: `{"a": {"b": [1, "c", null, true, 1.5]}}`,
+			want: map[string]any{"a": map[string]any{"b": []any{int64(1), "c", nil, true, 1.5}}},
+		},
+		"YAML": {
+			reason: "so they do with this", file: "a:\n  b: [1, c]\n# end\n",
+			want: map[string]any{"a": map[string]any{"b": []any{int64(1), "c"}}},
+		},
+		"dates": {
+			reason: "what looks like one stays a text", file: "a: 2026-05-04", want: map[string]any{"a": "2026-05-04"},
+		},
+		"pairs": {
+			reason: "Python writes an emoji like this", file: `{"a": "\ud83d\ude00"}`, want: map[string]any{"a": "😀"},
+		},
+		"slashes": {
+			reason: "PHP writes them like this", file: `{"a": "https:\/\/example.org"}`,
+			want: map[string]any{"a": "https://example.org"},
+		},
 		"byte order mark": {reason: "editors put it there", file: "\ufeff{\"a\": 1}", want: map[string]any{"a": int64(1)}},
-		"aliases":         {reason: "an image may repeat something", file: "a: &a {b: c}\nd: *a\n", want: map[string]any{"a": map[string]any{"b": "c"}, "d": map[string]any{"b": "c"}}},
-		"no fields":       {reason: "an image may export nothing", file: "{}", want: map[string]any{}},
-		"nothing":         {reason: "null is nothing", file: "null"},
-		"empty":           {reason: "an empty file is none"},
+		"aliases": {
+			reason: "an image may repeat something", file: "a: &a {b: c}\nd: *a\n",
+			want: map[string]any{"a": map[string]any{"b": "c"}, "d": map[string]any{"b": "c"}},
+		},
+		"no fields": {reason: "an image may export nothing", file: "{}", want: map[string]any{}},
+		"nothing":   {reason: "null is nothing", file: "null"},
+		"empty":     {reason: "an empty file is none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +58,8 @@ func TestReadExports(t *testing.T) {
 func TestReadExportsRefuses(t *testing.T) {
 	t.Parallel()
 	for reason, file := range map[string]string{
-		"a list has no names": `["hunter2"]`, "a text is no object": "hunter2", "nor is a number": "42424242", "JSON that is cut off": `{"hunter2": "a`,
+		"a list has no names": `["hunter2"]`, "a text is no object": "hunter2", "nor is a number": "42424242", "JSON " +
+			"that is cut off": `{"hunter2": "a`,
 		"YAML with a typing error": "a: hunter2\n b: c", "one of two values would be lost": `{"hunter2": 1, "hunter2": 2}`,
 		"nor may one be lost in a part": `{"a": {"hunter2": 1, "hunter2": 2}}`, "nor in YAML": "hunter2: 1\nhunter2: 2\n",
 		"bytes that are no text": "hunter2: \xff\xfe", "a key that is none": "? {hunter2: 1}\n: 2",

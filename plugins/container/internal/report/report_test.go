@@ -27,11 +27,20 @@ func hiding() *redact.Redactor {
 func TestLastLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ reason, text, want string }{
-		"nothing":     {reason: "there may be nothing"},
-		"more":        {reason: "the end says what was wrong", text: "first\n" + strings.Repeat("x\n", 9) + "last\n", want: strings.Repeat("x\n", 9) + "last"},
-		"long":        {reason: "a status is no place for logs", text: "a" + strings.Repeat("x", 1500), want: "…" + strings.Repeat("x", 1500)},
-		"as long":     {reason: "all is told", text: strings.Repeat("x", 1500), want: strings.Repeat("x", 1500)},
-		"in a letter": {reason: "no part of a letter is left", text: strings.Repeat("ä", 751) + "x", want: "…" + strings.Repeat("ä", 749) + "x"},
+		"nothing": {reason: "there may be nothing"},
+		"more": {
+			reason: "the end says what was wrong", text: "first\n" + strings.Repeat("x\n", 9) + "last\n",
+			want: strings.Repeat("x\n", 9) + "last",
+		},
+		"long": {
+			reason: "a status is no place for logs", text: "a" + strings.Repeat("x", 1500),
+			want: "…" + strings.Repeat("x", 1500),
+		},
+		"as long": {reason: "all is told", text: strings.Repeat("x", 1500), want: strings.Repeat("x", 1500)},
+		"in a letter": {
+			reason: "no part of a letter is left", text: strings.Repeat("ä", 751) + "x",
+			want: "…" + strings.Repeat("ä", 749) + "x",
+		},
 	} {
 		if diff := cmp.Diff(c.want, lastLines(c.text)); diff != "" {
 			t.Errorf("%s: %s: -want +got:\n%s", name, c.reason, diff)
@@ -49,28 +58,44 @@ func TestContainerStatus(t *testing.T) {
 	}{
 		"new": {reason: "the kubelet says nothing yet", want: v1alpha1.ContainerStatus{State: &corev1.ContainerState{}}},
 		"waiting": {
-			reason: "what is secret may be in an environment that is told", state: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no " + password}},
+			reason: "what is secret may be in an environment that is told", state: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no " + password},
+			},
 			want: v1alpha1.ContainerStatus{
 				Reason: "ErrImagePull", Message: "no ***",
 				State: &corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no ***"}},
 			},
 		},
 		"running": {
-			reason: "Landscaper says so, too", state: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
-			want: v1alpha1.ContainerStatus{Reason: "Running", State: &corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}},
+			reason: "Landscaper says so, too", state: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: started},
+			},
+			want: v1alpha1.ContainerStatus{
+				Reason: "Running", State: &corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+			},
 		},
 		"succeeded": {
-			reason: "zero is a code", state: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: finished}},
+			reason: "zero is a code", state: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: finished},
+			},
 			want: v1alpha1.ContainerStatus{
-				Reason: "Completed", ExitCode: &code, State: &corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: finished}},
+				Reason: "Completed", ExitCode: &code, State: &corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: finished},
+				},
 			},
 		},
 		"failed": {
 			reason: "the last words are told in both places without what is secret",
-			state:  corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: strings.Repeat("line\n", 20) + "no " + password + "\n"}},
+			state: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: 3, Reason: "Error", Message: strings.Repeat("line\n", 20) + "no " + password + "\n",
+				},
+			},
 			want: v1alpha1.ContainerStatus{
 				Reason: "Error", Message: strings.Repeat("line\n", 9) + "no ***", ExitCode: &failed, State: &corev1.ContainerState{
-					Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: strings.Repeat("line\n", 9) + "no ***"},
+					Terminated: &corev1.ContainerStateTerminated{
+						ExitCode: 3, Reason: "Error", Message: strings.Repeat("line\n", 9) + "no ***",
+					},
 				},
 			},
 		},
@@ -110,12 +135,17 @@ func TestPodStatus(t *testing.T) {
 		t.Errorf("a Pod that no node has: -want +got:\n%s", diff)
 	}
 
-	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: layout.InitContainer, Image: "a"}, {Name: layout.WaitContainer, Image: "b"}, {Name: "injected", Image: "c"}}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sidecar", Image: "d"}, {Name: layout.MainContainer, Image: "e"}}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: layout.InitContainer, Image: "a"}, {Name: layout.WaitContainer, Image: "b"}, {Name: "injected", Image: "c"},
+	}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "sidecar", Image: "d"}, {Name: layout.MainContainer, Image: "e"},
+	}
 	of := func(image string) v1alpha1.ContainerStatus {
 		return v1alpha1.ContainerStatus{Image: image, State: &corev1.ContainerState{}}
 	}
-	want.InitContainerStatus, want.WaitContainerStatus, want.ContainerStatus, want.LastSuccessfulJobID = of("a"), of("b"), of("e"), "job-1"
+	want.InitContainerStatus, want.WaitContainerStatus, want.ContainerStatus = of("a"), of("b"), of("e")
+	want.LastSuccessfulJobID = "job-1"
 	last := &v1alpha1.PodStatus{PodName: "older", LastSuccessfulJobID: "job-1", ContainerStatus: of("old")}
 	if diff := cmp.Diff(want, PodStatus(last, p, hiding())); diff != "" {
 		t.Errorf("a Pod with containers of others: -want +got:\n%s", diff)
@@ -135,16 +165,20 @@ func TestReported(t *testing.T) {
 		"with exports": {reason: "they can be read", exports: `{"a": 1}`},
 		"with no exports": {reason: "somebody has to correct the image", exports: `["` + password + `"]`, want: &pod.Failure{
 			Reason: "ExportsInvalid", Codes: []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem},
-			Message: "the file named by EXPORTS_PATH holds no object: expected one as JSON or YAML, with the names of exports as fields",
+			Message: "the file named by EXPORTS_PATH holds no object: expected one as JSON or YAML, with the names of " +
+				"exports as fields",
 		}},
 		"failed": {
-			reason: "the exports of a Pod that has failed do not count", exports: "[]", failure: &pod.Failure{Reason: "PodFailed", Message: "no " + password, Codes: codes},
+			reason: "the exports of a Pod that has failed do not count", exports: "[]", failure: &pod.Failure{
+				Reason: "PodFailed", Message: "no " + password, Codes: codes,
+			},
 			want: &pod.Failure{Reason: "PodFailed", Message: "no ***", Codes: codes},
 		},
 		"with last words": {
 			reason: "the end of them is told, without what is secret",
 			failure: &pod.Failure{
-				Reason: "ContainerFailed", Message: "exit code 1", Codes: codes, LastWords: strings.Repeat("line\n", 20) + "password: " + password,
+				Reason: "ContainerFailed", Message: "exit code 1", Codes: codes, LastWords: strings.Repeat("line\n",
+					20) + "password: " + password,
 			},
 			want: &pod.Failure{
 				Reason: "ContainerFailed", Codes: codes,
@@ -152,7 +186,9 @@ func TestReported(t *testing.T) {
 			},
 		},
 		"with nothing to say": {
-			reason: "no heading without a text", failure: &pod.Failure{Reason: "ContainerFailed", Message: "exit code 1", LastWords: " \n"},
+			reason: "no heading without a text", failure: &pod.Failure{
+				Reason: "ContainerFailed", Message: "exit code 1", LastWords: " \n",
+			},
 			want: &pod.Failure{Reason: "ContainerFailed", Message: "exit code 1"},
 		},
 	} {

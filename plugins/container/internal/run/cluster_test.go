@@ -23,7 +23,10 @@ func TestRejections(t *testing.T) {
 		{"it is not valid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "shop", nil), true},
 		{"it cannot be read", apierrors.NewBadRequest("no Pod"), true},
 		{"it is too large", apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
-		{"a quota may have room later", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "shop", errors.New("exceeded quota")), false},
+		{
+			"a quota may have room later",
+			apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "shop", errors.New("exceeded quota")), false,
+		},
 		{"it may be busy", apierrors.NewTooManyRequests("later", 1), false},
 		{"it cannot be reached", errors.New("connection refused"), false},
 	} {
