@@ -115,7 +115,7 @@ func reasonsIn(path string, node ast.Node) []string {
 // status.
 var noReasons = map[string][]string{
 	kindsOfHelm: {"Unauthorized"},
-	"plugins/container/internal/deployer/status.go": {"Running"},
+	"plugins/container/internal/report/report.go": {"Running"},
 }
 
 // eachFile parses the code of the host, the sdk and the plugins, but for tests, examples and rules about plugins.

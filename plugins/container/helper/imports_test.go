@@ -12,7 +12,8 @@ import (
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	const own = "github.com/pergola-deploy/pergola/plugins/container/"
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
+		"{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

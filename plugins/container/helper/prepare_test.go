@@ -12,7 +12,8 @@ import (
 )
 
 var input = map[string]string{
-	"imports/import.json": `{"a":1}`, "content/blueprint/blueprint.yaml": "b", "component_descriptor.json": "{}", "targets/target.json": "{}",
+	"imports/import.json": `{"a":1}`, "content/blueprint/blueprint.yaml": "b", "component_descriptor.json": "{}",
+	"targets/target.json": "{}",
 }
 
 func (p *place) prepare() *process {
@@ -92,7 +93,9 @@ func TestInitFails(t *testing.T) {
 			}, []string{"unpack the state of the last run", "the archive ends too early"},
 		},
 		"no chunk": {
-			"a directory cannot be read", func(p *place) { must(p.T, os.MkdirAll(filepath.Join(p.base, layout.Input, "0000"), 0o755)) },
+			"a directory cannot be read", func(p *place) {
+				must(p.T, os.MkdirAll(filepath.Join(p.base, layout.Input, "0000"), 0o755))
+			},
 			[]string{"unpack the input", "read chunk"},
 		},
 		"no directory": {

@@ -55,17 +55,21 @@ func TestRightsThatSuffice(t *testing.T) {
 		w.mustEnd()
 		result, err := admin.CoreV1().Secrets(ns).Get(t.Context(), upload.Result, metav1.GetOptions{})
 		must(t, err)
-		if got := string(result.Data[layout.ChunkKey]); got != turn.exports || !cmp.Equal(result.Labels, upload.ResultLabels) {
+		if got := string(result.Data[layout.ChunkKey]); got != turn.exports ||
+			!cmp.Equal(result.Labels, upload.ResultLabels) {
 			t.Errorf("found the exports %q and the labels %v", got, result.Labels)
 		}
 		for i := range turn.chunks {
 			chunk, err := admin.CoreV1().Secrets(ns).Get(t.Context(), upload.State[i], metav1.GetOptions{})
 			must(t, err)
 			want := map[string]string{"uuid": "u", layout.NumberAnnotation: strconv.Itoa(i)}
-			if len(chunk.Data[layout.ChunkKey]) == 0 || !cmp.Equal(chunk.Annotations, want) || chunk.Type != corev1.SecretTypeOpaque {
-				t.Errorf("found %d bytes in a chunk of type %s with %v", len(chunk.Data[layout.ChunkKey]), chunk.Type, chunk.Annotations)
+			if len(chunk.Data[layout.ChunkKey]) == 0 || !cmp.Equal(chunk.Annotations, want) ||
+				chunk.Type != corev1.SecretTypeOpaque {
+				t.Errorf("found %d bytes in a chunk of type %s with %v", len(chunk.Data[layout.ChunkKey]), chunk.Type,
+					chunk.Annotations)
 			}
-			if managers := chunk.ManagedFields; len(managers) != 1 || managers[0].Manager != layout.FieldManager || managers[0].Operation != metav1.ManagedFieldsOperationApply {
+			if managers := chunk.ManagedFields; len(managers) != 1 || managers[0].Manager != layout.FieldManager ||
+				managers[0].Operation != metav1.ManagedFieldsOperationApply {
 				t.Errorf("found the managers %v", managers)
 			}
 		}
@@ -74,5 +78,7 @@ func TestRightsThatSuffice(t *testing.T) {
 
 // may is a rule for Secrets; no names are all.
 func may(verb string, names ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{verb}, ResourceNames: names}
+	return rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{verb}, ResourceNames: names,
+	}
 }

@@ -29,7 +29,9 @@ const secretToken = "t0ken-of-the-run"
 // someUpload allows four chunks.
 func someUpload(namespace string) layout.Upload {
 	return layout.Upload{
-		Namespace: namespace, Result: "run-result", State: []string{"run-state-0", "run-state-1", "run-state-2", "run-state-3"},
+		Namespace: namespace, Result: "run-result", State: []string{
+			"run-state-0", "run-state-1", "run-state-2", "run-state-3",
+		},
 		ResultLabels: map[string]string{"kind": "result"}, StateLabels: map[string]string{"kind": "state"},
 		StateAnnotations: map[string]string{"uuid": "u"}, MaxExportBytes: 1000,
 	}
@@ -49,7 +51,9 @@ type apiServer struct {
 }
 
 // newAPIServer listens on a loopback address, and returns a place whose access leads there.
-func newAPIServer(t *testing.T, address string, trouble func(int, http.ResponseWriter, *http.Request) bool) (*apiServer, *place) {
+func newAPIServer(
+	t *testing.T, address string, trouble func(int, http.ResponseWriter, *http.Request) bool,
+) (*apiServer, *place) {
 	t.Helper()
 	s := &apiServer{T: t, trouble: trouble}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))

@@ -60,7 +60,8 @@ func TestPausesOfAttempts(t *testing.T) {
 	}
 	const most = 30 * time.Second
 	want := []time.Duration{
-		500 * time.Millisecond, time.Second, 20 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, most, most, most, most, most,
+		500 * time.Millisecond, time.Second, 20 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, most,
+		most, most, most, most,
 		500 * time.Millisecond,
 	}
 	if !slices.Equal(*pauses, want) {
@@ -107,7 +108,8 @@ func TestForbiddenForAWhile(t *testing.T) {
 			if len(*pauses) != c.pauses || (err != nil) != c.fails {
 				t.Errorf("found the error %v after the pauses %v", err, *pauses)
 			}
-			const says = "Secret ns/a: the API server answers 403 (Forbidden): told by the server s; see to it that the run's ServiceAccount may create and patch"
+			const says = "Secret ns/a: the API server answers 403 (Forbidden): told by the server s; see to it that the " +
+				"run's ServiceAccount may create and patch"
 			if c.fails && !strings.Contains(err.Error(), says) {
 				t.Errorf("expected %q in %q", says, err)
 			}

@@ -42,7 +42,8 @@ func TestWaitUploads(t *testing.T) {
 					t.Errorf("Secret of a chunk, -want +got:\n%s", diff)
 				}
 			}
-			if diff := cmp.Diff(metadata{Name: "run-result", Labels: map[string]string{"kind": "result"}}, s.applied[2].Metadata); diff != "" {
+			if diff := cmp.Diff(metadata{Name: "run-result", Labels: map[string]string{"kind": "result"}},
+				s.applied[2].Metadata); diff != "" {
 				t.Errorf("Secret with the result, -want +got:\n%s", diff)
 			}
 			report, exports := s.report()
@@ -86,22 +87,34 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 		"nothing":       {"an image need not leave anything", nil, layout.Report{}, nil},
 		"empty exports": {"empty exports are some", []made{file(layout.Exports, "")}, layout.Report{Exported: true}, nil},
 		"state with a link": {
-			"it leads out, and the exports are good", []made{link(layout.State + "/a"), file(layout.State+"/b", "s3cr3t"), file(layout.Exports, "s3cr3t")},
-			layout.Report{Exported: true, StateFailed: true}, []string{stateFails + `"state/a" is a symbolic link, but only a regular file`},
+			"it leads out, and the exports are good", []made{
+				link(layout.State + "/a"), file(layout.State+"/b", "s3cr3t"), file(layout.Exports, "s3cr3t"),
+			},
+			layout.Report{Exported: true, StateFailed: true}, []string{
+				stateFails + `"state/a" is a symbolic link, but only a regular file`,
+			},
 		},
 		"state is too large": {
-			"four chunks are allowed", []made{file(layout.State+"/a", noise(4*layout.ChunkBytes))}, layout.Report{StateFailed: true},
+			"four chunks are allowed", []made{
+				file(layout.State+"/a", noise(4*layout.ChunkBytes)),
+			}, layout.Report{StateFailed: true},
 			[]string{stateFails + `"state" has `, " bytes when it is packed, but 4194304 are allowed; keep less in it"},
 		},
 		"exports are a link": {
 			"it leads out, and the state is good", []made{link(layout.Exports), file(layout.State+"/b/c", "1")},
-			layout.Report{StateChunks: 1}, []string{`the exports are not taken: "exports/values" is a symbolic link, but only a regular file`},
+			layout.Report{StateChunks: 1}, []string{
+				`the exports are not taken: "exports/values" is a symbolic link, but only a regular file`,
+			},
 		},
 		"exports are too long": {
 			"a Secret has an end", []made{file(layout.Exports, strings.Repeat("x", 1001))},
-			layout.Report{}, []string{`the exports are not taken: "exports/values" has more than the 1000 bytes that are allowed; export less`},
+			layout.Report{}, []string{
+				`the exports are not taken: "exports/values" has more than the 1000 bytes that are allowed; export less`,
+			},
 		},
-		"longest exports": {"that is allowed", []made{file(layout.Exports, strings.Repeat("x", 1000))}, layout.Report{Exported: true}, nil},
+		"longest exports": {
+			"that is allowed", []made{file(layout.Exports, strings.Repeat("x", 1000))}, layout.Report{Exported: true}, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +133,8 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 					t.Errorf("%s: expected %q in %q", c.reason, part, all)
 				}
 			}
-			if (len(c.errors) == 0) != (len(report.Errors) == 0) || (exports != nil) != report.Exported || len(s.names()) != report.StateChunks+1 {
+			if (len(c.errors) == 0) != (len(report.Errors) == 0) || (exports != nil) != report.Exported ||
+				len(s.names()) != report.StateChunks+1 {
 				t.Errorf("%s: found %+v with %d bytes of exports and the Secrets %v", c.reason, report, len(exports), s.names())
 			}
 			report.Errors = nil
@@ -155,13 +169,21 @@ func TestWaitTriesAgain(t *testing.T) {
 		trouble func(w http.ResponseWriter, r *http.Request) bool
 		says    string
 	}{
-		"503": {"it is not ready", func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 503, "") }, "answers 503"},
+		"503": {
+			"it is not ready", func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 503, "") }, "answers 503",
+		},
 		"429": {"it is busy", func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Retry-After", "1")
 			return answer(w, 429, "")
 		}, "answers 429 (Too Many Requests)"},
-		"409": {"somebody counts the quota at the same time", func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 409, "") }, "answers 409"},
-		"403": {"this one has not heard of the rights", func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 403, "") }, "answers 403 (Forbidden)"},
+		"409": {
+			"somebody counts the quota at the same time",
+			func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 409, "") }, "answers 409",
+		},
+		"403": {
+			"this one has not heard of the rights",
+			func(w http.ResponseWriter, _ *http.Request) bool { return answer(w, 403, "") }, "answers 403 (Forbidden)",
+		},
 		"cut": {"the connection is cut", func(w http.ResponseWriter, _ *http.Request) bool { return cut(w) }, "EOF"},
 		"cut in the answer": {"the connection is cut later", func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Length", "100")
@@ -171,14 +193,16 @@ func TestWaitTriesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p := newAPIServer(t, "127.0.0.1", func(count int, w http.ResponseWriter, r *http.Request) bool { return count < 2 && c.trouble(w, r) })
+			s, p := newAPIServer(t, "127.0.0.1",
+				func(count int, w http.ResponseWriter, r *http.Request) bool { return count < 2 && c.trouble(w, r) })
 			p.write(layout.State+"/a", "s3cr3t")
 			w := p.wait()
 			w.signal(syscall.SIGTERM)
 			w.mustEnd()
 			withoutSecrets(t, w.stderr.String())
 			s.mustHave("run-state-0", "run-result")
-			if s.requests != 4 || strings.Count(w.stderr.String(), "cannot upload yet") != 2 || !strings.Contains(w.stderr.String(), c.says) {
+			if s.requests != 4 || strings.Count(w.stderr.String(), "cannot upload yet") != 2 ||
+				!strings.Contains(w.stderr.String(), c.says) {
 				t.Errorf("%s: found %d requests and:\n%s", c.reason, s.requests, &w.stderr)
 			}
 		})
@@ -275,7 +299,9 @@ func TestWaitGivesUp(t *testing.T) {
 			p.write(layout.Exports, "s3cr3t")
 			w := p.wait()
 			w.signal(syscall.SIGTERM)
-			withoutSecrets(t, w.mustFail(append(c.want, "the results of the image cannot be uploaded: ", "Secret some-ns/run-result", layout.NoState)...))
+			withoutSecrets(t,
+				w.mustFail(append(c.want,
+					"the results of the image cannot be uploaded: ", "Secret some-ns/run-result", layout.NoState)...))
 			s.mustHave()
 			if s.requests != 1 {
 				t.Errorf("found %d requests", s.requests)
@@ -306,12 +332,28 @@ func TestWaitWithoutAccess(t *testing.T) {
 		spoil  func(p *place)
 		want   string
 	}{
-		"no upload.json": {"nothing says where to", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/upload.json")) }, "read what to upload: "},
-		"no names":       {"nor does this", func(p *place) { p.write(layout.Access+"/upload.json", "{}") }, "names no Secret and its namespace"},
-		"no token":       {"nobody lets it in", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/token")) }, "read token: "},
-		"no authorities": {"it might be anybody", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/ca.crt")) }, "API server's authorities: "},
-		"no address":     {"it is in no Pod", func(p *place) { p.env = append(p.env, "KUBERNETES_SERVICE_PORT=") }, "KUBERNETES_SERVICE_PORT are not both set"},
-		"no volume":      {"it is in no Pod", func(p *place) { must(p.T, os.RemoveAll(p.base+"/shared")) }, "open directory: "},
+		"no upload.json": {
+			"nothing says where to", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/upload.json")) },
+			"read what to upload: ",
+		},
+		"no names": {
+			"nor does this", func(p *place) { p.write(layout.Access+"/upload.json", "{}") },
+			"names no Secret and its namespace",
+		},
+		"no token": {
+			"nobody lets it in", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/token")) }, "read token: ",
+		},
+		"no authorities": {
+			"it might be anybody", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/ca.crt")) },
+			"API server's authorities: ",
+		},
+		"no address": {
+			"it is in no Pod", func(p *place) { p.env = append(p.env, "KUBERNETES_SERVICE_PORT=") },
+			"KUBERNETES_SERVICE_PORT are not both set",
+		},
+		"no volume": {
+			"it is in no Pod", func(p *place) { must(p.T, os.RemoveAll(p.base+"/shared")) }, "open directory: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,3 @@
-// Package job carries out a job on the objects of a deploy item: it applies them, deletes those no longer wanted,
-// waits for their readiness, reads exports, and records all this in the provider status. A deployer puts the steps
-// together and brings the source of its objects.
+// Package job is the frame of a deployer's call: its beginning on the right cluster, its warnings, and its responses.
+// The steps in between are those of the deployer.
 package job

@@ -12,15 +12,16 @@ func TestPollAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for age, want := range map[time.Duration]time.Duration{
-		-time.Minute: 250 * time.Millisecond, 0: 250 * time.Millisecond, 8 * time.Second: 2 * time.Second, time.Hour: 15 * time.Second,
+		-time.Minute: 250 * time.Millisecond, 0: 250 * time.Millisecond,
+		8 * time.Second: 2 * time.Second, time.Hour: 15 * time.Second,
 	} {
 		item := &landscaper.DeployItem{}
 		item.Status.TransitionTimes = &landscaper.TransitionTimes{InitTime: &landscaper.Time{Time: now.Add(-age)}}
-		if got := pollAfter(&sdk.Request{DeployItem: item}, now); got != want {
+		if got := PollAfter(&sdk.Request{DeployItem: item}, now); got != want {
 			t.Errorf("age %s: expected %s, but found %s", age, want, got)
 		}
 	}
-	if got := pollAfter(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, now); got != 250*time.Millisecond {
+	if got := PollAfter(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, now); got != 250*time.Millisecond {
 		t.Errorf("without an age: expected a quarter of a second, but found %s", got)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 )
 
-// FuzzUnpack: whatever an archive holds, nothing is changed outside the directory, and in it are regular files and directories within the
+// FuzzUnpack: whatever an archive holds, nothing is changed outside the directory, and in it are regular files and
+// directories within the
 // limits. What is accepted can be packed again. Each input is tried as it is and compressed.
 func FuzzUnpack(f *testing.F) {
 	for _, entries := range [][]entry{

@@ -72,7 +72,9 @@ func TestPackRefusesWhatIsNoFile(t *testing.T) {
 		says   string
 	}{
 		"link out": {
-			"the token of another container could be there", func(t *testing.T, dir string) { must(t, os.Symlink("/etc/passwd", dir+"/state/a")) },
+			"the token of another container could be there", func(t *testing.T, dir string) {
+				must(t, os.Symlink("/etc/passwd", dir+"/state/a"))
+			},
 			"state/a", "symbolic link",
 		},
 		"the directory is a link": {
@@ -89,7 +91,9 @@ func TestPackRefusesWhatIsNoFile(t *testing.T) {
 			}, "state", "is a regular file, but only a directory",
 		},
 		"pipe": {
-			"nobody writes to it, and a read would never end", func(t *testing.T, dir string) { must(t, syscall.Mkfifo(dir+"/state/a", 0o600)) },
+			"nobody writes to it, and a read would never end", func(t *testing.T, dir string) {
+				must(t, syscall.Mkfifo(dir+"/state/a", 0o600))
+			},
 			"state/a", "a pipe",
 		},
 		"socket": {
@@ -264,7 +268,10 @@ func TestFromFiles(t *testing.T) {
 	}
 	root, dir := newRoot(t)
 	must(t, unpack(packed, root))
-	want := content{"imports/": "", "imports/import.json": "{}", "content/": "", "content/a/": "", "content/a/b": "\x00\x01", "content/c": ""}
+	want := content{
+		"imports/": "", "imports/import.json": "{}", "content/": "", "content/a/": "", "content/a/b": "\x00\x01",
+		"content/c": "",
+	}
 	if diff := cmp.Diff(want, read(t, dir+"/state")); diff != "" {
 		t.Errorf("files, -want +got:\n%s", diff)
 	}

@@ -16,7 +16,8 @@ import (
 
 // trees are such as can be in a file system.
 func trees() *rapid.Generator[content] {
-	part := rapid.OneOf(rapid.StringMatching(`[a-c]`), rapid.StringMatching(`x?[a-zA-Zäöü. ~\\:-]{1,30}`), rapid.StringMatching(`[a-z]{101,140}`)).
+	part := rapid.OneOf(rapid.StringMatching(`[a-c]`), rapid.StringMatching(`x?[a-zA-Zäöü. ~\\:-]{1,30}`),
+		rapid.StringMatching(`[a-z]{101,140}`)).
 		Filter(func(s string) bool { return s != "." && s != ".." })
 	return rapid.Custom(func(t *rapid.T) content {
 		c := content{}

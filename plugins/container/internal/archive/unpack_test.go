@@ -35,10 +35,16 @@ func TestUnpack(t *testing.T) {
 		{"directories need no entries", good, want},
 		{"Landscaper writes the directory itself", pack(t, dirEntry("."), dirEntry("dir"), plain), want},
 		{"others write it with a slash", pack(t, dirEntry("./"), dirEntry("dir/"), plain), want},
-		{"and all names below it", pack(t, dirEntry("./"), dirEntry("./dir/"), entry{name: "./dir/file", content: "1"}), want},
+		{
+			"and all names below it", pack(t, dirEntry("./"), dirEntry("./dir/"), entry{name: "./dir/file", content: "1"}),
+			want,
+		},
 		{"a directory may come after what is in it", pack(t, plain, dirEntry("dir/")), want},
 		{"a directory may be empty", pack(t, dirEntry("a/b/")), content{"a/": "", "a/b/": ""}},
-		{"whoever may execute a file, all may", pack(t, entry{name: "x", header: tar.Header{Mode: 0o2010}}), content{"x": ""}},
+		{
+			"whoever may execute a file, all may", pack(t, entry{name: "x", header: tar.Header{Mode: 0o2010}}),
+			content{"x": ""},
+		},
 		{"nobody gets the rights of others", pack(t, entry{name: "a", header: tar.Header{Mode: 0o6666}}), content{"a": ""}},
 		{"an archive may hold nothing", pack(t), content{}},
 		{"an archive may end without its end", zip(t, tarOf(t, plain)[:1024]), want},
@@ -49,7 +55,10 @@ func TestUnpack(t *testing.T) {
 		{"times, owners and long names are in records", pack(t, entry{name: strings.Repeat("ä", 120), header: tar.Header{
 			Format: tar.FormatPAX, PAXRecords: map[string]string{"VENDOR.a": "b"},
 		}}), content{strings.Repeat("ä", 120): ""}},
-		{"GNU's tar has its own", pack(t, entry{name: strings.Repeat("a", 120), header: tar.Header{Format: tar.FormatGNU}}), content{strings.Repeat("a", 120): ""}},
+		{
+			"GNU's tar has its own", pack(t, entry{name: strings.Repeat("a", 120), header: tar.Header{Format: tar.FormatGNU}}),
+			content{strings.Repeat("a", 120): ""},
+		},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
@@ -69,9 +78,14 @@ func TestUnpackReplaces(t *testing.T) {
 	root, dir := newRoot(t)
 	content{"outside": "mine", "state/plain": "old and longer", "state/x": "old", "state/kept/file": "kept"}.write(t, dir)
 	must(t, os.Symlink("../outside", dir+"/state/link"))
-	must(t, unpack(pack(t, entry{name: "plain", content: "new"}, entry{name: "x", header: tar.Header{Mode: 0o755}}, entry{name: "link", content: "new"},
-		entry{name: "kept/new"}), root))
-	want := content{"outside": "mine", "state/": "", "state/plain": "new", "state/x": "", "state/link": "new", "state/kept/": "", "state/kept/file": "kept", "state/kept/new": ""}
+	must(t,
+		unpack(pack(t, entry{name: "plain", content: "new"}, entry{name: "x", header: tar.Header{Mode: 0o755}},
+			entry{name: "link", content: "new"},
+			entry{name: "kept/new"}), root))
+	want := content{
+		"outside": "mine", "state/": "", "state/plain": "new", "state/x": "", "state/link": "new", "state/kept/": "",
+		"state/kept/file": "kept", "state/kept/new": "",
+	}
 	if diff := cmp.Diff(want, read(t, dir)); diff != "" {
 		t.Errorf("files, -want +got:\n%s", diff)
 	}
@@ -131,7 +145,11 @@ func TestUnpackRefuses(t *testing.T) {
 		{"even if it comes back", []entry{{name: "a/../evil"}}, "a/../evil", `".."`},
 		{"the directory itself is no file", []entry{{name: "."}}, ".", "no name of a file"},
 		{"a name has an end", []entry{{name: longName}}, longName, "1025 bytes"},
-		{"a link leads anywhere", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), {name: "a/b"}}, "a", "symbolic"},
+		{
+			"a link leads anywhere",
+			[]entry{special(tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"}), {name: "a/b"}}, "a",
+			"symbolic",
+		},
 		{"also a hard one", []entry{a, special(tar.Header{Name: "b", Typeflag: tar.TypeLink, Linkname: "a"})}, "b", "hard"},
 		{"a device is no file", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeChar})}, "a", "device"},
 		{"a pipe has no end", []entry{special(tar.Header{Name: "a", Typeflag: tar.TypeFifo})}, "a", "pipe"},
@@ -162,8 +180,9 @@ func TestUnpackRefuses(t *testing.T) {
 func TestSparseFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	stream := tarOf(t, entry{
-		name:    "records",
-		content: "22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n23 GNU.sparse.size=600\n26 GNU.sparse.numblocks=1\n22 GNU.sparse.map=0,0\n",
+		name: "records",
+		content: "22 GNU.sparse.major=0\n22 GNU.sparse.minor=1\n23 GNU.sparse.size=600\n26 GNU.sparse.numblocks=1\n22 " +
+			"GNU.sparse.map=0,0\n",
 	}, entry{name: "a"})
 	const typeAt, sumAt = 156, 148
 	stream[typeAt] = tar.TypeXHeader
@@ -220,8 +239,15 @@ func TestUnpackLimitsBytes(t *testing.T) {
 		path   string
 		want   content
 	}{
-		{"one file is told before it is written", io.MultiReader(head("a", tar.TypeReg, most+1), zeros(1<<30)), "a", content{}},
-		{"all files count", io.MultiReader(head("a", tar.TypeReg, block), zeros(block), head("b", tar.TypeReg, most-block+512), zeros(1<<30)), "b", nil},
+		{
+			"one file is told before it is written", io.MultiReader(head("a", tar.TypeReg, most+1), zeros(1<<30)), "a",
+			content{},
+		},
+		{
+			"all files count",
+			io.MultiReader(head("a", tar.TypeReg, block), zeros(block), head("b", tar.TypeReg, most-block+512), zeros(1<<30)),
+			"b", nil,
+		},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +271,10 @@ func TestUnpackLimitsBytes(t *testing.T) {
 // Records are for an entry that comes after them, and here it never does.
 func TestUnpackLimitsRecords(t *testing.T) {
 	t.Parallel()
-	records := tarOf(t, entry{name: "a", header: tar.Header{Format: tar.FormatPAX, PAXRecords: map[string]string{"VENDOR.a": strings.Repeat("b", 1_000_000)}}})
+	records := tarOf(t, entry{
+		name:   "a",
+		header: tar.Header{Format: tar.FormatPAX, PAXRecords: map[string]string{"VENDOR.a": strings.Repeat("b", 1_000_000)}},
+	})
 	records = records[:len(records)-3*512] // without the entry itself and the end
 	var start, block bytes.Buffer
 	must(t, gzip.NewWriter(&start).Flush())

@@ -165,7 +165,9 @@ func TestBlueprints(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if paths := slices.Sorted(maps.Keys(found.Files)); !slices.Equal(paths, []string{"blueprint.yaml", "charts/shop/values.yaml"}) ||
+		if paths := slices.Sorted(maps.Keys(found.Files)); !slices.Equal(paths, []string{
+			"blueprint.yaml", "charts/shop/values.yaml",
+		}) ||
 			string(found.Files["charts/shop/values.yaml"]) != "a: b" {
 			t.Errorf("%s: found the files %q", name, found.Files)
 		}
@@ -186,7 +188,9 @@ func TestDescriptors(t *testing.T) {
 		References: []written.Reference{{Name: "leaf", Component: leaf.Name, Version: leaf.Version}, again},
 	}
 	root := written.Version{Name: shop, Version: version, References: []written.Reference{
-		{Name: "store", Component: store, Version: middle.Version}, {Name: "leaf", Component: leaf.Name, Version: leaf.Version},
+		{Name: "store", Component: store, Version: middle.Version}, {
+			Name: "leaf", Component: leaf.Name, Version: leaf.Version,
+		},
 	}}
 	for _, v := range []written.Version{leaf, middle, root} {
 		w.Push(t, v)
@@ -195,10 +199,16 @@ func TestDescriptors(t *testing.T) {
 	withContext, labelled := root, root
 	withContext.RepositoryContexts = []map[string]any{{"type": "CommonTransportFormat", "filePath": "x"}, w.Context()}
 	middleInline := middle
-	middleInline.References = []written.Reference{{Name: "leaf", Component: leaf.Name, Version: leaf.Version, Inline: &leaf}}
-	labelled.References = []written.Reference{{Name: "store", Component: store, Version: middle.Version, Inline: &middleInline}}
+	middleInline.References = []written.Reference{
+		{Name: "leaf", Component: leaf.Name, Version: leaf.Version, Inline: &leaf},
+	}
+	labelled.References = []written.Reference{
+		{Name: "store", Component: store, Version: middle.Version, Inline: &middleInline},
+	}
 	tree := map[string]any{"type": "inline/v1", "compDescDirPath": "descriptors", "fileSystem": map[string]any{
-		"descriptors": map[string]any{"a.yaml": text(root), "b": map[string]any{"b.yaml": text(middle)}, "c.yaml": text(leaf), "x": "text"},
+		"descriptors": map[string]any{
+			"a.yaml": text(root), "b": map[string]any{"b.yaml": text(middle)}, "c.yaml": text(leaf), "x": "text",
+		},
 	}}
 	all := []string{"example.com/leaf 1.0.0", shop + " " + version, store + " 2.0.0+x"}
 	for name, c := range map[string]struct {
@@ -207,13 +217,20 @@ func TestDescriptors(t *testing.T) {
 		want       []string
 		warning    string
 	}{
-		"reference":              {refTo(t, w.Context()), nil, all, ""},
-		"reference, Context":     {refTo(t, nil), w.Context(), all, ""},
-		"inline, own context":    {inlineOf(t, withContext), nil, all, ""},
-		"inline, Context":        {inlineOf(t, root), w.Context(), all, ""},
-		"inline, labels":         {inlineOf(t, labelled), nil, all, ""},
-		"inline, no version":     {&containerv1alpha1.ComponentDescriptor{Inline: []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop"}}`)}, w.Context(), []string{shop + " "}, ""},
-		"inline, nowhere":        {inlineOf(t, root), nil, all[1:2], "ComponentsLeftOut: component descriptor of example.com/shop 1.2.3"},
+		"reference":           {refTo(t, w.Context()), nil, all, ""},
+		"reference, Context":  {refTo(t, nil), w.Context(), all, ""},
+		"inline, own context": {inlineOf(t, withContext), nil, all, ""},
+		"inline, Context":     {inlineOf(t, root), w.Context(), all, ""},
+		"inline, labels":      {inlineOf(t, labelled), nil, all, ""},
+		"inline, no version": {
+			&containerv1alpha1.ComponentDescriptor{
+				Inline: []byte(`{"meta": {"schemaVersion": "v2"}, "component": {"name": "example.com/shop"}}`),
+			},
+			w.Context(), []string{shop + " "}, "",
+		},
+		"inline, nowhere": {
+			inlineOf(t, root), nil, all[1:2], "ComponentsLeftOut: component descriptor of example.com/shop 1.2.3",
+		},
 		"repository in the item": {refTo(t, tree), nil, all, ""},
 	} {
 		w := &world{Place: w.Place, finder: w.finder}
@@ -274,42 +291,79 @@ func TestFindRefuses(t *testing.T) {
 		final      bool
 		says       []string
 	}{
-		"no component":         {reason: "ComponentNotFound", says: []string{shop, version, w.Registry.Host()}},
-		"referenced, missing":  {version: written.Version{Name: shop, Version: version, References: []written.Reference{{Name: "store", Component: store, Version: "1.0.0"}}}, reason: "ComponentNotFound", says: []string{store}},
-		"no blueprint of name": {version: written.Version{Name: shop, Version: version}, reason: "ComponentInvalid", final: true, says: []string{`no resource "blueprint"`}},
-		"chart as blueprint":   {version: chart, reason: "ComponentInvalid", final: true, says: []string{`"helmChart"`}},
-		"no tar":               {version: blob([]byte("text")), reason: "ComponentInvalid", final: true, says: []string{"tar"}},
-		"no blueprint.yaml":    {version: blob(written.Blueprint(map[string]string{"../x": ""})), reason: "ComponentInvalid", final: true, says: []string{"../x"}},
-		"unpacks to too much":  {version: blob(bomb), reason: "ComponentInvalid", final: true, says: []string{"more than"}},
-		"wrong digest":         {version: wrong, reason: "ComponentInvalid", final: true, says: []string{"digest"}},
-		"too many references":  {version: many, reason: "ComponentInvalid", final: true, says: []string{"more than 1000"}},
-		"no descriptor":        {descriptor: &containerv1alpha1.ComponentDescriptor{Inline: []byte(`{}`)}, reason: "ComponentInvalid", final: true, says: []string{"schema"}},
-		"bad name": {
-			descriptor: &containerv1alpha1.ComponentDescriptor{Reference: &containerv1alpha1.ComponentDescriptorReference{ComponentName: "../x", Version: "1"}},
-			reason:     "ComponentInvalid", final: true, says: []string{"componentDescriptor.ref", `"../x"`},
+		"no component": {reason: "ComponentNotFound", says: []string{shop, version, w.Registry.Host()}},
+		"referenced, missing": {
+			version: written.Version{
+				Name: shop, Version: version,
+				References: []written.Reference{{Name: "store", Component: store, Version: "1.0.0"}},
+			},
+			reason: "ComponentNotFound", says: []string{store},
 		},
-		"file": {descriptor: refTo(t, map[string]any{"type": "local", "filePath": "/etc"}), reason: "ComponentInvalid", final: true, says: []string{"local"}},
+		"no blueprint of name": {
+			version: written.Version{Name: shop, Version: version}, reason: "ComponentInvalid", final: true,
+			says: []string{`no resource "blueprint"`},
+		},
+		"chart as blueprint": {version: chart, reason: "ComponentInvalid", final: true, says: []string{`"helmChart"`}},
+		"no tar": {
+			version: blob([]byte("text")), reason: "ComponentInvalid", final: true, says: []string{"tar"},
+		},
+		"no blueprint.yaml": {
+			version: blob(written.Blueprint(map[string]string{"../x": ""})), reason: "ComponentInvalid", final: true,
+			says: []string{"../x"},
+		},
+		"unpacks to too much": {version: blob(bomb), reason: "ComponentInvalid", final: true, says: []string{"more than"}},
+		"wrong digest":        {version: wrong, reason: "ComponentInvalid", final: true, says: []string{"digest"}},
+		"too many references": {version: many, reason: "ComponentInvalid", final: true, says: []string{"more than 1000"}},
+		"no descriptor": {
+			descriptor: &containerv1alpha1.ComponentDescriptor{Inline: []byte(`{}`)}, reason: "ComponentInvalid", final: true,
+			says: []string{"schema"},
+		},
+		"bad name": {
+			descriptor: &containerv1alpha1.ComponentDescriptor{
+				Reference: &containerv1alpha1.ComponentDescriptorReference{ComponentName: "../x", Version: "1"},
+			},
+			reason: "ComponentInvalid", final: true, says: []string{"componentDescriptor.ref", `"../x"`},
+		},
+		"file": {
+			descriptor: refTo(t, map[string]any{"type": "local", "filePath": "/etc"}), reason: "ComponentInvalid", final: true,
+			says: []string{"local"},
+		},
 		"inline, not there": {
 			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{}}),
 			reason:     "ComponentInvalid", final: true, says: []string{"add a file with its descriptor"},
 		},
 		"inline, not readable": {
-			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{"a.yaml": "meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}"}}),
-			reason:     "ComponentInvalid", final: true, says: []string{`"a.yaml"`, "quotes"},
+			descriptor: refTo(t, map[string]any{
+				"type": "inline",
+				"fileSystem": map[string]any{
+					"a.yaml": "meta: {schemaVersion: v2}\ncomponent: {name: example.com/shop, version: 1.0}",
+				},
+			}),
+			reason: "ComponentInvalid", final: true, says: []string{`"a.yaml"`, "quotes"},
 		},
 		"inline, aliases": {
-			descriptor: refTo(t, map[string]any{"type": "inline", "fileSystem": map[string]any{"a.yaml": aliases, "b.yaml": aliases, "c.yaml": aliases, "d.yaml": aliases}}),
-			reason:     "ComponentInvalid", final: true, says: []string{"more than 8388608 bytes"},
+			descriptor: refTo(t, map[string]any{
+				"type":       "inline",
+				"fileSystem": map[string]any{"a.yaml": aliases, "b.yaml": aliases, "c.yaml": aliases, "d.yaml": aliases},
+			}),
+			reason: "ComponentInvalid", final: true, says: []string{"more than 8388608 bytes"},
 		},
 		"local manifest, nowhere": {
-			descriptor: inlineOf(t, shopWith(written.Resource{Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest})),
-			reason:     "ComponentInvalid", final: true, says: []string{"nothing says where"},
+			descriptor: inlineOf(t,
+				shopWith(written.Resource{Content: blueprint, MediaType: written.BlueprintTar, Stored: written.AsManifest})),
+			reason: "ComponentInvalid", final: true, says: []string{"nothing says where"},
 		},
-		"local blob, nowhere": {descriptor: inlineOf(t, blob(blueprint)), reason: "ComponentInvalid", final: true, says: []string{"nothing says where"}},
+		"local blob, nowhere": {
+			descriptor: inlineOf(t, blob(blueprint)), reason: "ComponentInvalid", final: true,
+			says: []string{"nothing says where"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{Place: written.Place{Registry: w.Registry, Prefix: strings.NewReplacer(" ", "-", ",", "").Replace(name)}, finder: w.finder}
+			w := &world{
+				Place:  written.Place{Registry: w.Registry, Prefix: strings.NewReplacer(" ", "-", ",", "").Replace(name)},
+				finder: w.finder,
+			}
 			if c.version.Name != "" {
 				w.Push(t, c.version)
 			}
@@ -334,8 +388,12 @@ func TestFindWithoutComponent(t *testing.T) {
 func TestFindUnauthorized(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := chartserver.StartRegistry(t, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, PlainHTTP: true})
-	fetcher, err := fetch.New(fetch.Config{Dir: t.TempDir(), UserAgent: "test", Registries: []fetch.Registry{{Host: other.Host(), PlainHTTP: true}}})
+	other := chartserver.StartRegistry(t, chartserver.Options{
+		Auth: chartserver.Basic, User: user, Password: password, PlainHTTP: true,
+	})
+	fetcher, err := fetch.New(fetch.Config{
+		Dir: t.TempDir(), UserAgent: "test", Registries: []fetch.Registry{{Host: other.Host(), PlainHTTP: true}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

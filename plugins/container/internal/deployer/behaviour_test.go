@@ -37,14 +37,16 @@ func TestStateOfLandscaper(t *testing.T) {
 					"deployitem.container.deployer.landscaper.gardener.cloud/namespace": item.Namespace,
 				},
 				Annotations: map[string]string{
-					"container.deployer.landscaper.gardener.cloud/uuid": uuid, "container.deployer.landscaper.gardener.cloud/num": number,
+					"container.deployer.landscaper.gardener.cloud/uuid": uuid,
+					"container.deployer.landscaper.gardener.cloud/num":  number,
 				},
 			},
 			Data: map[string][]byte{"config": []byte(content)},
 		})
 	}
 	old("state-old-2", "one", "1", "1")
-	if found := w.failing(item); !strings.Contains(found, "annotation container.deployer.landscaper.gardener.cloud/uuid: one there is no Secret with the number 0") {
+	if found := w.failing(item); !strings.Contains(found,
+		"annotation container.deployer.landscaper.gardener.cloud/uuid: one there is no Secret with the number 0") {
 		t.Errorf("found %s", found)
 	}
 	old("state-old-1", "one", "0", "4")
@@ -59,7 +61,9 @@ func TestStateOfLandscaper(t *testing.T) {
 		t.Errorf("expected 43, but found %s", found)
 	}
 	left := func() (names []string) {
-		list, err := w.client.CoreV1().Secrets(w.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "!container.pergola.dev/item"})
+		list, err := w.client.CoreV1().Secrets(w.Namespace).List(t.Context(), metav1.ListOptions{
+			LabelSelector: "!container.pergola.dev/item",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +87,8 @@ func TestDeletionOfAnItemOfLandscaper(t *testing.T) {
 	w := newWorld(t)
 	item := w.item("count")
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(
-		`{"apiVersion":"container.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderStatus","lastOperation":"RECONCILE","podStatus":{"podName":"shop-x"}}`)}
+		`{"apiVersion":"container.deployer.landscaper.gardener.cloud/v1alpha1","kind":"ProviderStatus",` +
+			`"lastOperation":"RECONCILE","podStatus":{"podName":"shop-x"}}`)}
 	plugintest.NewJob(item)
 	if result := w.Finish(plugintest.Delete, item); result.Succeeded == nil {
 		t.Fatalf("found %s", result)
@@ -156,7 +161,8 @@ func TestRenewal(t *testing.T) {
 	plugintest.NewJob(item)
 	w.Do(plugintest.Reconcile, item)
 	token := func() string {
-		secret, err := w.client.CoreV1().Secrets(w.Namespace).Get(t.Context(), w.status(item).Run.Name+"-access", metav1.GetOptions{})
+		secret, err := w.client.CoreV1().Secrets(w.Namespace).Get(t.Context(), w.status(item).Run.Name+"-access",
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +196,8 @@ func TestNotGranted(t *testing.T) {
 	granted := w.Call.HostCluster
 	w.Call.HostCluster = nil
 	result := w.Do(plugintest.Reconcile, item)
-	if result.Failed == nil || len(result.Failed.Codes()) > 0 || !strings.Contains(result.Failed.Error(), "hostCluster.serviceAccount") {
+	if result.Failed == nil || len(result.Failed.Codes()) > 0 ||
+		!strings.Contains(result.Failed.Error(), "hostCluster.serviceAccount") {
 		t.Errorf("found %s", result)
 	}
 	w.Call.HostCluster = granted
@@ -205,7 +212,8 @@ func TestResultDeleted(t *testing.T) {
 	w := newWorld(t)
 	item := w.item("count")
 	w.succeed(item)
-	if err := w.client.CoreV1().Secrets(w.Namespace).Delete(t.Context(), w.status(item).Run.Name+"-result", metav1.DeleteOptions{}); err != nil {
+	if err := w.client.CoreV1().Secrets(w.Namespace).Delete(t.Context(), w.status(item).Run.Name+"-result",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	result := w.Finish(plugintest.Reconcile, item)
@@ -232,7 +240,8 @@ func TestHoldings(t *testing.T) {
 	}
 	want := []sdk.Holding{
 		of(finished.Name, finished.Namespace, finished.UID, ""),
-		of(hanging.Name, hanging.Namespace, hanging.UID, ""), of(hanging.Name, hanging.Namespace, hanging.UID, hanging.Status.JobID),
+		of(hanging.Name, hanging.Namespace, hanging.UID, ""), of(hanging.Name, hanging.Namespace, hanging.UID,
+			hanging.Status.JobID),
 	}
 	ignoreOrder := cmpopts.SortSlices(func(a, b sdk.Holding) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
 	w.eventually("the Pod of the first item to be gone", func() bool { return len(w.pods()) == 1 })
@@ -256,7 +265,8 @@ func TestHoldings(t *testing.T) {
 			gone = append(gone, h)
 		}
 	}
-	w.eventually("what belongs to the item to be collected", func() bool { return w.Plugin.Collect(t.Context(), w.Call.HostCluster, gone) == nil })
+	w.eventually("what belongs to the item to be collected",
+		func() bool { return w.Plugin.Collect(t.Context(), w.Call.HostCluster, gone) == nil })
 	w.mustHave("Secret result", "Secret state")
 	if result := w.Finish(plugintest.Reconcile, finished); result.Succeeded == nil {
 		t.Errorf("the other item: found %s", result)

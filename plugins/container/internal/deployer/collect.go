@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -19,7 +20,7 @@ func (d *Deployer) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk
 	if req.HostCluster == nil {
 		return &sdk.HoldingsResponse{}, nil
 	}
-	at, err := d.onHost(req.HostCluster, "")
+	at, err := d.runner.OnHost(req.HostCluster, "")
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +48,13 @@ func (d *Deployer) Holdings(ctx context.Context, req *sdk.HoldingsRequest) (*sdk
 
 // Collect removes the objects of deleted items and of ended jobs.
 func (d *Deployer) Collect(ctx context.Context, req *sdk.CollectRequest) error {
-	at, err := d.onHost(req.HostCluster, "")
+	at, err := d.runner.OnHost(req.HostCluster, "")
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, selector := range obsolete(req.Holdings) {
-		left, err := removeAt(ctx, at, selector)
+		left, err := run.RemoveAt(ctx, at, selector)
 		if err == nil && len(left) > 0 {
 			err = errStopping
 		}

@@ -23,8 +23,10 @@ func TestProblems(t *testing.T) {
 		return tree{"blueprint": tree{"inline": tree{"filesystem": filesystem}}}
 	}
 	references := tree{
-		"blueprint":           tree{"ref": tree{"resourceName": "a"}},
-		"componentDescriptor": tree{"ref": tree{"componentName": "a", "version": "1", "repositoryContext": tree{"type": "x"}}},
+		"blueprint": tree{"ref": tree{"resourceName": "a"}},
+		"componentDescriptor": tree{
+			"ref": tree{"componentName": "a", "version": "1", "repositoryContext": tree{"type": "x"}},
+		},
 	}
 	for name, c := range map[string]struct {
 		reason string
@@ -53,18 +55,25 @@ func TestProblems(t *testing.T) {
 				"continuousReconcile": tree{"cron": "now"}, "serviceAccountName": "a",
 			},
 			want: []string{
-				"args: expected a list, but found a text", "apiVersion: Required value: expected container.", "kind: Required value: expected ProviderConfiguration",
+				"args: expected a list, but found a text", "apiVersion: Required value: expected container.", "kind: Required " +
+					"value: expected ProviderConfiguration",
 				"image: Required value: say which image to run", "blueprint: Required value: expected ref or inline",
-				"componentDescriptor.inline: Invalid value: expected an object", "registryPullSecrets[0].name: Required", "registryPullSecrets[0].namespace: Required",
+				"componentDescriptor.inline: Invalid value: expected an object", "registryPullSecrets[0].name: Required",
+				"registryPullSecrets[0].namespace: Required",
 				"registryPullSecrets[2].namespace: Required", `continuousReconcile.cron: Invalid value: "now"`,
 				`serviceAccountName: Invalid value: "a": the operator allows none`, `spec.config: unknown field "imag"`,
 			},
 		},
 		"kind": {
 			reason: "the accepted one is named", config: configOf(tree{"kind": "Configuration"}),
-			want: []string{`spec.config: spec.config: expected kind ProviderConfiguration of apiVersion container.deployer.landscaper.gardener.cloud/v1alpha1, but found kind "Configuration"`},
+			want: []string{
+				`spec.config: spec.config: expected kind ProviderConfiguration of apiVersion ` +
+					`container.deployer.landscaper.gardener.cloud/v1alpha1, but found kind "Configuration"`,
+			},
 		},
-		"list": {reason: "a list is no configuration", config: []any{}, want: []string{": expected an object, but found a list"}},
+		"list": {
+			reason: "a list is no configuration", config: []any{}, want: []string{": expected an object, but found a list"},
+		},
 
 		"twice": {
 			reason: "nobody knows which one is meant",
@@ -81,19 +90,38 @@ func TestProblems(t *testing.T) {
 			want:   []string{"blueprint.ref.resourceName: Required", "componentDescriptor.ref: Required"},
 		},
 		"blueprint without files": {
-			reason: "an inline one has files", config: configOf(tree{"blueprint": tree{"inline": tree{}}}), want: []string{"blueprint.inline.filesystem: Invalid value: expected an object"},
+			reason: "an inline one has files", config: configOf(tree{"blueprint": tree{"inline": tree{}}}), want: []string{
+				"blueprint.inline.filesystem: Invalid value: expected an object",
+			},
 		},
-		"no YAML": {reason: "what stands in a file is not quoted", config: configOf(inline("a: {hunter2")), want: []string{"blueprint.inline.filesystem: Invalid value: expected a file system as an object, or as a text"}},
+		"no YAML": {
+			reason: "what stands in a file is not quoted", config: configOf(inline("a: {hunter2")),
+			want: []string{"blueprint.inline.filesystem: Invalid value: expected a file system as an object, or as a text"},
+		},
 
-		"account":       {reason: "the allowed ones are named", config: configOf(tree{"serviceAccountName": "c"}), change: allowing("a", "b"), want: []string{`serviceAccountName: Invalid value: "c": the operator allows a, b (serviceAccounts in`}},
-		"on the target": {reason: "that is for whom the target belongs to", config: configOf(tree{"serviceAccountName": "c", "runOnTarget": tree{"namespace": "a"}})},
-		"namespace":     {reason: "it is required", config: configOf(tree{"runOnTarget": tree{}}), want: []string{`runOnTarget.namespace: Invalid value: "": expected the name of a namespace: `}},
+		"account": {
+			reason: "the allowed ones are named", config: configOf(tree{"serviceAccountName": "c"}),
+			change: allowing("a", "b"),
+			want:   []string{`serviceAccountName: Invalid value: "c": the operator allows a, b (serviceAccounts in`},
+		},
+		"on the target": {
+			reason: "that is for whom the target belongs to",
+			config: configOf(tree{"serviceAccountName": "c", "runOnTarget": tree{"namespace": "a"}}),
+		},
+		"namespace": {
+			reason: "it is required", config: configOf(tree{"runOnTarget": tree{}}),
+			want: []string{`runOnTarget.namespace: Invalid value: "": expected the name of a namespace: `},
+		},
 
 		"types in parts": {
 			reason: "each is named, and what follows from it is not",
-			config: configOf(tree{"image": 5, "runOnTarget": tree{"namespace": 7}, "registryPullSecrets": []any{tree{"name": true, "namespace": "a"}}, "tolerations": "all"}),
+			config: configOf(tree{
+				"image": 5, "runOnTarget": tree{"namespace": 7},
+				"registryPullSecrets": []any{tree{"name": true, "namespace": "a"}}, "tolerations": "all",
+			}),
 			want: []string{
-				"image: expected a text, but found a number", "registryPullSecrets[0].name: expected a text", "runOnTarget.namespace: expected a text", "tolerations: expected a list",
+				"image: expected a text, but found a number", "registryPullSecrets[0].name: expected a text",
+				"runOnTarget.namespace: expected a text", "tolerations: expected a list",
 			},
 		},
 	} {
@@ -127,8 +155,13 @@ func TestRead(t *testing.T) {
 	}
 	operator := func(s *settings) { s.DefaultImage, s.Resources, s.Strict = "default:1", memory("1Gi"), new(false) }
 
-	own := mustRead(t, configOf(tree{"resources": tree{"limits": tree{"memory": "2Gi"}}, "importValues": tree{"big": int64(9007199254740993)}}), operator)
-	if own.Image != "image:1" || string(own.ImportValues) != `{"big":9007199254740993}` || len(own.unknown) > 0 || own.files != nil {
+	own := mustRead(t,
+		configOf(tree{
+			"resources": tree{"limits": tree{"memory": "2Gi"}}, "importValues": tree{"big": int64(9007199254740993)},
+		}),
+		operator)
+	if own.Image != "image:1" || string(own.ImportValues) != `{"big":9007199254740993}` || len(own.unknown) > 0 ||
+		own.files != nil {
 		t.Errorf("expected what was written, but found %+v of %+v", own, own.ProviderConfiguration)
 	}
 	if diff := cmp.Diff(memory("2Gi"), own.resources); diff != "" {
@@ -160,15 +193,25 @@ func TestReadFails(t *testing.T) {
 		withoutAnyItem bool
 	}{
 		"invalid": {
-			reason: "all is in one error", config: configOf(tree{"image": "", "serviceAccountName": "a"}), wantReason: "ValidateProviderConfiguration",
+			reason: "all is in one error", config: configOf(tree{
+				"image": "", "serviceAccountName": "a",
+			}), wantReason: "ValidateProviderConfiguration",
 			wantTexts: []string{"spec.config: image: Required", "; serviceAccountName: Invalid"},
 		},
 		"misread": {
-			reason: "so are the mistakes of the other kind", config: configOf(tree{"image": 5, "imge": ""}), wantReason: sdk.ReasonConfigInvalid,
+			reason: "so are the mistakes of the other kind", config: configOf(tree{
+				"image": 5, "imge": "",
+			}), wantReason: sdk.ReasonConfigInvalid,
 			wantTexts: []string{"image: expected a text", `unknown field "imge"`},
 		},
-		"kind": {reason: "the document may be for somebody else", config: tree{"kind": "X"}, wantReason: sdk.ReasonConfigInvalid, wantTexts: []string{`found kind "X"`}},
-		"none": {reason: "an item may have none", withoutAnyItem: true, wantReason: sdk.ReasonConfigMissing, wantTexts: []string{"missing"}},
+		"kind": {
+			reason: "the document may be for somebody else", config: tree{"kind": "X"}, wantReason: sdk.ReasonConfigInvalid,
+			wantTexts: []string{`found kind "X"`},
+		},
+		"none": {
+			reason: "an item may have none", withoutAnyItem: true, wantReason: sdk.ReasonConfigMissing,
+			wantTexts: []string{"missing"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +221,8 @@ func TestReadFails(t *testing.T) {
 				_, err = readConfig(&sdk.Request{DeployItem: &landscaper.DeployItem{}}, &s)
 			}
 			known, ok := errors.AsType[*sdk.Error](err)
-			if !ok || known.Reason != c.wantReason || !cmp.Equal(known.Codes, []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}) {
+			if !ok || known.Reason != c.wantReason ||
+				!cmp.Equal(known.Codes, []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}) {
 				t.Fatalf("%s: expected a problem of the configuration with reason %s, but found %#v", c.reason, c.wantReason, err)
 			}
 			for _, text := range c.wantTexts {
@@ -195,7 +239,8 @@ type tree = map[string]any
 // configOf returns a provider configuration that is valid, with other fields; a field without a value is removed.
 func configOf(fields tree) tree {
 	all := tree{
-		"apiVersion": "container.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration", "image": "image:1",
+		"apiVersion": "container.deployer.landscaper.gardener.cloud/v1alpha1", "kind": "ProviderConfiguration",
+		"image": "image:1",
 	}
 	maps.Copy(all, fields)
 	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
@@ -262,7 +307,8 @@ func TestQuantities(t *testing.T) {
 	for name, fields := range map[string]tree{
 		"plain": {"resources": costly}, "hidden by another case": {"resources": costly, "RESOURCES": tree{"limits": tree{}}},
 	} {
-		if found := problems(t, configOf(fields)); len(found) != 1 || !strings.Contains(found[0], "resources.limits.memory: expected an amount") {
+		if found := problems(t, configOf(fields)); len(found) != 1 ||
+			!strings.Contains(found[0], "resources.limits.memory: expected an amount") {
 			t.Errorf("%s: found %q", name, found)
 		}
 	}

@@ -1,19 +1,19 @@
-// Package deployer is the deployer of containers: each job of an item runs a Pod to its end. This package checks the
-// input of users and operators, and decides about the Pod; package pod creates, reads and removes it.
-//
-// A job has one run, named after the item, the job and the operation. The run is noted in the provider status before
-// the creation of its objects, and its outcome before their removal. So the next call, after a crash or in another
-// replica, finds the existing Pod, and never repeats a finished run. A Pod has a finalizer until its outcome is
-// noted, to tell a deleted Pod from one never created.
+// Package deployer is the deployer of containers: each job of an item runs a Pod to its end. It checks the input of
+// users and operators, and removes the objects of deleted items; package run carries out the jobs.
 package deployer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/input"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -45,10 +45,7 @@ type Options struct {
 type Deployer struct {
 	options  Options
 	settings settings
-	clusters *target.Cache
-	watches  *watch.Set
-	// finder returns the Finder, and makes it and its cache at the first call.
-	finder func() (*components.Finder, error)
+	runner   run.Runner
 }
 
 var (
@@ -69,9 +66,9 @@ func New(o Options) *Deployer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Deployer{
-		options: o, clusters: target.NewCache(o.UserAgent, o.Clients...), watches: watch.New(watch.Pause(wakePause)),
-	}
+	d := &Deployer{options: o, runner: run.Runner{
+		Clusters: target.NewCache(o.UserAgent, o.Clients...), Watches: watch.New(watch.Pause(wakePause)), Now: o.Now,
+	}}
 	d.use(defaultSettings())
 	return d
 }
@@ -81,15 +78,21 @@ const componentsBytes = 128 << 20
 
 func (d *Deployer) use(s settings) {
 	d.settings = s
-	d.finder = sync.OnceValues(func() (*components.Finder, error) {
-		fetcher, err := fetch.New(fetch.Config{
-			Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.registries, UserAgent: d.options.UserAgent,
-		})
-		if err != nil {
-			return nil, err
-		}
-		return components.NewFinder(fetcher), nil
-	})
+	d.runner.Settings = run.Settings{
+		Namespace: s.Namespace, Init: s.InitContainer, Wait: s.WaitContainer, PodTemplate: s.PodTemplate,
+		KeepPod: s.Debug.KeepPod, Patience: s.patience, StateBytes: s.stateBytes, ExportBytes: s.exportBytes,
+	}
+	// The finder and its cache are made at the first reference.
+	d.runner.Input = input.Source{Resolver: d.options.Resolver, Components: sync.OnceValues(
+		func() (*components.Finder, error) {
+			fetcher, err := fetch.New(fetch.Config{
+				Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.registries, UserAgent: d.options.UserAgent,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return components.NewFinder(fetcher), nil
+		})}
 }
 
 // Configure implements sdk.Configurer.
@@ -112,7 +115,7 @@ func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.V
 
 // Watch implements sdk.Watcher.
 func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	return d.watches.Run(ctx, wake)
+	return d.runner.Watches.Run(ctx, wake)
 }
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
@@ -138,69 +141,74 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(req, v1alpha1.OperationReconcile, placeOf(c))
+	j, err := d.runner.Begin(req, v1alpha1.OperationReconcile, placeOf(c))
 	if err != nil {
 		return nil, err
 	}
-	j.warnOf(c.unknown)
-	if res, err := j.run(ctx, c); res != nil || err != nil {
+	j.WarnOf(c.unknown)
+	if res, err := j.Run(ctx, specOf(c)); res != nil || err != nil {
 		return res, err
 	}
-	exports, err := j.exports(ctx)
+	exports, err := j.Exports(ctx)
 	if err != nil {
-		return j.end(), err
+		return j.End(), err
 	}
-	return &sdk.Response{ProviderStatus: j.status, Exports: exports}, nil
+	return j.Done(exports), nil
 }
 
-// Delete runs the image to its end once more, unless the item has the annotation forceCleanup, and removes everything
+// Delete runs the image to its end once more, unless the item has the annotation force-cleanup, and removes everything
 // of the item.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = apiserver.WithBreaker(ctx)
-	status, err := readStatus(req)
+	status, err := run.ReadStatus(req)
 	if err != nil || status.Run == nil && status.PodStatus == nil {
-		return nil, err // nothing was ever begun, by Landscaper neither
+		return nil, err // neither this deployer nor Landscaper has begun anything
 	}
 	// As in Landscaper any value of the annotation counts.
-	if _, cleansUpOnly := req.DeployItem.Annotations[forceCleanup]; cleansUpOnly {
+	if _, cleansUpOnly := req.DeployItem.Annotations[pod.ForceCleanupAnnotation]; cleansUpOnly {
 		if status.Run == nil {
 			return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 		}
-		j, err := d.begin(req, v1alpha1.OperationDelete, &status.Run.Place)
+		j, err := d.runner.Begin(req, v1alpha1.OperationDelete, &status.Run.Place)
 		if err != nil {
 			return nil, err
 		}
-		return j.removeAll(ctx)
+		return j.RemoveAll(ctx)
 	}
 	c, err := readConfig(req, &d.settings)
 	if err != nil {
 		return nil, withWayOut(err)
 	}
-	j, err := d.begin(req, v1alpha1.OperationDelete, placeOf(c))
+	j, err := d.runner.Begin(req, v1alpha1.OperationDelete, placeOf(c))
 	if err != nil {
 		return nil, err
 	}
-	if res, err := j.run(ctx, c); res != nil || err != nil {
+	if res, err := j.Run(ctx, specOf(c)); res != nil || err != nil {
 		return res, withWayOut(err)
 	}
-	return j.removeAll(ctx)
+	return j.RemoveAll(ctx)
 }
 
 // Abort stops a running Pod of the item, and waits until it has stopped.
 func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = apiserver.WithBreaker(ctx)
-	status, err := readStatus(req)
+	status, err := run.ReadStatus(req)
 	if err != nil || status.Run == nil {
 		return nil, err
 	}
-	j, err := d.begin(req, status.Run.Operation, &status.Run.Place)
+	j, err := d.runner.Begin(req, status.Run.Operation, &status.Run.Place)
 	if err != nil {
 		return nil, err
 	}
-	if res, err := j.stopLast(ctx); res != nil || err != nil {
+	if res, err := j.StopLast(ctx); res != nil || err != nil {
 		return res, err
 	}
-	return j.end(), nil
+	return j.End(), nil
+}
+
+// specOf returns the content of a run by the provider configuration.
+func specOf(c *config) *run.Spec {
+	return &run.Spec{ProviderConfiguration: c.ProviderConfiguration, Files: c.files, Resources: c.resources}
 }
 
 // placeOf returns the place of the Pod by the provider configuration; nil for the place of the plugin's settings.
@@ -209,4 +217,15 @@ func placeOf(c *config) *v1alpha1.Place {
 		return nil
 	}
 	return &v1alpha1.Place{Namespace: c.RunOnTarget.Namespace, OnTarget: true}
+}
+
+// withWayOut adds to an error about the last run of an item a way to delete the item without it; nil for nil.
+func withWayOut(err error) error {
+	known, ok := errors.AsType[*sdk.Error](err)
+	if !ok || len(known.Codes) == 0 {
+		return err
+	}
+	return &sdk.Error{Codes: known.Codes, Operation: known.Operation, Reason: known.Reason, Err: fmt.Errorf(
+		"%w\nTo delete the deploy item without running its image, annotate it with %s: %q and start another job",
+		err, pod.ForceCleanupAnnotation, "true")}
 }

@@ -47,7 +47,8 @@ func TestPodGone(t *testing.T) {
 			}
 			w.removeByForce(&w.pods()[0])
 			result := w.Finish(plugintest.Reconcile, item)
-			if result.Failed == nil || result.Failed.Errors[0].Reason != "PodDeleted" || !strings.Contains(result.Failed.Error(), "start a new job") {
+			if result.Failed == nil || result.Failed.Errors[0].Reason != "PodDeleted" ||
+				!strings.Contains(result.Failed.Error(), "start a new job") {
 				t.Errorf("%s: found %s", c.reason, result)
 			}
 			if runs := w.node.ranIn(); len(runs) != 1 {
@@ -74,7 +75,8 @@ func TestOldDeployItem(t *testing.T) {
 	result := w.Plugin.Reconcile(t.Context(), sdktest.Call{
 		DeployItem: old, HostCluster: w.Call.HostCluster, OnSave: func(json.RawMessage) error { return conflict },
 	})
-	if result.Failed == nil || len(result.Failed.Codes()) > 0 || !strings.Contains(result.Failed.Error(), conflict.Error()) {
+	if result.Failed == nil || len(result.Failed.Codes()) > 0 ||
+		!strings.Contains(result.Failed.Error(), conflict.Error()) {
 		t.Errorf("expected an error that is tried again, but found %s", result)
 	}
 	if runs := w.node.ranIn(); len(runs) != 2 {
@@ -90,7 +92,8 @@ func (w *world) removeByForce(pod *corev1.Pod) {
 	zero := int64(0)
 	pods := w.client.CoreV1().Pods(w.Namespace)
 	w.eventually("the Pod to be gone", func() bool {
-		_, err := pods.Patch(w.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := pods.Patch(w.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		if err == nil {
 			err = pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero})
 		}
@@ -121,7 +124,10 @@ func TestTargetChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.Call.Target = &sdk.Target{Name: "edge", Type: landscaper.KubernetesClusterTargetType, Content: w.Marshal(object{"kubeconfig": string(w.Call.HostCluster.Kubeconfig)})}
+			w.Call.Target = &sdk.Target{
+				Name: "edge", Type: landscaper.KubernetesClusterTargetType,
+				Content: w.Marshal(object{"kubeconfig": string(w.Call.HostCluster.Kubeconfig)}),
+			}
 			item := w.item()
 			config := w.config(c.args)
 			config["runOnTarget"] = object{"namespace": w.Namespace}
@@ -146,7 +152,8 @@ func TestTargetChanged(t *testing.T) {
 				plugintest.NewJob(item)
 			}
 			result := w.Finish(plugintest.Reconcile, item)
-			if result.Failed == nil || result.Failed.Errors[0].Reason != "TargetChanged" || !strings.Contains(result.Failed.Error(), `Target "edge"`) {
+			if result.Failed == nil || result.Failed.Errors[0].Reason != "TargetChanged" ||
+				!strings.Contains(result.Failed.Error(), `Target "edge"`) {
 				t.Errorf("%s: found %s", c.reason, result)
 			}
 			if runs := w.node.ranIn(); len(runs) != 1 {
@@ -160,7 +167,8 @@ func TestTargetChanged(t *testing.T) {
 			}
 			gone := *item
 			gone.Annotations = map[string]string{"container.deployer.landscaper.gardener.cloud/force-cleanup": "true"}
-			if result := w.Finish(plugintest.Delete, &gone); result.Succeeded == nil || !slices.Contains(warnings, "LeftBehind") {
+			if result := w.Finish(plugintest.Delete, &gone); result.Succeeded == nil ||
+				!slices.Contains(warnings, "LeftBehind") {
 				t.Errorf("%s: deletion: found %s and the warnings %v", c.reason, result, warnings)
 			}
 			lead(here)
@@ -176,7 +184,9 @@ func TestGivenUp(t *testing.T) {
 	item := w.startOnNode()
 	w.setPodStatus(func(s *corev1.PodStatus) {
 		waiting := &corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: "no such thing"}
-		s.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.MainContainer, State: corev1.ContainerState{Waiting: waiting}}}
+		s.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: layout.MainContainer, State: corev1.ContainerState{Waiting: waiting}},
+		}
 	})
 	for range 2 {
 		if result := w.Do(plugintest.Reconcile, item); result.InProgress == nil || w.pods()[0].DeletionTimestamp == nil {
@@ -185,7 +195,8 @@ func TestGivenUp(t *testing.T) {
 	}
 	w.setPodStatus(func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
 	result := w.Finish(plugintest.Reconcile, item)
-	if result.Failed == nil || result.Failed.Errors[0].Reason != "ImagePullFailed" || !strings.Contains(result.Failed.Error(), "no such thing") {
+	if result.Failed == nil || result.Failed.Errors[0].Reason != "ImagePullFailed" ||
+		!strings.Contains(result.Failed.Error(), "no such thing") {
 		t.Errorf("found %s", result)
 	}
 }
@@ -238,7 +249,8 @@ func (w *world) setPodStatus(change func(*corev1.PodStatus)) {
 	w.eventually("the status of the Pod to be written", func() bool {
 		pod := w.pods()[0]
 		change(&pod.Status)
-		_, err := w.client.CoreV1().Pods(w.Namespace).UpdateStatus(context.WithoutCancel(w.Context()), &pod, metav1.UpdateOptions{})
+		_, err := w.client.CoreV1().Pods(w.Namespace).UpdateStatus(context.WithoutCancel(w.Context()), &pod,
+			metav1.UpdateOptions{})
 		return err == nil
 	})
 }

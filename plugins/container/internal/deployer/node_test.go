@@ -78,7 +78,8 @@ func (n *node) watch(ctx context.Context, t *testing.T) {
 
 func (n *node) work(ctx context.Context, t *testing.T, pod *corev1.Pod) {
 	// After a conflict the Pod has changed, and comes again.
-	if err := n.sync(ctx, pod); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if err := n.sync(ctx, pod); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) &&
+		!apierrors.IsNotFound(err) {
 		t.Errorf("the node has failed over Pod %s: %v", pod.Name, err)
 	}
 }
@@ -126,7 +127,9 @@ func (n *node) start(ctx context.Context, pod *corev1.Pod) error {
 	case "hang":
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: layout.MainContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			Name: layout.MainContainer, State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()},
+			},
 		}}
 		_, err := n.client.CoreV1().Pods(n.namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return err
@@ -204,7 +207,9 @@ func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	if pod.Spec.Containers[0].Args[0] == "overflow" {
-		report, err := json.Marshal(layout.Report{StateFailed: true, Errors: []string{"the state is not kept: it is too large"}})
+		report, err := json.Marshal(layout.Report{
+			StateFailed: true, Errors: []string{"the state is not kept: it is too large"},
+		})
 		if err != nil {
 			return err
 		}
@@ -220,7 +225,9 @@ func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
 	text := strconv.Itoa(number + 1)
 	annotations := maps.Clone(upload.StateAnnotations)
 	annotations[layout.NumberAnnotation] = "0"
-	if err := n.apply(ctx, upload.State[0], upload.StateLabels, annotations, map[string][]byte{layout.ChunkKey: []byte(text)}); err != nil {
+	if err := n.apply(ctx, upload.State[0], upload.StateLabels, annotations, map[string][]byte{
+		layout.ChunkKey: []byte(text),
+	}); err != nil {
 		return err
 	}
 	report, err := json.Marshal(layout.Report{Exported: true, StateChunks: 1})
@@ -232,7 +239,9 @@ func (n *node) upload(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-func (n *node) apply(ctx context.Context, name string, labels, annotations map[string]string, data map[string][]byte) error {
+func (n *node) apply(
+	ctx context.Context, name string, labels, annotations map[string]string, data map[string][]byte,
+) error {
 	content, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "data": data,
 		"metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations},

@@ -21,7 +21,10 @@ func (w *world) outlived() *landscaper.DeployItem {
 	w.setPodStatus(func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodRunning
 		s.ContainerStatuses = []corev1.ContainerStatus{
-			{Name: layout.MainContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Now()}}},
+			{
+				Name:  layout.MainContainer,
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Now()}},
+			},
 			{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		}
 	})
@@ -40,7 +43,8 @@ func TestUploadBesideOthers(t *testing.T) {
 	item := w.outlived()
 	pod := w.pods()[0]
 	access, err := w.client.CoreV1().Secrets(w.Namespace).Get(t.Context(), pod.Name+"-access", metav1.GetOptions{})
-	if err != nil || string(access.Data[layout.EndedFile]) != "true" || pod.DeletionTimestamp != nil || pod.Annotations["container.pergola.dev/main-ended"] != "true" {
+	if err != nil || string(access.Data[layout.EndedFile]) != "true" || pod.DeletionTimestamp != nil ||
+		pod.Annotations["container.pergola.dev/main-ended"] != "true" {
 		t.Fatalf("found %d files for the wait container (error %v), and Pod %+v", len(access.Data), err, pod.ObjectMeta)
 	}
 	if err := w.node.upload(t.Context(), &pod); err != nil {

@@ -38,7 +38,9 @@ func TestRestoredWithAnotherUID(t *testing.T) {
 func (w *world) relabel(from, to types.UID) {
 	w.Helper()
 	secrets := w.client.CoreV1().Secrets(w.Namespace)
-	found, err := secrets.List(w.Context(), metav1.ListOptions{LabelSelector: "container.pergola.dev/item=" + string(from)})
+	found, err := secrets.List(w.Context(), metav1.ListOptions{
+		LabelSelector: "container.pergola.dev/item=" + string(from),
+	})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func rightFor(r *http.Request) (verb, resource string) {
 		verb = "deletecollection"
 	default:
 		verb = map[string]string{
-			http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+			http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
+			http.MethodDelete: "delete",
 		}[r.Method]
 	}
 	if len(path) > 2 {
@@ -113,7 +114,8 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.tour()
-	await.For(t.Context(), t, plugintest.Patience, "each right to be used; take one that is not out of "+testenv.ContainerRights+" and of the chart",
+	await.For(t.Context(), t, plugintest.Patience,
+		"each right to be used; take one that is not out of "+testenv.ContainerRights+" and of the chart",
 		func(context.Context) (string, error) {
 			w.rights.mu.Lock()
 			defer w.rights.mu.Unlock()
@@ -148,7 +150,9 @@ func (w *world) tour() {
 		item      *landscaper.DeployItem
 		operation plugintest.Operation
 	}{
-		{here, plugintest.Reconcile}, {here, plugintest.Reconcile}, {there, plugintest.Reconcile}, {here, plugintest.Delete}, {there, plugintest.Delete},
+		{here, plugintest.Reconcile}, {here, plugintest.Reconcile}, {
+			there, plugintest.Reconcile,
+		}, {here, plugintest.Delete}, {there, plugintest.Delete},
 	} {
 		plugintest.NewJob(step.item)
 		if result := w.Finish(step.operation, step.item); result.Succeeded == nil {

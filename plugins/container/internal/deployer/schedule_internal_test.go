@@ -23,11 +23,17 @@ func TestSchedule(t *testing.T) {
 		reason, config string
 		want           *hook.Result
 	}{
-		"none":       {reason: "schedules are optional", config: `{}`},
-		"every, due": {reason: "an interval is a schedule", config: `{"continuousReconcile": {"every": "1h"}}`, want: &hook.Result{}},
-		"cron, due":  {reason: "the time was missed", config: `{"continuousReconcile": {"cron": "@daily"}}`, want: &hook.Result{}},
-		"both":       {reason: "the job has failed over it", config: `{"continuousReconcile": {"every": "1h", "cron": "@daily"}}`},
-		"bad cron":   {reason: "the job has failed over it", config: `{"continuousReconcile": {"cron": "CRON_TZ=UTC"}}`},
+		"none": {reason: "schedules are optional", config: `{}`},
+		"every, due": {
+			reason: "an interval is a schedule", config: `{"continuousReconcile": {"every": "1h"}}`, want: &hook.Result{},
+		},
+		"cron, due": {
+			reason: "the time was missed", config: `{"continuousReconcile": {"cron": "@daily"}}`, want: &hook.Result{},
+		},
+		"both": {
+			reason: "the job has failed over it", config: `{"continuousReconcile": {"every": "1h", "cron": "@daily"}}`,
+		},
+		"bad cron": {reason: "the job has failed over it", config: `{"continuousReconcile": {"cron": "CRON_TZ=UTC"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			item := &landscaper.DeployItem{Spec: landscaper.DeployItemSpec{Config: &runtime.RawExtension{Raw: []byte(c.config)}}}

@@ -62,23 +62,32 @@ garbageCollection: {disable: true}
 `,
 			Want: settingsWith(func(s *settings) {
 				s.Strict, s.Namespace, s.DefaultImage, s.ServiceAccounts = new(false), "runs", "image:1", []string{"a", "b.c"}
-				s.InitContainer = pod.Helper{Image: "helper:1", Command: []string{"/helper"}, Args: []string{"init", "-v"}, ImagePullPolicy: corev1.PullAlways}
-				s.WaitContainer = pod.Helper{Image: "helper:2", Command: []string{"/wait"}, Args: []string{"wait"}, ImagePullPolicy: corev1.PullNever}
-				s.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
+				s.InitContainer = pod.Helper{
+					Image: "helper:1", Command: []string{"/helper"}, Args: []string{"init", "-v"},
+					ImagePullPolicy: corev1.PullAlways,
+				}
+				s.WaitContainer = pod.Helper{
+					Image: "helper:2", Command: []string{"/wait"}, Args: []string{"wait"}, ImagePullPolicy: corev1.PullNever,
+				}
+				s.Resources = corev1.ResourceRequirements{
+					Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+				}
 				s.PodTemplate = json.RawMessage(`{"metadata":{"annotations":{"c":"d"},"labels":{"a":"b"}},"spec":{"nodeName":"e"}}`)
 				s.Debug.KeepPod, s.GarbageCollection.Disable = true, true
 				s.patience, s.stateBytes, s.exportBytes = 90*time.Second, 1_000_000, 1536
 			}),
 		},
 		"one image": {
-			Reason: "both containers are the same helper", Document: head + "initContainer: {image: a, imagePullPolicy: Always}\n",
+			Reason: "both containers are the same helper", Document: head + "initContainer: {image: a, imagePullPolicy: " +
+				"Always}\n",
 			Want: settingsWith(func(s *settings) {
 				s.InitContainer = pod.Helper{Image: "a", ImagePullPolicy: corev1.PullAlways}
 				s.WaitContainer = pod.Helper{Image: "a"}
 			}),
 		},
 		"other arguments": {
-			Reason: "the image is that of the init container, whatever else is said", Document: head + "initContainer: {image: a}\nwaitContainer: {args: [b]}\n",
+			Reason: "the image is that of the init container, whatever else is said", Document: head + "initContainer: " +
+				"{image: a}\nwaitContainer: {args: [b]}\n",
 			Want: settingsWith(func(s *settings) {
 				s.InitContainer = pod.Helper{Image: "a"}
 				s.WaitContainer = pod.Helper{Image: "a", Args: []string{"b"}}
@@ -108,25 +117,32 @@ limits: {state: '1e3', exports: 1Mi, imports: 1}
 garbageCollection: {enable: true}
 `,
 			Want: []string{
-				`: unknown field "debug.keepPods"`, `: unknown field "garbageCollection.enable"`, `: unknown field "image"`, `: unknown field "initContainer.tag"`,
+				`: unknown field "debug.keepPods"`, `: unknown field "garbageCollection.enable"`, `: unknown field "image"`,
+				`: unknown field "initContainer.tag"`,
 				`: unknown field "limits.imports"`, `: unknown field "resources.limit"`, `: unknown field "targets"`,
-				`apiVersion: expected container.pergola.dev/v1alpha1, but found ""`, `kind: expected ContainerConfiguration, but found "Configuration"`,
+				`apiVersion: expected container.pergola.dev/v1alpha1, but found ""`,
+				`kind: expected ContainerConfiguration, but found "Configuration"`,
 				`imagePullPatience: expected a time from 0s to 1h0m0s, such as 90s or 1h30m, but found "1 minute"`,
 				`limits.state: expected an amount from 1Ki to 100Mi, such as 20Mi, but found "1e3"`,
 				"limits.exports: expected an amount from 1Ki to 960Ki, such as 20Mi, but found 1Mi",
 				`namespace: expected the name of a namespace, but found "a.b"`,
-				`serviceAccounts[1]: expected the name of a ServiceAccount, but found "B"`, `serviceAccounts[2]: expected the name of a ServiceAccount, but found ""`,
+				`serviceAccounts[1]: expected the name of a ServiceAccount, but found "B"`,
+				`serviceAccounts[2]: expected the name of a ServiceAccount, but found ""`,
 				`serviceAccounts[3]: "a" is there twice`,
 				`initContainer.imagePullPolicy: expected one of Always, IfNotPresent and Never, but found "Sometimes"`,
 				`waitContainer.imagePullPolicy: expected one of Always, IfNotPresent and Never, but found "never"`,
-				`podTemplate: unknown field "metadata.name"`, `podTemplate: unknown field "spec.container"`, `podTemplate: unknown field "status"`,
+				`podTemplate: unknown field "metadata.name"`, `podTemplate: unknown field "spec.container"`,
+				`podTemplate: unknown field "status"`,
 			},
 		},
 		"type in the template": {
 			Reason: "each Pod would be refused", Document: head + "podTemplate: {spec: {containers: {}}}\n",
 			Want: []string{"podTemplate.spec.containers: expected a list, but found object"}, Beyond: true,
 		},
-		"wrong type": {Reason: "the field is named", Document: head + "limits: {state: 20}\n", Want: []string{"limits.state: expected string, but found number"}},
+		"wrong type": {
+			Reason: "the field is named", Document: head + "limits: {state: 20}\n",
+			Want: []string{"limits.state: expected string, but found number"},
+		},
 	}, loadSettings)
 }
 

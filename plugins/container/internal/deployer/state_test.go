@@ -21,8 +21,12 @@ func TestStateIsLost(t *testing.T) {
 		args   []string
 		why    string
 	}{
-		"upload lost":  {"the wait container was killed", []string{"lose"}, "container wait has not uploaded exports and state"},
-		"not accepted": {"main itself has failed as well", []string{"overflow", "last words"}, "the state is not kept: it is too large"},
+		"upload lost": {
+			"the wait container was killed", []string{"lose"}, "container wait has not uploaded exports and state",
+		},
+		"not accepted": {
+			"main itself has failed as well", []string{"overflow", "last words"}, "the state is not kept: it is too large",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +36,8 @@ func TestStateIsLost(t *testing.T) {
 			w.SetConfig(item, w.config(c.args...))
 			failure, run := w.failing(item), w.status(item).Run.Name
 			accepted := fmt.Sprintf("%s: %q", acceptLoss, run)
-			if strings.Count(failure, c.why) != 1 || !strings.Contains(failure, accepted) || !strings.Contains(failure, strings.Join(c.args[1:], "")) {
+			if strings.Count(failure, c.why) != 1 || !strings.Contains(failure, accepted) ||
+				!strings.Contains(failure, strings.Join(c.args[1:], "")) {
 				t.Errorf("%s: found %s", c.reason, failure)
 			}
 			w.SetConfig(item, w.config("count"))
@@ -76,7 +81,8 @@ func (w *world) refusesLoss(operation plugintest.Operation, item *landscaper.Dep
 	}
 }
 
-// TestNoStateIsLost: what was stopped before its end has left nothing, and the next run begins with the state of before.
+// TestNoStateIsLost: what was stopped before its end has left nothing, and the next run begins with the state of
+// before.
 func TestNoStateIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

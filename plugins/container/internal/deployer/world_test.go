@@ -54,7 +54,9 @@ func newWorld(t *testing.T) *world {
 	}
 	used, ahead := &rights{}, &atomic.Int64{}
 	w := &world{client: client, rights: used, ahead: ahead, Host: plugintest.NewHost(t, plugintest.HostOptions{
-		APIVersion: "container.pergola.dev/v1alpha1", Kind: "ContainerConfiguration", Settings: object{"initContainer": object{"image": "helper"}},
+		APIVersion: "container.pergola.dev/v1alpha1", Kind: "ContainerConfiguration", Settings: object{
+			"initContainer": object{"image": "helper"},
+		},
 		Start: func(w *plugintest.World) *sdktest.Plugin {
 			d := deployer.New(deployer.Options{
 				UserAgent: "pergola-container/test",
@@ -64,7 +66,8 @@ func newWorld(t *testing.T) *world {
 				})},
 			})
 			return sdktest.New(w.TB, d,
-				sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(), sdk.HostClusterAccess(),
+				sdk.Name("container"), sdk.Version("test"), sdk.Types(v1alpha1.Type), sdk.ContextCredentials(),
+				sdk.HostClusterAccess(),
 				sdk.LatePickUp())
 		},
 	})}
@@ -98,7 +101,8 @@ func (w *world) item(args ...string) *landscaper.DeployItem {
 
 func (w *world) config(args ...string) object {
 	return object{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "image": "image", "args": args,
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderConfigurationKind, "image": "image",
+		"args": args,
 	}
 }
 
@@ -179,12 +183,13 @@ func (w *world) left() []string {
 // mustHave waits until nothing is left but these.
 func (w *world) mustHave(want ...string) {
 	w.Helper()
-	await.For(w.Context(), w, plugintest.Patience, fmt.Sprintf("nothing to be left but %v", want), func(context.Context) (string, error) {
-		if found := w.left(); !slices.Equal(found, want) {
-			return fmt.Sprintf("found %v", found), nil
-		}
-		return "", nil
-	})
+	await.For(w.Context(), w, plugintest.Patience, fmt.Sprintf("nothing to be left but %v", want),
+		func(context.Context) (string, error) {
+			if found := w.left(); !slices.Equal(found, want) {
+				return fmt.Sprintf("found %v", found), nil
+			}
+			return "", nil
+		})
 }
 
 // describe names runs for messages.

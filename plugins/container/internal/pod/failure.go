@@ -128,8 +128,9 @@ func askedToEnd(p *corev1.Pod) (asked time.Time) {
 		grace := time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second
 		note(deleted.Add(-grace))
 	}
-	if limit := p.Spec.ActiveDeadlineSeconds; p.Status.Reason == ReasonDeadline && limit != nil && p.Status.StartTime != nil {
-		note(p.Status.StartTime.Add(time.Duration(*limit) * time.Second))
+	limit, started := p.Spec.ActiveDeadlineSeconds, p.Status.StartTime
+	if p.Status.Reason == ReasonDeadline && limit != nil && started != nil {
+		note(started.Add(time.Duration(*limit) * time.Second))
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {

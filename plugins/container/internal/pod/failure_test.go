@@ -37,16 +37,21 @@ func TestOver(t *testing.T) {
 		},
 		"succeeded and deleted": {
 			reason: "all is there that was to be done", report: reported, timedOut: true,
-			pod: podThat(deletedAt(began.Add(306*time.Second)), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
+			pod: podThat(deletedAt(began.Add(306*time.Second)), ended(layout.MainContainer, 0, "Completed", ""),
+				finishedAt(began)),
 		},
 		"deleted when it ended": {
 			reason: "nobody knows what came first", report: reported,
-			pod:  podThat(deletedAt(began.Add(305*time.Second)), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began)),
+			pod: podThat(deletedAt(began.Add(305*time.Second)), ended(layout.MainContainer, 0, "Completed", ""),
+				finishedAt(began)),
 			want: ReasonDeleted, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"stopped for the time": {
-			reason: "a user sees why it has not even started", pod: podThat(withoutNode("0/3 nodes are available"), deletedAt(began)), timedOut: true,
-			want: ReasonDeadline, says: []string{"main has not started within", "to get a node: 0/3 nodes are available"}, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
+			reason: "a user sees why it has not even started", pod: podThat(withoutNode("0/3 nodes are available"),
+				deletedAt(began)), timedOut: true,
+			want: ReasonDeadline, says: []string{
+				"main has not started within", "to get a node: 0/3 nodes are available",
+			}, codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
 		},
 		"never started": {
 			reason: "a user sees which image it was", timedOut: true,
@@ -67,33 +72,47 @@ func TestOver(t *testing.T) {
 		},
 		"node removed": {
 			reason: "its containers seem to run for ever", after: 31 * time.Second,
-			pod:  podThat(phase(corev1.PodFailed), deletedAt(began), running(layout.MainContainer), disrupted("DeletionByPodGC", "node not found")),
+			pod: podThat(phase(corev1.PodFailed), deletedAt(began), running(layout.MainContainer),
+				disrupted("DeletionByPodGC", "node not found")),
 			want: ReasonDeleted, says: []string{"DeletionByPodGC: node not found"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"output refused": {
 			reason: "an export would be missing", pod: podThat(ended(layout.MainContainer, 0, "Completed", "")),
 			report: &layout.Report{Errors: []string{"exports are too long", "state has a link"}},
-			want:   ReasonRefused, says: []string{"exports are too long; state has a link"}, codes: []landscaper.ErrorCode{mistake},
+			want:   ReasonRefused, says: []string{
+				"exports are too long; state has a link",
+			}, codes: []landscaper.ErrorCode{mistake},
 		},
 		"failed": {
-			reason: "a user sees code and last words", pod: podThat(ended(layout.MainContainer, 3, "Error", "line\n")), report: reported,
-			want: ReasonContainerFailed, says: []string{"Pod runs/shop", "exit code 3 (Error)"}, said: "line", codes: []landscaper.ErrorCode{noRetry},
+			reason: "a user sees code and last words", pod: podThat(ended(layout.MainContainer, 3, "Error", "line\n")),
+			report: reported,
+			want:   ReasonContainerFailed, says: []string{
+				"Pod runs/shop", "exit code 3 (Error)",
+			}, said: "line", codes: []landscaper.ErrorCode{noRetry},
 		},
 		"not started": {
 			reason: "its exit code would be nobody's, and its last words those of the node",
-			pod:    podThat(ended(layout.MainContainer, 128, "StartError", "failed to start containerd task: context canceled\n")), report: reported,
-			want: ReasonCannotStart, says: []string{"container main of Pod runs/shop could not be started: failed to start containerd task: context canceled"},
+			pod: podThat(ended(layout.MainContainer, 128, "StartError", "failed to start containerd task: context "+
+				"canceled\n")), report: reported,
+			want: ReasonCannotStart, says: []string{
+				"container main of Pod runs/shop could not be started: failed to start containerd task: context canceled",
+			},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
 		"out of memory": {
 			reason: "Kubernetes says so", pod: podThat(ended(layout.MainContainer, 137, "OOMKilled", "")), report: reported,
-			want: ReasonOutOfMemory, says: []string{"OOMKilled", "resources.limits.memory"}, codes: []landscaper.ErrorCode{noRetry},
+			want: ReasonOutOfMemory, says: []string{
+				"OOMKilled", "resources.limits.memory",
+			}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"init not started": {
 			reason: "main has never run, and the node says why",
-			pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 128, "StartError", "failed to create shim task: context canceled"),
+			pod: podThat(phase(corev1.PodFailed),
+				ended(layout.InitContainer, 128, "StartError", "failed to create shim task: context canceled"),
 				waits(layout.MainContainer, "PodInitializing", "")),
-			want: ReasonCannotStart, says: []string{"container init of Pod runs/shop could not be started: failed to create shim task"},
+			want: ReasonCannotStart, says: []string{
+				"container init of Pod runs/shop could not be started: failed to create shim task",
+			},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
 		"killed": {
@@ -120,7 +139,9 @@ func TestOver(t *testing.T) {
 			reason: "its last lines are about something else",
 			pod: podThat(phase(corev1.PodSucceeded), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began),
 				ended(layout.WaitContainer, 137, "OOMKilled", "packing state")),
-			want: ReasonResultLost, says: []string{"exit code 137 (OOMKilled): packing state"}, codes: []landscaper.ErrorCode{noRetry},
+			want: ReasonResultLost, says: []string{
+				"exit code 137 (OOMKilled): packing state",
+			}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"killed with a limit": {
 			reason: "the kubelet does not always say so",
@@ -139,14 +160,20 @@ func TestOver(t *testing.T) {
 			want: "Evicted", says: []string{"low on memory"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"init failed": {
-			reason: "main has never run", pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "the archive is damaged"), waits(layout.MainContainer, "PodInitializing", "")),
-			want: ReasonInitFailed, says: []string{"container init", "the archive is damaged"}, codes: []landscaper.ErrorCode{noRetry},
+			reason: "main has never run", pod: podThat(phase(corev1.PodFailed),
+				ended(layout.InitContainer, 1, "Error", "the archive is damaged"),
+				waits(layout.MainContainer, "PodInitializing", "")),
+			want: ReasonInitFailed, says: []string{
+				"container init", "the archive is damaged",
+			}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"API server unreachable": {
 			reason: "main would have worked for nothing",
 			pod: podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 3, "Error", "dial tcp 10.0.0.1:443: i/o timeout"),
 				waits(layout.MainContainer, "PodInitializing", "")),
-			want: ReasonUnreachable, says: []string{"main was not started", "Pod runs/shop cannot reach the API server", "network policies", "i/o timeout"},
+			want: ReasonUnreachable, says: []string{
+				"main was not started", "Pod runs/shop cannot reach the API server", "network policies", "i/o timeout",
+			},
 			codes: []landscaper.ErrorCode{noRetry},
 		},
 		"init failed without a message": {
@@ -157,11 +184,13 @@ func TestOver(t *testing.T) {
 		},
 		"result lost": {
 			reason: "succeeding without exports would be a lie",
-			pod:    podThat(phase(corev1.PodSucceeded), ended(layout.WaitContainer, 1, "Error", "the API server refuses"), ended(layout.MainContainer, 0, "Completed", "")),
-			want:   ReasonResultLost, says: []string{"the API server refuses"}, codes: []landscaper.ErrorCode{noRetry},
+			pod: podThat(phase(corev1.PodSucceeded), ended(layout.WaitContainer, 1, "Error", "the API server refuses"),
+				ended(layout.MainContainer, 0, "Completed", "")),
+			want: ReasonResultLost, says: []string{"the API server refuses"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"failed without a report": {
-			reason: "what has failed first counts", pod: podThat(phase(corev1.PodFailed), ended(layout.WaitContainer, 1, "Error", "x"), ended(layout.MainContainer, 4, "Error", "")),
+			reason: "what has failed first counts", pod: podThat(phase(corev1.PodFailed),
+				ended(layout.WaitContainer, 1, "Error", "x"), ended(layout.MainContainer, 4, "Error", "")),
 			want: ReasonContainerFailed, says: []string{"exit code 4"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"failed for no reason": {
@@ -169,18 +198,23 @@ func TestOver(t *testing.T) {
 			want: ReasonPodFailed, says: []string{"does not say why"}, codes: []landscaper.ErrorCode{noRetry},
 		},
 		"deadline": {
-			reason: "it is the job that has taken too long", pod: podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), ended(layout.MainContainer, 143, "Error", "bye")),
-			want: ReasonDeadline, says: []string{"has run for as long as"}, said: "bye", codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
+			reason: "it is the job that has taken too long", pod: podThat(phase(corev1.PodFailed),
+				reason("DeadlineExceeded", ""), ended(layout.MainContainer, 143, "Error", "bye")),
+			want: ReasonDeadline, says: []string{"has run for as long as"}, said: "bye", codes: []landscaper.ErrorCode{
+				landscaper.ErrorTimeout, noRetry,
+			},
 		},
 		"deleted": {
-			reason: "nobody runs an image twice by himself", pod: podThat(phase(corev1.PodFailed), deletedAt(began), ended(layout.MainContainer, 143, "Error", "bye")), report: reported,
+			reason: "nobody runs an image twice by himself", pod: podThat(phase(corev1.PodFailed), deletedAt(began),
+				ended(layout.MainContainer, 143, "Error", "bye")), report: reported,
 			want: ReasonDeleted, says: []string{"start a new job"}, said: "bye", codes: []landscaper.ErrorCode{noRetry},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := (&Facts{Pod: c.pod,
-				Report: c.report, HinderedSince: began, Patience: patience, TimedOut: c.timedOut, GivenUp: c.givenUp, Now: began.Add(c.after),
+				Report: c.report, HinderedSince: began, Patience: patience, TimedOut: c.timedOut, GivenUp: c.givenUp,
+				Now: began.Add(c.after),
 			}).Progress()
 			if !v.Over || v.WaitingFor != "" || !v.CheckAgain.IsZero() {
 				t.Fatalf("%s: expected it to be over, but found %+v", c.reason, v)
@@ -217,29 +251,35 @@ func TestGivesUp(t *testing.T) {
 		says   []string
 	}{
 		"helper crashes": {
-			reason: "main never starts", pod: podThat(phase(corev1.PodPending), waits(layout.WaitContainer, "CrashLoopBackOff", "back-off 10s")), after: patience,
+			reason: "main never starts", pod: podThat(phase(corev1.PodPending),
+				waits(layout.WaitContainer, "CrashLoopBackOff", "back-off 10s")), after: patience,
 			want: ReasonCannotStart, says: []string{"container wait", "CrashLoopBackOff"},
 		},
 		"pull fails": {
-			reason: "patience has an end", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "ImagePullBackOff", "not found")), after: patience,
+			reason: "patience has an end", pod: podThat(phase(corev1.PodPending),
+				waits(layout.MainContainer, "ImagePullBackOff", "not found")), after: patience,
 			want: ReasonImage, says: []string{"container main", `image "image:1"`, "ImagePullBackOff: not found"},
 		},
 		"pull fails, with little time": {
 			reason: "the kubelet stops it soon, and tells nothing then", after: 16 * time.Second,
-			pod:  podThat(phase(corev1.PodPending), within(20*time.Second), waits(layout.MainContainer, "ErrImagePull", "not found")),
+			pod: podThat(phase(corev1.PodPending), within(20*time.Second),
+				waits(layout.MainContainer, "ErrImagePull", "not found")),
 			want: ReasonImage, says: []string{`image "image:1"`, "ErrImagePull: not found"},
 		},
 		"pull fails, with more time": {
 			reason: "a Pod keeps little of much time", after: 50 * time.Second,
-			pod:  podThat(phase(corev1.PodPending), within(time.Minute), waits(layout.MainContainer, "ErrImagePull", "not found")),
+			pod: podThat(phase(corev1.PodPending), within(time.Minute),
+				waits(layout.MainContainer, "ErrImagePull", "not found")),
 			want: ReasonImage,
 		},
 		"no image": {
-			reason: "patience is of no use", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "InvalidImageName", "bad")),
+			reason: "patience is of no use", pod: podThat(phase(corev1.PodPending),
+				waits(layout.MainContainer, "InvalidImageName", "bad")),
 			want: ReasonImage, says: []string{"InvalidImageName: bad"},
 		},
 		"cannot be created": {
-			reason: "such as by its configuration", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "CreateContainerConfigError", "no key")), after: patience,
+			reason: "such as by its configuration", pod: podThat(phase(corev1.PodPending),
+				waits(layout.MainContainer, "CreateContainerConfigError", "no key")), after: patience,
 			want: ReasonCannotStart, says: []string{"cannot be started", "no key"},
 		},
 	} {
@@ -258,7 +298,9 @@ func TestGivesUp(t *testing.T) {
 				}
 			}
 			deletedAt(began.Add(300 * time.Second))(c.pod)
-			if v := (&Facts{Pod: c.pod, HinderedSince: began, Patience: patience, Now: began.Add(c.after)}).Progress(); v.Over || v.GiveUp != nil {
+			if v := (&Facts{
+				Pod: c.pod, HinderedSince: began, Patience: patience, Now: began.Add(c.after),
+			}).Progress(); v.Over || v.GiveUp != nil {
 				t.Errorf("%s: expected that it is waited for, but found %+v", c.reason, v)
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -23,7 +22,8 @@ const (
 // shop is the run of most tests.
 func shop() Identity {
 	return Identity{
-		Installation: "here", PodNamespace: namespace, Namespace: "team-a", Name: "web.shop", UID: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e", Generation: 7,
+		Installation: "here", PodNamespace: namespace, Namespace: "team-a", Name: "web.shop",
+		UID: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e", Generation: 7,
 		JobID: "job-1", Operation: v1alpha1.OperationReconcile,
 	}
 }
@@ -34,7 +34,9 @@ func identities() *rapid.Generator[Identity] {
 	return rapid.Custom(func(t *rapid.T) Identity {
 		name := strings.Join(rapid.SliceOfN(label, 1, 6).Draw(t, "name"), ".")
 		return Identity{
-			Installation: rapid.SampledFrom([]string{"", "here", "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e"}).Draw(t, "installation"),
+			Installation: rapid.SampledFrom([]string{
+				"", "here", "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e",
+			}).Draw(t, "installation"),
 			PodNamespace: namespace,
 			Namespace:    label.Draw(t, "namespace"),
 			Name:         strings.Trim(name[:min(len(name), validation.DNS1123SubdomainMaxLength)], "-."),
@@ -64,7 +66,9 @@ func objects(t rapid.TB, i Identity) []metav1.Object {
 		all = append(all, secret)
 	}
 	for _, name := range upload.State {
-		all = append(all, &metav1.ObjectMeta{Namespace: upload.Namespace, Name: name, Labels: upload.StateLabels, Annotations: upload.StateAnnotations})
+		all = append(all, &metav1.ObjectMeta{
+			Namespace: upload.Namespace, Name: name, Labels: upload.StateLabels, Annotations: upload.StateAnnotations,
+		})
 	}
 	return append(all, &metav1.ObjectMeta{Namespace: upload.Namespace, Name: upload.Result, Labels: upload.ResultLabels})
 }
@@ -76,10 +80,16 @@ func TestRunNameStaysWhatItIs(t *testing.T) {
 		namespace, name string
 		want            string
 	}{
-		"short": {reason: "a plugin that is updated while a Pod runs has to find it", namespace: "team-a", name: "shop", want: "team-a-shop-1774311664"},
-		"dots":  {reason: "a host name has no dots", namespace: "team-a", name: "web.shop", want: "team-a-web-shop-1774311664"},
+		"short": {
+			reason: "a plugin that is updated while a Pod runs has to find it", namespace: "team-a", name: "shop",
+			want: "team-a-shop-1774311664",
+		},
+		"dots": {
+			reason: "a host name has no dots", namespace: "team-a", name: "web.shop", want: "team-a-web-shop-1774311664",
+		},
 		"long name": {
-			reason: "the namespace is told as long as it leaves half to the name", namespace: "team-a", name: strings.Repeat("shop", 20),
+			reason: "the namespace is told as long as it leaves half to the name", namespace: "team-a",
+			name: strings.Repeat("shop", 20),
 			want: "team-a-shopshopshopshopshopshopshopshopshopshopshops-1774311664",
 		},
 		"long namespace": {
@@ -124,7 +134,8 @@ func TestRunNames(t *testing.T) {
 		if len(full) <= 52 && readable != full {
 			t.Fatalf("%q does not begin with %q, for which there is room", name, full)
 		}
-		if !strings.HasPrefix(readable, i.Namespace[:min(26, len(i.Namespace))]) && !strings.HasPrefix(i.Namespace, readable) {
+		if !strings.HasPrefix(readable, i.Namespace[:min(26, len(i.Namespace))]) &&
+			!strings.HasPrefix(i.Namespace, readable) {
 			t.Fatalf("%q does not begin with namespace %q", name, i.Namespace)
 		}
 		same := i
@@ -155,7 +166,8 @@ func TestWhatKubernetesTakes(t *testing.T) {
 				t.Fatalf("%q is no name: %v", o.GetName(), wrong)
 			}
 			if o.GetNamespace() != namespace || !strings.HasPrefix(o.GetName(), i.RunName()) {
-				t.Fatalf("%s/%s is not found by the name of its run, %q in namespace %s", o.GetNamespace(), o.GetName(), i.RunName(), namespace)
+				t.Fatalf("%s/%s is not found by the name of its run, %q in namespace %s", o.GetNamespace(), o.GetName(),
+					i.RunName(), namespace)
 			}
 			for key, value := range o.GetLabels() {
 				if wrong := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(wrong) > 0 {
@@ -171,36 +183,11 @@ func TestWhatKubernetesTakes(t *testing.T) {
 	})
 }
 
-func TestLabels(t *testing.T) {
+func TestNoInstallation(t *testing.T) {
 	t.Parallel()
-	const landscaper = "container.deployer.landscaper.gardener.cloud/"
-	common := map[string]string{
-		"pergola.dev/deployitem": "team-a.web.shop", InstallationLabel: "here", ItemLabel: "0b5e2c1d-6f7a-4b8c-9d0e-1f2a3b4c5d6e",
-		RunLabel: shop().RunName(),
-	}
-	item := map[string]string{landscaper + "name": "web.shop", "deployitem." + landscaper + "name": "web.shop", "deployitem." + landscaper + "namespace": "team-a"}
-	for part, c := range map[string]struct {
-		reason string
-		more   []map[string]string
-	}{
-		PartPod:    {reason: "Landscaper's users look for a Pod by the name of its deploy item", more: []map[string]string{item, {"deployitem." + landscaper + "generation": "7"}}},
-		PartState:  {reason: "Landscaper finds a state by these", more: []map[string]string{item, {landscaper + "type": "state"}}},
-		PartInput:  {reason: "Landscaper knows no such Secret"},
-		PartRights: {reason: "Landscaper has rights for all runs in common"},
-	} {
-		want := map[string]string{PartLabel: part}
-		for _, labels := range append(c.more, common) {
-			for key, value := range labels {
-				want[key] = value
-			}
-		}
-		if diff := cmp.Diff(want, shop().Labels(part)); diff != "" {
-			t.Errorf("%s: %s: -want +got:\n%s", part, c.reason, diff)
-		}
-	}
 	nowhere := shop()
 	nowhere.Installation = ""
 	if got := nowhere.Labels(PartPod)[InstallationLabel]; got == "" {
-		t.Error("expected a label by which what belongs to no installation can be selected, but found none")
+		t.Error("expected a label to select the objects of no installation, but found none")
 	}
 }

@@ -22,7 +22,8 @@ func TestOverlay(t *testing.T) {
 	}{
 		"empty": {reason: "nothing is changed", overlay: `{}`, change: func(*corev1.Pod) {}},
 		"spec": {
-			reason: "what stands in both is that of the operator", overlay: `{"spec":{"priorityClassName":"low","restartPolicy":"OnFailure"}}`,
+			reason:  "what stands in both is that of the operator",
+			overlay: `{"spec":{"priorityClassName":"low","restartPolicy":"OnFailure"}}`,
 			change: func(pod *corev1.Pod) {
 				pod.Spec.PriorityClassName, pod.Spec.RestartPolicy = "low", corev1.RestartPolicyOnFailure
 			},
@@ -32,19 +33,22 @@ func TestOverlay(t *testing.T) {
 			change: func(pod *corev1.Pod) { pod.Labels["team"], pod.Annotations["b"] = "a", "c" },
 		},
 		"container": {
-			reason: "containers are told apart by their names", overlay: `{"spec":{"containers":[{"name":"main","resources":{"limits":{"memory":"1Gi"}}}]}}`,
+			reason:  "containers are told apart by their names",
+			overlay: `{"spec":{"containers":[{"name":"main","resources":{"limits":{"memory":"1Gi"}}}]}}`,
 			change: func(pod *corev1.Pod) {
 				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 			},
 		},
 		"name": {
-			reason:  "by these the Pod is found",
-			overlay: `{"metadata":{"name":"mine","namespace":"others","finalizers":null,"labels":{"` + ItemLabel + `":"x"},"annotations":{"` + JobAnnotation + `":"x"}}}`,
-			change:  func(*corev1.Pod) {},
+			reason: "by these the Pod is found",
+			overlay: `{"metadata":{"name":"mine","namespace":"others","finalizers":null,` +
+				`"labels":{"` + ItemLabel + `":"x"},"annotations":{"` + JobAnnotation + `":"x"}}}`,
+			change: func(*corev1.Pod) {},
 		},
 		"removal": {
-			reason: "nor can it be lost by a removal", overlay: `{"metadata":{"name":null,"namespace":null,"labels":{"` + ItemLabel + `":null}}}`,
-			change: func(*corev1.Pod) {},
+			reason:  "nor can it be lost by a removal",
+			overlay: `{"metadata":{"name":null,"namespace":null,"labels":{"` + ItemLabel + `":null}}}`,
+			change:  func(*corev1.Pod) {},
 		},
 		"no metadata": {reason: "nor by that of all of them", overlay: `{"metadata":null}`, change: func(*corev1.Pod) {}},
 	} {
@@ -62,10 +66,16 @@ func TestOverlay(t *testing.T) {
 func TestOverlayThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ reason, overlay, want string }{
-		"list":     {reason: "a Pod is no list", overlay: `[]`, want: "merge podTemplate into the Pod"},
-		"no JSON":  {reason: "nobody knows what it means", overlay: `{`, want: "merge podTemplate into the Pod"},
-		"nameless": {reason: "nobody knows which container is meant", overlay: `{"spec":{"containers":[{"image":"x"}]}}`, want: "merge podTemplate into the Pod"},
-		"type":     {reason: "Kubernetes does not take it", overlay: `{"spec":{"nodeName":5}}`, want: "read the Pod with podTemplate in it"},
+		"list":    {reason: "a Pod is no list", overlay: `[]`, want: "merge podTemplate into the Pod"},
+		"no JSON": {reason: "nobody knows what it means", overlay: `{`, want: "merge podTemplate into the Pod"},
+		"nameless": {
+			reason: "nobody knows which container is meant", overlay: `{"spec":{"containers":[{"image":"x"}]}}`,
+			want: "merge podTemplate into the Pod",
+		},
+		"type": {
+			reason: "Kubernetes does not take it", overlay: `{"spec":{"nodeName":5}}`,
+			want: "read the Pod with podTemplate in it",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

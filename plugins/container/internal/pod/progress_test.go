@@ -74,7 +74,9 @@ func withoutNode(message string) change {
 	return func(pod *corev1.Pod) {
 		pod.Spec.NodeName, pod.Status.Phase = "", corev1.PodPending
 		if message != "" {
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+			pod.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message},
+			}
 		}
 	}
 }
@@ -99,7 +101,9 @@ func state(container string, s corev1.ContainerState) change {
 }
 
 func running(container string) change {
-	return state(container, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}})
+	return state(container, corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)},
+	})
 }
 
 func waits(container, why, message string) change {
@@ -107,7 +111,9 @@ func waits(container, why, message string) change {
 }
 
 func ended(container string, code int32, why, message string) change {
-	return state(container, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: why, Message: message}})
+	return state(container, corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: why, Message: message},
+	})
 }
 
 // beside has another ordinary container run.
@@ -133,51 +139,70 @@ func TestWaiting(t *testing.T) {
 		hindered   bool
 		outliving  []string
 	}{
-		"new":           {reason: "nobody has looked at it", pod: podThat(withoutNode("")), want: "Pod runs/shop to get a node"},
-		"unschedulable": {reason: "the scheduler says why", pod: podThat(withoutNode("0/3 nodes are available")), want: "Pod runs/shop to get a node: 0/3 nodes are available"},
-		"init":          {reason: "main comes last", pod: podThat(phase(corev1.PodPending), running(layout.InitContainer)), want: "container main of Pod runs/shop to start"},
+		"new": {
+			reason: "nobody has looked at it", pod: podThat(withoutNode("")), want: "Pod runs/shop to get a node",
+		},
+		"unschedulable": {
+			reason: "the scheduler says why", pod: podThat(withoutNode("0/3 nodes are available")),
+			want: "Pod runs/shop to get a node: 0/3 nodes are available",
+		},
+		"init": {
+			reason: "main comes last", pod: podThat(phase(corev1.PodPending), running(layout.InitContainer)),
+			want: "container main of Pod runs/shop to start",
+		},
 		"main runs": {
-			reason: "a user wants to know for how long", pod: podThat(running(layout.WaitContainer), running(layout.MainContainer)),
+			reason: "a user wants to know for how long", pod: podThat(running(layout.WaitContainer),
+				running(layout.MainContainer)),
 			want: "container main of Pod runs/shop to end, which has run since 2026-05-04T03:02:01Z",
 		},
 		"main has ended": {
-			reason: "its exports are not there yet", pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", "")),
+			reason: "its exports are not there yet", pod: podThat(running(layout.WaitContainer),
+				ended(layout.MainContainer, 0, "Completed", "")),
 			want: "exports and state of Pod runs/shop to be uploaded",
 		},
 		"another one goes on": {
 			reason: "it may end as well", after: 9 * time.Second,
-			pod:        podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
-			want:       "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
+			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""),
+				finishedAt(began), beside("proxy")),
+			want: "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, " +
+				"these have not: proxy",
 			checkAgain: 10 * time.Second,
 		},
 		"another one never starts": {
 			reason: "it holds up as much", after: 10 * time.Second,
-			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), func(p *corev1.Pod) {
-				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-					Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
-				})
-			}),
-			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
+			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began),
+				func(p *corev1.Pod) {
+					p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+						Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+					})
+				}),
+			want: "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, " +
+				"these have not: proxy",
 			outliving: []string{"proxy"},
 		},
 		"another one goes on and on": {
 			reason: "nothing is uploaded before it ends", after: 10 * time.Second,
-			pod:       podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
-			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
+			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""),
+				finishedAt(began), beside("proxy")),
+			want: "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, " +
+				"these have not: proxy",
 			outliving: []string{"proxy"},
 		},
 		"stopped because of another one": {
 			reason: "nobody else has deleted it", after: 20 * time.Second,
-			pod: podThat(deletedAt(began.Add(10*time.Second)), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began),
+			pod: podThat(deletedAt(began.Add(10*time.Second)), ended(layout.MainContainer, 0, "Completed", ""),
+				finishedAt(began),
 				running(layout.WaitContainer), beside("proxy")),
 			want: "exports and state of Pod runs/shop to be uploaded, while it stops", checkAgain: 40 * time.Second,
 		},
 		"main has failed": {
-			reason: "its state is not there yet", pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 1, "Error", "")),
+			reason: "its state is not there yet", pod: podThat(running(layout.WaitContainer),
+				ended(layout.MainContainer, 1, "Error", "")),
 			want: "exports and state of Pod runs/shop to be uploaded",
 		},
 		"pull fails at first": {
-			reason: "registries fail now and then", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "ErrImagePull", "503")), after: 59 * time.Second,
+			reason: "registries fail now and then", pod: podThat(phase(corev1.PodPending),
+				waits(layout.MainContainer, "ErrImagePull", "503")), after: 59 * time.Second,
 			want: "container main of Pod runs/shop to start: ErrImagePull: 503", checkAgain: patience, hindered: true,
 		},
 		"pull fails, with little time": {
@@ -190,16 +215,19 @@ func TestWaiting(t *testing.T) {
 			pod: podThat(deletedAt(began)), want: "Pod runs/shop to stop: no image", checkAgain: 30 * time.Second,
 		},
 		"stopped for the time": {
-			reason: "the same", timedOut: true, pod: podThat(deletedAt(began), waits(layout.MainContainer, "ErrImagePull", "503")),
+			reason: "the same", timedOut: true, pod: podThat(deletedAt(began),
+				waits(layout.MainContainer, "ErrImagePull", "503")),
 			want: "Pod runs/shop to stop, because the timeout of the deploy item is nearly over; it has waited for " +
 				"container main of Pod runs/shop to start: ErrImagePull: 503", checkAgain: 30 * time.Second,
 		},
 		"deleted": {
-			reason: "its containers end first", pod: podThat(deletedAt(began.Add(300*time.Second)), running(layout.MainContainer)), after: 301 * time.Second,
+			reason: "its containers end first", pod: podThat(deletedAt(began.Add(300*time.Second)),
+				running(layout.MainContainer)), after: 301 * time.Second,
 			want: "Pod runs/shop to stop, which somebody has deleted", checkAgain: 330 * time.Second,
 		},
 		"stopped by its deadline": {
-			reason: "its containers may leave something behind", pod: podThat(phase(corev1.PodFailed), reason("DeadlineExceeded", ""), running(layout.MainContainer)),
+			reason: "its containers may leave something behind", pod: podThat(phase(corev1.PodFailed),
+				reason("DeadlineExceeded", ""), running(layout.MainContainer)),
 			want: "Pod runs/shop to stop: DeadlineExceeded",
 		},
 	} {

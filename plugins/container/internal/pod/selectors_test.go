@@ -17,7 +17,10 @@ var parts = []string{
 
 // runs are those of three deploy items. The first two are of one installation; the third has the name of the first.
 func runs() map[string]Identity {
-	a := Identity{Installation: "here", Namespace: "team", Name: "a", UID: "a-uid", JobID: "1", Operation: v1alpha1.OperationReconcile}
+	a := Identity{
+		Installation: "here", Namespace: "team", Name: "a", UID: "a-uid", JobID: "1",
+		Operation: v1alpha1.OperationReconcile,
+	}
 	a2, deleted, b, other := a, a, a, a
 	a2.JobID = "2"
 	deleted.JobID, deleted.Operation = "2", v1alpha1.OperationDelete
@@ -64,8 +67,12 @@ func TestSelectors(t *testing.T) {
 		selectors []Selector
 		want      []string
 	}{
-		"item":         {reason: "a deploy item that is deleted leaves nothing", selectors: []Selector{OfItem(uid)}, want: ofA(parts...)},
-		"run":          {reason: "each job and operation has its own", selectors: []Selector{OfRun(uid, a2)}, want: of("a2", parts...)},
+		"item": {
+			reason: "a deploy item that is deleted leaves nothing", selectors: []Selector{OfItem(uid)}, want: ofA(parts...),
+		},
+		"run": {
+			reason: "each job and operation has its own", selectors: []Selector{OfRun(uid, a2)}, want: of("a2", parts...),
+		},
 		"run of other": {reason: "a name alone is not enough", selectors: []Selector{OfRun(all["b1"].UID, a2)}},
 		"installation": {
 			reason: "others use the same host cluster", selectors: []Selector{OfInstallation("here")},
@@ -82,28 +89,39 @@ func TestSelectors(t *testing.T) {
 			reason: "the last Pod is the one to look at", selectors: []Selector{KeptPods(uid, a2)},
 			want: slices.Concat(of("a1", PartKept), of("a2 deleted", PartKept)),
 		},
-		"result": {reason: "it is wanted until there is another job", selectors: []Selector{ResultOf(uid, a1)}, want: of("a1", PartResult)},
+		"result": {
+			reason: "it is wanted until there is another job", selectors: []Selector{ResultOf(uid, a1)},
+			want: of("a1", PartResult),
+		},
 		"obsolete with a new state": {
-			reason: "the one before is of no use any more", selectors: Obsolete(uid, &v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, &v1alpha1.State{ID: a2}),
+			reason: "the one before is of no use any more", selectors: Obsolete(uid,
+				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, &v1alpha1.State{ID: a2}),
 			want: slices.Concat(of("a2", temporary...), of("a1", PartState)),
 		},
 		"obsolete with the old state": {
-			reason: "what was uploaded of another one is not complete", selectors: Obsolete(uid, &v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, &v1alpha1.State{ID: a1}),
+			reason: "what was uploaded of another one is not complete", selectors: Obsolete(uid,
+				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, &v1alpha1.State{ID: a1}),
 			want: slices.Concat(of("a2", temporary...), of("a2", PartState)),
 		},
 		"obsolete without a state": {
-			reason: "a run that leaves no state wants none", selectors: Obsolete(uid, &v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, nil),
+			reason: "a run that leaves no state wants none", selectors: Obsolete(uid,
+				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{ID: a1}}, nil),
 			want: slices.Concat(of("a2", temporary...), of("a1", PartState), of("a2", PartState)),
 		},
 		"obsolete with Landscaper's state": {
-			reason: "it is known by its names", selectors: Obsolete(uid, &v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{Secrets: []string{"x"}}}, &v1alpha1.State{ID: a2}),
+			reason: "it is known by its names", selectors: Obsolete(uid,
+				&v1alpha1.Run{Name: a2, Restored: &v1alpha1.State{Secrets: []string{"x"}}}, &v1alpha1.State{ID: a2}),
 			want: of("a2", temporary...),
 		},
 		"obsolete of the first run": {
-			reason: "it is the only one", selectors: Obsolete(uid, &v1alpha1.Run{Name: a1}, &v1alpha1.State{ID: a1}), want: of("a1", temporary...),
+			reason: "it is the only one", selectors: Obsolete(uid, &v1alpha1.Run{Name: a1}, &v1alpha1.State{
+				ID: a1,
+			}), want: of("a1", temporary...),
 		},
 		"left by upstream": {
-			reason: "those of this deployer are known by other labels", selectors: []Selector{all["a1"].LeftByUpstream()}, want: []string{"landscaper's state"},
+			reason: "those of this deployer are known by other labels", selectors: []Selector{
+				all["a1"].LeftByUpstream(),
+			}, want: []string{"landscaper's state"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,11 +21,13 @@ func TestStateLost(t *testing.T) {
 		want   string
 	}{
 		"out of time": {
-			"it has worked for as long as it may", podThat(reason("DeadlineExceeded", ""), ended(layout.MainContainer, 143, "Error", "")), nil,
+			"it has worked for as long as it may", podThat(reason("DeadlineExceeded", ""),
+				ended(layout.MainContainer, 143, "Error", "")), nil,
 			"it was ended before it could",
 		},
 		"out of time, and not started": {
-			"the kubelet has not found it", podThat(reason("DeadlineExceeded", ""), ended(layout.MainContainer, 137, "ContainerStatusUnknown", "")), nil, "",
+			"the kubelet has not found it", podThat(reason("DeadlineExceeded", ""),
+				ended(layout.MainContainer, 137, "ContainerStatusUnknown", "")), nil, "",
 		},
 		"reported": {"there is another one", podThat(done), &layout.Report{Errors: []string{"exports are too long"}}, ""},
 		"refused": {
@@ -33,25 +35,36 @@ func TestStateLost(t *testing.T) {
 			&layout.Report{StateFailed: true, Errors: []string{"the state is too large"}}, "the state is too large",
 		},
 		"refused, and the Pod is gone": {
-			"the report says so", nil, &layout.Report{StateFailed: true, Errors: []string{"the state is too large"}}, "the state is too large",
+			"the report says so", nil, &layout.Report{
+				StateFailed: true, Errors: []string{"the state is too large"},
+			}, "the state is too large",
 		},
 		"out of memory": {
-			"nobody has uploaded it", podThat(done, ended(layout.WaitContainer, 137, "OOMKilled", "")), nil, "exit code 137 (OOMKilled)",
+			"nobody has uploaded it", podThat(done,
+				ended(layout.WaitContainer, 137, "OOMKilled", "")), nil, "exit code 137 (OOMKilled)",
 		},
 		"failed": {
-			"it may have done much before", podThat(ended(layout.MainContainer, 1, "Error", ""), ended(layout.WaitContainer, 1, "Error", "forbidden")),
+			"it may have done much before", podThat(ended(layout.MainContainer, 1, "Error", ""),
+				ended(layout.WaitContainer, 1, "Error", "forbidden")),
 			nil, "has not uploaded exports and state: forbidden",
 		},
 		"ended before the Pod was deleted": {
-			"it had done its work", podThat(deletedAt(began.Add(306*time.Second)), done, finishedAt(began)), nil, "it was ended before it could",
+			"it had done its work", podThat(deletedAt(began.Add(306*time.Second)), done,
+				finishedAt(began)), nil, "it was ended before it could",
 		},
 		"deleted before its end": {
-			"it has not come to its end", podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""), finishedAt(began)),
+			"it has not come to its end", podThat(deletedAt(began.Add(302*time.Second)),
+				ended(layout.MainContainer, 143, "Error", ""), finishedAt(began)),
 			nil, "",
 		},
-		"evicted":       {"so has this one", podThat(reason("Evicted", "low on memory"), ended(layout.MainContainer, 137, "Error", "")), nil, ""},
-		"not started":   {"it has done nothing", podThat(ended(layout.MainContainer, 128, "StartError", "")), nil, ""},
-		"init failed":   {"neither has this", podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "")), nil, ""},
+		"evicted": {
+			"so has this one", podThat(reason("Evicted", "low on memory"), ended(layout.MainContainer, 137, "Error", "")), nil,
+			"",
+		},
+		"not started": {"it has done nothing", podThat(ended(layout.MainContainer, 128, "StartError", "")), nil, ""},
+		"init failed": {
+			"neither has this", podThat(phase(corev1.PodFailed), ended(layout.InitContainer, 1, "Error", "")), nil, "",
+		},
 		"removed":       {"nobody knows", nil, nil, ""},
 		"node was lost": {"nor here", podThat(deletedAt(began), running(layout.MainContainer)), nil, ""},
 	} {
@@ -68,7 +81,8 @@ func TestStateLost(t *testing.T) {
 // TestStateLostInTime: the deployer stops a Pod whose time is up as others do who delete it.
 func TestStateLostInTime(t *testing.T) {
 	t.Parallel()
-	p := podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""), finishedAt(began.Add(10*time.Second)))
+	p := podThat(deletedAt(began.Add(302*time.Second)), ended(layout.MainContainer, 143, "Error", ""),
+		finishedAt(began.Add(10*time.Second)))
 	if StateLost(p, nil, &v1alpha1.Run{TimedOut: true}) == "" || StateLost(p, nil, &v1alpha1.Run{}) != "" {
 		t.Error("expected that it counts who has stopped the Pod")
 	}
@@ -82,7 +96,9 @@ func TestNoStateToLose(t *testing.T) {
 	if why := StateLost(p, nil, &v1alpha1.Run{}); why != "" {
 		t.Errorf("found %q", why)
 	}
-	if why := StateLost(p, nil, &v1alpha1.Run{Restored: &v1alpha1.State{}}); !strings.Contains(why, "exit code 137 (Error): msg=") {
+	if why := StateLost(p, nil, &v1alpha1.Run{
+		Restored: &v1alpha1.State{},
+	}); !strings.Contains(why, "exit code 137 (Error): msg=") {
 		t.Errorf("found %q", why)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -99,9 +100,9 @@ func replace(objects []helm.Object, children []sdk.Child) ([]helm.Object, error)
 	if err != nil {
 		return nil, err
 	}
-	replaced, problems := job.Replace(originals, children)
+	replaced, problems := objectjob.Replace(originals, children)
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(job.ReasonChildren, "changed objects do not fit those of the chart: %s", job.Describe(problems))
+		return nil, sdk.ConfigurationError(objectjob.ReasonChildren, "changed objects do not fit those of the chart: %s", job.Describe(problems))
 	}
 	sources, err := sourcesOf(objects)
 	if err != nil {

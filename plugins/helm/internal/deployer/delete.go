@@ -10,6 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -31,7 +32,7 @@ func (j *helmJob) delete(ctx context.Context, d *config.Deletion) (*sdk.Response
 	case j.fromLandscaper() && d.HelmDeployment:
 		return j.uninstall(ctx, d.Release, d.Uninstall)
 	}
-	return j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Status.Inventory.Entries()})
+	return j.Remove(ctx, objectjob.StepDelete, prune.Deletion{Groups: d.Groups, Entries: j.Status.Inventory.Entries()})
 }
 
 // deleteUnknown deletes the item's release as identified on the target: the item has no record of a deployment, or has

@@ -31,6 +31,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
@@ -220,13 +221,13 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string
 		return nil, err
 	}
 	j := &helmJob{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
-	j.Job = &job.Job{
-		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Began: time.Now(),
+	status := objectjob.NewProviderStatus(req, objectjob.ObjectsStatus{
+		ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Installation: stored.Installation,
+		Drift: stored.Drift, SettledIn: stored.SettledIn,
+	}, false, j.document)
+	j.Job = &objectjob.Job{
+		Job: job.New(req, d.watches, status), Client: client, Lookup: lookup, Status: status, Began: time.Now(),
 		Owner: owner.New(req, v1alpha1.DeployItemLabel, stored.Installation),
-		Status: job.NewProviderStatus(req, job.ObjectsStatus{
-			ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Installation: stored.Installation,
-			Drift: stored.Drift, SettledIn: stored.SettledIn,
-		}, false, j.document),
 	}
 	return j, j.Begin(ctx, namespace)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -85,10 +86,10 @@ func (j *helmJob) diffObjects(ctx context.Context, c *config.Config, archive *ch
 func (j *helmJob) diffRendered(ctx context.Context, c *config.Config, objects []helm.Object) ([]sdk.Change, error) {
 	plan, err := j.planOfObjects(ctx, c, objects)
 	if err != nil {
-		return nil, job.During(job.StepApply, err)
+		return nil, job.During(objectjob.StepApply, err)
 	}
 	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
-	return j.Diff(job.WithFields(ctx, j.deployer.settings.Strict), plan, deletion)
+	return j.Diff(objectjob.WithFields(ctx, j.deployer.settings.Strict), plan, deletion)
 }
 
 // diffRelease begins with the end of the item's former release.

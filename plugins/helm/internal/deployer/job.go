@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -37,9 +38,9 @@ const (
 // maxListed bounds the names in a message.
 const maxListed = 5
 
-// helmJob is one call of the deployer. Its methods are the steps, as in job.Job.
+// helmJob is one call of the deployer. Its methods are the steps, as in objectjob.Job.
 type helmJob struct {
-	*job.Job
+	*objectjob.Job
 
 	deployer   *Deployer
 	kubeconfig []byte

@@ -20,6 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
@@ -65,11 +66,11 @@ func redactorOf(c *config.Config, objects []helm.Object) *redact.Redactor {
 func (j *helmJob) deployObjects(ctx context.Context, c *config.Config, objects []helm.Object) (*sdk.Response, error) {
 	plan, err := j.planOfObjects(ctx, c, objects)
 	if err != nil {
-		return nil, job.During(job.StepApply, err)
+		return nil, job.During(objectjob.StepApply, err)
 	}
 	plan.AwaitServers = c.Checks.ByKind()
 	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate, Kept: keptOfObjects}
-	applied, res, err := j.Apply(job.WithFields(ctx, j.deployer.settings.Strict), plan)
+	applied, res, err := j.Apply(objectjob.WithFields(ctx, j.deployer.settings.Strict), plan)
 	if res != nil && len(sdk.Codes(err)) == 0 { // there is another call
 		j.keepRendering(ctx, objects, c.Release.Namespace)
 		res.ProviderStatus = j.Status.Unsaved()
@@ -145,7 +146,7 @@ func (j *helmJob) exportValues(
 		defer fetched.Release()
 		archive = fetched
 	}
-	result, err := j.run(ctx, job.StepExport, &helm.Request{
+	result, err := j.run(ctx, objectjob.StepExport, &helm.Request{
 		Action: helm.Values, Release: c.Release, Chart: helm.Chart{Path: archive.Path}, Values: c.Values, Options: c.Install,
 	}, &observer{})
 	if err != nil {
@@ -153,7 +154,7 @@ func (j *helmJob) exportValues(
 	}
 	exports, err = config.ExportValues(c.ValueExports, result.Values, exports)
 	if err != nil {
-		return nil, job.During(job.StepExport, err)
+		return nil, job.During(objectjob.StepExport, err)
 	}
 	return exports, nil
 }

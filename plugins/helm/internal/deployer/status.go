@@ -3,7 +3,7 @@ package deployer
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -17,7 +17,7 @@ func readStatus(req *sdk.Request) (*v1alpha1.ProviderStatus, error) {
 
 // document returns the provider status to save. The job replaces the values behind its pointers and never changes
 // them.
-func (j *helmJob) document(s job.ObjectsStatus) any {
+func (j *helmJob) document(s objectjob.ObjectsStatus) any {
 	status := &v1alpha1.ProviderStatus{
 		TypeMeta:         metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ProviderStatusKind},
 		ManagedResources: s.ManagedResources,

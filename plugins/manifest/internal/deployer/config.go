@@ -12,6 +12,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/export"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -46,8 +47,8 @@ func (d *Deployer) readConfig(req *sdk.Request) (*config, error) {
 	if req.Children == nil {
 		return c, nil
 	}
-	if c.manifests, problems = job.Replace(c.manifests, req.Children); len(problems) > 0 {
-		return nil, sdk.ConfigurationError(job.ReasonChildren,
+	if c.manifests, problems = objectjob.Replace(c.manifests, req.Children); len(problems) > 0 {
+		return nil, sdk.ConfigurationError(objectjob.ReasonChildren,
 			"changed objects do not fit spec.config: %s", job.Describe(problems))
 	}
 	return c, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -65,7 +66,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
-	ctx = job.HideSecrets(ctx, config.manifests)
+	ctx = objectjob.HideSecrets(ctx, config.manifests)
 	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
@@ -73,12 +74,12 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	j.WarnOf(config.unknown)
 	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
 	if err != nil {
-		return nil, job.During(job.StepApply, err)
+		return nil, job.During(objectjob.StepApply, err)
 	}
 	plan.AwaitServers = config.checks.ByKind()
 
 	deletion := prune.Deletion{Groups: config.deletionDuringUpdate}
-	applied, res, err := j.Apply(job.WithFields(ctx, d.settings.Strict), plan)
+	applied, res, err := j.Apply(objectjob.WithFields(ctx, d.settings.Strict), plan)
 	if err != nil {
 		return j.Unblock(ctx, plan, deletion, err)
 	}
@@ -96,7 +97,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.Patch(job.WithFields(ctx, d.settings.Strict), applied); res != nil || err != nil {
+	if res, err := j.Patch(objectjob.WithFields(ctx, d.settings.Strict), applied); res != nil || err != nil {
 		return res, err
 	}
 	return j.Done(exports), nil
@@ -123,7 +124,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	res, err := j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: groups, Entries: j.Status.Inventory.Entries()})
+	res, err := j.Remove(ctx, objectjob.StepDelete, prune.Deletion{Groups: groups, Entries: j.Status.Inventory.Entries()})
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
 	}
@@ -137,17 +138,17 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 	if err != nil {
 		return nil, err
 	}
-	ctx = job.HideSecrets(ctx, config.manifests)
+	ctx = objectjob.HideSecrets(ctx, config.manifests)
 	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
 	if err != nil {
-		return nil, job.During(job.StepApply, err)
+		return nil, job.During(objectjob.StepApply, err)
 	}
 	deletion := prune.Deletion{Groups: config.deletionDuringUpdate}
-	changes, err := j.Diff(job.WithFields(ctx, d.settings.Strict), plan, deletion)
+	changes, err := j.Diff(objectjob.WithFields(ctx, d.settings.Strict), plan, deletion)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffRespons
 }
 
 // begin returns the Job of one call.
-func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*job.Job, error) {
+func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*objectjob.Job, error) {
 	status, err := readProviderStatus(req)
 	if err != nil {
 		return nil, err
@@ -164,8 +165,8 @@ func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*job.Job, error
 	if err != nil {
 		return nil, err
 	}
-	j := &job.Job{
-		Request: req, Client: client, Lookup: lookup, Watches: d.watches, Status: status,
+	j := &objectjob.Job{
+		Job: job.New(req, d.watches, status), Client: client, Lookup: lookup, Status: status,
 		Owner: owner.New(req, v1alpha2.DeployItemLabel, status.Installation()), Began: time.Now(),
 	}
 	return j, j.Begin(ctx, "")

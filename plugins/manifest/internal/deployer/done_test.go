@@ -128,7 +128,7 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 		w.vanish(configMaps, "beside")
 		startJobOfHook(item)
 		if got, want := eventsOf(w.mustSucceed(item)), []string{
-			"Repaired: repaired what had changed on the target: ConfigMap " + w.Namespace + "/beside was missing",
+			"Repaired: repaired changes on the target: ConfigMap " + w.Namespace + "/beside was missing",
 		}; !slices.Equal(got, want) {
 			t.Errorf("expected the events %q, but found %q", want, got)
 		}

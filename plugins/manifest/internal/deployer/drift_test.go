@@ -59,7 +59,7 @@ func TestDrift(t *testing.T) {
 	first := w.call(item)
 	w.mustWait(first, "web")
 	w.mustReport(first, landscaper.ConditionTrue, parts...)
-	w.mustTell(first, "Repaired: repaired what had changed on the target: "+parts[0]+"; "+parts[1])
+	w.mustTell(first, "Repaired: repaired changes on the target: "+parts[0]+"; "+parts[1])
 	want := &managedresource.Drift{JobID: item.Status.JobID, Objects: []managedresource.DriftedObject{
 		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: "changed"}, Fields: []string{"data.a"}},
 		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: "deleted"}, Missing: true},

@@ -24,7 +24,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(elsewhere)}
 	for _, operation := range []plugintest.Operation{plugintest.Reconcile, plugintest.Delete} {
 		w.MustFail(w.Do(operation, item), plugintest.ConfigurationProblem, "TargetChanged", "UID another there",
-			"lead to that cluster again", landscaper.DeleteWithoutUninstallAnnotation)
+			"restore the Target", landscaper.DeleteWithoutUninstallAnnotation)
 		if diff := cmp.Diff(elsewhere, string(item.Status.ProviderStatus.Raw)); diff != "" {
 			t.Errorf("the provider status: -want +got:\n%s", diff)
 		}

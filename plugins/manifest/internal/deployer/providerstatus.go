@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha1"
@@ -27,7 +27,7 @@ type storedStatus struct {
 }
 
 // readProviderStatus reads the last saved provider status.
-func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
+func readProviderStatus(req *sdk.Request) (*objectjob.ProviderStatus, error) {
 	var stored storedStatus
 	found, err := req.DecodeProviderStatus(&stored, v1alpha2.ProviderStatusKind,
 		v1alpha2.GroupVersion.String(), v1alpha1.GroupVersion.String())
@@ -50,15 +50,15 @@ func readProviderStatus(req *sdk.Request) (*job.ProviderStatus, error) {
 		}
 		entries = append(entries, entry)
 	}
-	objects := job.ObjectsStatus{
+	objects := objectjob.ObjectsStatus{
 		ManagedResources: entries, Cluster: stored.Cluster, Installation: stored.Installation, Drift: stored.Drift,
 		SettledIn: stored.SettledIn,
 	}
-	return job.NewProviderStatus(req, objects, stale, document), nil
+	return objectjob.NewProviderStatus(req, objects, stale, document), nil
 }
 
 // document returns the provider status to save.
-func document(s job.ObjectsStatus) any {
+func document(s objectjob.ObjectsStatus) any {
 	status := &v1alpha2.ProviderStatus{
 		TypeMeta: metav1.TypeMeta{
 			APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.ProviderStatusKind,

@@ -10,6 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
@@ -39,7 +40,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 	if unread != nil {
 		text += fmt.Sprintf(", as far as they can be looked for (%v)", unread)
 	}
-	req.Event(job.ReasonNoStatus, text+"; "+job.ListUnrecorded(req.DeployItem))
+	req.Event(objectjob.ReasonNoStatus, text+"; "+objectjob.ListUnrecorded(req.DeployItem))
 	if j == nil || len(entries) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
@@ -47,7 +48,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 	if err != nil {
 		return nil, err
 	}
-	res, err := j.Remove(ctx, job.StepDelete, prune.Deletion{Groups: groups, Entries: entries})
+	res, err := j.Remove(ctx, objectjob.StepDelete, prune.Deletion{Groups: groups, Entries: entries})
 	if res != nil || err != nil {
 		return res, err
 	}
@@ -56,7 +57,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 
 // findUnrecorded returns a job whose inventory has the existing objects of the manifests with the label of the deploy
 // item. unread is the reason why some were not looked for; without a job, none were. The error is a passing one.
-func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *job.Job, unread, err error) {
+func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *objectjob.Job, unread, err error) {
 	config, err := d.readConfig(req)
 	if err != nil {
 		return nil, err, nil

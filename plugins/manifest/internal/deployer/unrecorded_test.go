@@ -32,9 +32,9 @@ func TestJobWithoutStatus(t *testing.T) {
 
 	w.SetConfig(item, config(w.configMap("stays", nil), w.configMap("new", nil)))
 	item.Status.ProviderStatus = nil
-	how := "list what else it may have deployed with kubectl get KIND -A -l pergola.dev/deployitem=" + w.Namespace + ".item"
+	how := "list its other objects with kubectl get KIND -A -l pergola.dev/deployitem=" + w.Namespace + ".item"
 	w.mustTell(w.mustSucceed(item), "NoProviderStatus: the deploy item has had no provider status, but has deployed ConfigMap "+w.Namespace+
-		"/stays before; these objects bear its label and are not in its manifests, so delete what is not needed: ConfigMap "+
+		"/stays before; these objects have its label but are not in its manifests; delete the unneeded ones: ConfigMap "+
 		w.Namespace+"/removed; "+how)
 	w.MustGet(configMaps, "removed")
 	plugintest.NewJob(item)
@@ -57,7 +57,7 @@ func TestDeletionWithoutStatus(t *testing.T) {
 
 	told := "NoProviderStatus: the deploy item has no provider status: only objects of its manifests that bear its label are deleted, and there are "
 	first := w.Do(plugintest.Delete, item)
-	w.mustTell(first, told+"1; list what else it may have deployed with kubectl get KIND -A -l pergola.dev/deployitem="+w.Namespace+".item")
+	w.mustTell(first, told+"1; list its other objects with kubectl get KIND -A -l pergola.dev/deployitem="+w.Namespace+".item")
 	w.Patch(configMaps, "stays", `{"metadata":{"finalizers":null}}`)
 	w.mustTell(w.mustDelete(item))
 	if w.Get(configMaps, "stays") != nil {
