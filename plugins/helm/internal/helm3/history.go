@@ -1,12 +1,10 @@
 package helm3
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -17,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// history is Helm's storage of a release. It leaves the release in order, however an operation ends.
+// history is Helm's storage of a release. It works a little longer than the context of the request: Helm records the
+// failure after a cancellation, too.
 type history struct {
 	driver.Driver
 
@@ -29,8 +29,6 @@ type history struct {
 	secrets *secrets
 	core    corev1client.CoreV1Interface
 
-	mu     sync.Mutex
-	sealed bool
 	// running is the revision in the making or under removal, see current; made has all revisions begun by this
 	// operation.
 	running *release.Release
@@ -45,8 +43,6 @@ type history struct {
 // unfinished describes a revision left in progress: by a killed process, a stopped host, an aborted job or the end of
 // its time.
 const unfinished = "the operation has not come to its end"
-
-var errSealed = errors.New("the request is over")
 
 func newHistory(o *operation, core corev1client.CoreV1Interface) *history {
 	s := newSecrets(core.Secrets(o.req.Release.Namespace), o.req.Release.Name)
@@ -92,7 +88,8 @@ func (h *history) Create(key string, rel *release.Release) error {
 		maps.Copy(labels, h.o.req.RollbackLabels)
 		rel.Labels = labels
 	}
-	err := h.write(rel, func() error { return h.Driver.Create(key, rel) })
+	h.begin(rel)
+	err := h.Driver.Create(key, rel)
 	switch {
 	case errors.Is(err, driver.ErrReleaseExists):
 		return h.o.pending(rel.Version)
@@ -108,8 +105,6 @@ func (h *history) Create(key string, rel *release.Release) error {
 			h.o.log("delete revision %d, whose place revision %d takes: %v", h.o.req.Retry, rel.Version, err)
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.made = append(h.made, rel.Version)
 	return nil
 }
@@ -135,7 +130,7 @@ func (h *history) createNamespace() error {
 	return nil
 }
 
-// Update stores a revision as it is now. Helm ignores most of the errors; finish does not.
+// Update stores a revision as it is now. Helm ignores most of the errors; end does not.
 func (h *history) Update(key string, rel *release.Release) error {
 	replaced := h.o.attempt != nil && rel.Version == h.o.req.Retry // its successor is stored in its place
 	if rel.Info.Status == release.StatusSuperseded && (replaced || rel.Version == h.failed) {
@@ -144,11 +139,9 @@ func (h *history) Update(key string, rel *release.Release) error {
 	if h.o.attempt != nil {
 		h.o.attempt.keepRuns()
 	}
-	err := h.write(rel, func() error { return h.retry(func() error { return h.Driver.Update(key, rel) }) })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lost[rel.Version] = err
-	return err
+	h.begin(rel)
+	h.lost[rel.Version] = retried(func() error { return h.Driver.Update(key, rel) })
+	return h.lost[rel.Version]
 }
 
 // operations has Helm's names for the operations on revisions, by status.
@@ -159,37 +152,16 @@ var operations = map[release.Status]string{
 	release.StatusUninstalling:    "delete",
 }
 
-func (h *history) write(rel *release.Release, write func() error) error {
-	h.mu.Lock()
-	if h.sealed {
-		h.mu.Unlock()
-		return errSealed
-	}
+func (h *history) begin(rel *release.Release) {
 	if what, ok := operations[rel.Info.Status]; ok {
 		h.running, h.what = rel, what
 	}
-	h.mu.Unlock()
-	return write()
 }
 
-// retry tries a write several times. A failed write may have been done: the Secrets are listed again. A conflict ends
-// it: it is another client's write of the revision.
-func (h *history) retry(write func() error) error {
-	var last error
+// retried tries a write several times. A conflict ends it: it is another client's write of the revision.
+func retried(write func() error) error {
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 4}
-	err := wait.ExponentialBackoffWithContext(h.o.cleanup, backoff, func(ctx context.Context) (bool, error) {
-		if _, last = h.secrets.List(ctx, metav1.ListOptions{}); last == nil {
-			last = write()
-		}
-		if apierrors.IsConflict(last) {
-			return false, last
-		}
-		return last == nil, nil
-	})
-	if err != nil && !errors.Is(err, last) {
-		return errors.Join(last, err)
-	}
-	return err
+	return retry.OnError(backoff, func(err error) bool { return !apierrors.IsConflict(err) }, write)
 }
 
 // Delete removes a revision. A cancelled uninstall must not: after a failure it goes on with the older ones.
@@ -199,8 +171,6 @@ func (h *history) Delete(key string) (*release.Release, error) {
 	}
 	rel, err := h.Driver.Delete(key)
 	if err == nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
 		delete(h.lost, rel.Version)
 	}
 	return rel, err
@@ -208,8 +178,6 @@ func (h *history) Delete(key string) (*release.Release, error) {
 
 // current returns the revision in the making or under removal, and the operation as in Helm's names of hooks.
 func (h *history) current() (running *release.Release, what string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.running, h.what
 }
 
@@ -217,12 +185,12 @@ func (h *history) current() (running *release.Release, what string) {
 // marks interrupted revisions as failed; the error is helm.Pending if another client has written one meanwhile.
 func (h *history) revisions(interrupted []int) (all []*release.Release, unreadable []string, err error) {
 	for _, revision := range interrupted {
-		err := h.fail(revision, unfinished)
+		err := h.mark(revision)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return nil, nil, h.o.pending(revision)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("mark revision %d as failed: %w", revision, err)
+			return nil, nil, err
 		}
 	}
 	if all, err = h.read(); err != nil {
@@ -249,37 +217,37 @@ func (h *history) read() ([]*release.Release, error) {
 	return all, err
 }
 
-// fail marks a revision as failed unless its operation has come to an end.
-func (h *history) fail(revision int, why string) error {
+// mark marks a revision as failed unless its operation has come to an end.
+func (h *history) mark(revision int) error {
 	all, err := h.read()
-	if err != nil {
-		return err
-	}
 	for _, rel := range all {
 		if _, busy := operations[rel.Info.Status]; busy && rel.Version == revision {
-			rel.SetStatus(release.StatusFailed, why)
+			rel.SetStatus(release.StatusFailed, unfinished)
 			delete(rel.Labels, "modifiedAt") // the driver sets it, but does not overwrite a value read before
-			return h.Driver.Update(keyOf(rel), rel)
+			err = h.Driver.Update(keyOf(rel), rel)
 		}
 	}
-	return nil // removed, or unreadable
+	if err != nil {
+		return fmt.Errorf("mark revision %d as failed: %w", revision, err)
+	}
+	return nil // or removed, or unreadable
 }
 
-// finish ends all other writes. After a failure no revision of the operation is pending; after a success the error is
-// that of unwritten ones.
-func (h *history) finish(succeeded bool) error {
-	h.mu.Lock()
-	h.sealed = true
-	made, lost := h.made, errors.Join(slices.Collect(maps.Values(h.lost))...)
-	h.mu.Unlock()
-	if succeeded {
-		return lost
+// end ends an operation with its error. After a success the error is that of unwritten revisions. After a failure it
+// marks the operation's own revisions as failed, as the next attempt would: Helm leaves them pending when a rollback
+// fails in a hook, or at a kind no longer served, and when its write is lost. A job that was aborted, or has failed for
+// good, has no next attempt, and a pending revision blocks the Helm CLI.
+func (h *history) end(err error) error {
+	if err == nil {
+		if lost := errors.Join(slices.Collect(maps.Values(h.lost))...); lost != nil {
+			return fmt.Errorf("note that the release is deployed: %w", lost)
+		}
+		return nil
 	}
-	for _, revision := range made {
-		err := h.retry(func() error { return h.fail(revision, unfinished) })
-		if err != nil {
-			h.o.log("mark revision %d as failed: %v", revision, err)
+	for _, revision := range h.made {
+		if lost := retried(func() error { return h.mark(revision) }); lost != nil {
+			h.o.log("%v", lost)
 		}
 	}
-	return nil
+	return err
 }

@@ -64,9 +64,7 @@ func (p postRenderer) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 
 // announce calls the observer before the first change.
 func (o *operation) announce() error {
-	err := errSealed
-	o.listener.call(func(observer helm.Observer) { err = observer.Changing(o.ctx) })
-	if err != nil {
+	if err := o.observer.Changing(o.ctx); err != nil {
 		return failure(helm.Refused, "%v", err)
 	}
 	return nil
@@ -80,9 +78,7 @@ func (o *operation) show(objects []helm.Object) (replaced []helm.Object, err err
 	if err := o.ctx.Err(); err != nil {
 		return nil, err
 	}
-	err = errSealed
-	o.listener.call(func(observer helm.Observer) { replaced, err = observer.Rendered(o.ctx, objects) })
-	if err != nil {
+	if replaced, err = o.observer.Rendered(o.ctx, objects); err != nil {
 		return nil, failure(helm.Refused, "%v", err)
 	}
 	o.learn(replaced)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 
@@ -34,12 +33,12 @@ const (
 // operation carries one request out.
 type operation struct {
 	req      *helm.Request
-	listener *listener
+	observer helm.Observer
 	redactor *redact.Redactor
 	// ctx ends with the call.
 	ctx  context.Context
 	stop context.CancelFunc
-	// cleanup ends later than ctx, for the last writes to a release.
+	// cleanup ends with the operation, later than ctx: for the writes to the release, and for reports.
 	cleanup    context.Context
 	endCleanup context.CancelFunc
 
@@ -65,14 +64,10 @@ type operation struct {
 
 // newOperation also makes Helm's clients, for a request with a kubeconfig. It sends no request.
 func newOperation(ctx context.Context, c *Client, req *helm.Request, observer helm.Observer) (*operation, error) {
-	o := &operation{req: req, listener: &listener{observer: observer}, redactor: redact.New(req.Values)}
+	o := &operation{req: req, observer: observer, redactor: redact.New(req.Values)}
 	o.redactor.Publish(req.Release.Name, req.Release.Namespace)
-	ended, stop := context.WithCancel(ctx)
-	o.ctx, o.stop = target.WithBreaker(ended), stop
-	var cancel context.CancelFunc
-	o.cleanup, cancel = context.WithCancel(target.WithBreaker(context.WithoutCancel(ctx)))
-	dismiss := context.AfterFunc(ended, func() { time.AfterFunc(gracePeriod+cleanupTime, cancel) })
-	o.endCleanup = func() { dismiss(); cancel() }
+	o.ctx, o.stop = context.WithCancel(target.WithBreaker(ctx))
+	o.cleanup, o.endCleanup = context.WithCancel(target.WithBreaker(context.WithoutCancel(ctx)))
 	if len(req.Kubeconfig) == 0 {
 		return o, nil
 	}
@@ -86,7 +81,6 @@ func newOperation(ctx context.Context, c *Client, req *helm.Request, observer he
 func (o *operation) close() {
 	o.stop()
 	o.endCleanup()
-	o.listener.close()
 }
 
 func (o *operation) enter(s step) {
@@ -113,13 +107,17 @@ func (o *operation) progress(step, format string, args ...any) {
 	}
 	o.mu.Unlock()
 	message := o.redactor.Hide(fmt.Sprintf(format, args...))
-	o.listener.call(func(observer helm.Observer) { observer.Progress(step, message) })
+	if o.cleanup.Err() == nil {
+		o.observer.Progress(step, message)
+	}
 }
 
 // warn passes a warning on to the observer.
 func (o *operation) warn(reason, format string, args ...any) {
 	message := o.text(fmt.Sprintf(format, args...), maxMessage)
-	o.listener.call(func(observer helm.Observer) { observer.Warning(reason, message) })
+	if o.cleanup.Err() == nil {
+		o.observer.Warning(reason, message)
+	}
 }
 
 const (
@@ -146,15 +144,17 @@ func (o *operation) log(format string, args ...any) {
 		o.state = line
 	}
 	o.mu.Unlock()
-	if !known {
-		o.listener.call(func(observer helm.Observer) { observer.Log(line) })
+	if !known && o.cleanup.Err() == nil {
+		o.observer.Log(line)
 	}
 }
 
 // logSteps is Helm's log about its own steps and records; it explains no error.
 func (o *operation) logSteps(format string, args ...any) {
 	line := o.text(fmt.Sprintf(format, args...), maxLine)
-	o.listener.call(func(observer helm.Observer) { observer.Log(line) })
+	if o.cleanup.Err() == nil {
+		o.observer.Log(line)
+	}
 }
 
 // noteWarning keeps a warning about the chart or its values for tellWarnings: Helm repeats it at each reading.
@@ -190,26 +190,4 @@ func (o *operation) text(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
-}
-
-// listener calls the observer, one call at a time and none after the end.
-type listener struct {
-	observer helm.Observer
-
-	mu   sync.Mutex
-	over bool
-}
-
-func (l *listener) call(do func(helm.Observer)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over {
-		do(l.observer)
-	}
-}
-
-func (l *listener) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = true
 }

@@ -77,9 +77,7 @@ func (k *objectClient) tell(found []helm.Found) error {
 	if len(found) == 0 {
 		return nil
 	}
-	err := errSealed
-	k.o.listener.call(func(observer helm.Observer) { err = observer.Found(k.o.ctx, found) })
-	if err != nil {
+	if err := k.o.observer.Found(k.o.ctx, found); err != nil {
 		return failure(helm.Refused, "%v", err)
 	}
 	return nil
