@@ -3,10 +3,9 @@ package helm3
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -19,7 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 )
 
@@ -38,8 +37,8 @@ var (
 )
 
 // newCluster sends no request. The host has checked the kubeconfig already; errors about it do not quote it.
-func newCluster(o *operation, c *Client) (*cluster, error) {
-	invalid := failure(helm.Rejected, "%v", target.ErrKubeconfig)
+func newCluster(o *operation, wrap []func(http.RoundTripper) http.RoundTripper) (*cluster, error) {
+	invalid := journal.Failure(helm.Rejected, "%v", target.ErrKubeconfig)
 	config, err := clientcmd.RESTConfigFromKubeConfig(o.req.Kubeconfig)
 	if err != nil {
 		return nil, invalid
@@ -48,8 +47,8 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 	if err != nil {
 		return nil, invalid
 	}
-	for _, wrap := range c.wrap {
-		config.Wrap(wrap)
+	for _, around := range wrap {
+		config.Wrap(around)
 	}
 	authenticated, err := rest.TransportFor(config)
 	if err != nil {
@@ -61,8 +60,8 @@ func newCluster(o *operation, c *Client) (*cluster, error) {
 			QPS: -1, // the API server limits
 			Transport: &transport{
 				ctx: ctx, server: server, next: target.WithoutQuotes(target.Bounded(authenticated)),
-				hide: o.redactor.Hide,
-				warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
+				hide: o.journal.Hide,
+				warn: func(about, text string) { o.journal.Warn(helm.ReasonTarget, "%s: %s", about, text) },
 			},
 		}
 	}
@@ -110,14 +109,6 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 	return client.Resource(mapping.Resource), mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-func (c *cluster) listAutoscalers(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
-	client, err := dynamic.NewForConfig(c.work)
-	if err != nil {
-		return nil, err
-	}
-	return client.Resource(ignore.AutoscalerResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
-}
-
 // discoverer asks for the version once. Helm asks for it before each rendering.
 type discoverer struct {
 	discovery.CachedDiscoveryInterface
@@ -132,7 +123,7 @@ func (d *discoverer) ServerVersion() (*version.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.o.enter(rendering)
+	d.o.journal.Enter(journal.Rendering)
 	return known, nil
 }
 

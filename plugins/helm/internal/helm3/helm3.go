@@ -29,6 +29,7 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 )
 
 // Client carries requests out with the Helm library.
@@ -56,15 +57,15 @@ func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 // the end of the process ends a template. After its return no request is sent to the cluster, and the observer is not
 // called.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
-	o, err := newOperation(ctx, c, req, observer)
+	o, err := newOperation(ctx, c.wrap, req, observer)
 	if err != nil {
 		return nil, err
 	}
 	defer o.close()
-	defer library.goTo(o.noteWarning)()
+	defer o.journal.HearLibrary()()
 	result, err := o.perform()
 	if o.history != nil {
-		err = o.history.end(err)
+		err = o.history.End(err)
 	}
 	switch {
 	case err == nil:
@@ -72,23 +73,23 @@ func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Obser
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	default:
-		return nil, o.explain(err)
+		return nil, o.journal.Explain(err)
 	}
 }
 
 func (o *operation) perform() (*helm.Result, error) {
 	switch o.req.Action {
 	case helm.Render:
-		defer o.tellWarnings()
-		return o.renderOnly()
+		defer o.reportWarnings()
+		return o.render()
 	case helm.Values:
-		return o.combineValues()
+		return o.renderer.CombineValues()
 	case helm.Install, helm.Upgrade:
-		defer o.tellWarnings() // for a chart with an error in its templates
+		defer o.reportWarnings() // for a chart with an error in its templates
 		return o.deploy()
 	case helm.Uninstall:
 		return o.uninstall()
 	default:
-		return nil, failure(helm.Rejected, "there is no action %q", o.req.Action)
+		return nil, journal.Failure(helm.Rejected, "there is no action %q", o.req.Action)
 	}
 }

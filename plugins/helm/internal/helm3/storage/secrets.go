@@ -1,4 +1,4 @@
-package helm3
+package storage
 
 import (
 	"context"
@@ -119,7 +119,7 @@ func (s *secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOpt
 	return nil
 }
 
-// keyOf returns the name of a revision's Secret.
-func keyOf(r *release.Release) string {
+// KeyOf returns the name of a revision's Secret.
+func KeyOf(r *release.Release) string {
 	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version)
 }
