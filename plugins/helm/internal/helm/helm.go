@@ -1,5 +1,5 @@
 // Package helm is the deployer's interface to Helm, without the library. Package helm3 implements it with version 3 of
-// the library, and package worker runs it in processes. All of it can be passed between processes in gob.
+// the library, and package worker runs that in processes. All of it can be passed between processes in gob.
 package helm
 
 import (
@@ -158,7 +158,8 @@ type Limits struct {
 	MemoryBytes int64
 }
 
-// Observer receives the events of a request. Its methods are called one after the other.
+// Observer receives the events of a request. Changing, Rendered and Found are called one after the other; the others at
+// any time, by a Pool of package worker between them. None is called after the end of the request.
 type Observer interface {
 	// Changing is called before an installation creates the objects of the folder crds, and so before Rendered. After an
 	// error nothing is created. Not called for a chart without that folder.

@@ -1,10 +1,12 @@
-// Package helm3 implements package helm with version 3 of the Helm library. No other package knows the library.
+// Package helm3 implements package helm with version 3 of the Helm library. Only packages below it know the library:
+// render reads and renders charts, storage has the revisions, objects is Helm's client for objects, and journal has the
+// reports. This package puts them together for each request.
 //
 // # Additions to Helm
 //
 // Helm's rollbacks and uninstallations cannot be cancelled. When the context ends, all requests to the cluster fail and
 // all waits end, so any operation ends soon after. Only the storage of the release is written a little longer: Helm
-// records the failure, see history.end.
+// records the failure, see storage.History.End.
 //
 // A wait of Helm's may be left behind. It sends no requests and calls no observer after Run; the end of the process
 // ends it. That is also the end of an endless template, see package worker.
