@@ -1,5 +1,5 @@
 // Package helm is the deployer's interface to Helm, without the library. Package helm3 implements it with version 3 of
-// the library, and package worker runs that in processes. All of it can be passed between processes in gob.
+// the library, and package worker runs it in processes. All of it can be passed between processes in gob.
 package helm
 
 import (
