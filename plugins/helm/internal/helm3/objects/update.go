@@ -52,7 +52,7 @@ func (k *Client) update(original, target kube.ResourceList, force bool) (*kube.R
 		if live[info] == nil {
 			result.Created = append(result.Created, info)
 			if err := k.create(info); err != nil {
-				return result, k.journal.Failed(fmt.Errorf("failed to create resource: %w", err))
+				return result, fmt.Errorf("failed to create resource: %w", err)
 			}
 			continue
 		}
@@ -108,7 +108,7 @@ func (k *Client) readExisting(original, target kube.ResourceList) (map[*resource
 	for _, info := range target {
 		o, err := k.read(info)
 		if err != nil {
-			return nil, k.journal.Failed(fmt.Errorf("could not get information about the resource: %w", err))
+			return nil, fmt.Errorf("could not get information about the resource: %w", err)
 		}
 		if o == nil {
 			continue
