@@ -324,7 +324,7 @@ func TestBrokenCharts(t *testing.T) {
 			parts: []string{charts.SyntaxTemplate, fmt.Sprintf("syntax.yaml:%d)", charts.SyntaxLine)},
 		},
 		"yaml":      {reason: "it renders no YAML", parts: []string{"YAML parse error"}},
-		"duplicate": {reason: "one name twice", parts: []string{`ConfigMap "shop-broken"`, "has rendered already"}},
+		"duplicate": {reason: "one name twice", parts: []string{`ConfigMap "shop-broken"`, "has rendered it already"}},
 		"unknown":   {reason: "no kind of this cluster", parts: []string{"Nothing"}},
 		"rejected":  {reason: "the API server's words", parts: []string{"shop-rejected", "a valid config key"}},
 	} {

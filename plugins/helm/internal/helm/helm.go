@@ -158,7 +158,8 @@ type Limits struct {
 	MemoryBytes int64
 }
 
-// Observer receives the events of a request. Its methods are called one after the other.
+// Observer receives the events of a request. Changing, Rendered and Found are called one after the other; the others at
+// any time, by a Pool of package worker between them. None is called after the end of the request.
 type Observer interface {
 	// Changing is called before the first change of the target: before Rendered in an installation with a folder crds,
 	// after it in others. After an error nothing is changed.

@@ -12,9 +12,6 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// slow renders for some seconds, and not for ever: nothing ends a template but the end of the process.
-var slow = charts.Pack("plain", charts.File("templates/slow.yaml", "{{- range until 2500 }}{{- range until 2500 }}{{- end }}{{- end }}"))
-
 const (
 	waiting = "RunHook"
 	// patience is what callers have after they have cancelled, with something for slow machines.
@@ -90,10 +87,6 @@ func TestCancel(t *testing.T) {
 		"hook of an install": {
 			reason: "a watch ends as well",
 			chart:  charts.Pack("failinghook"), values: hang, step: waiting, want: []string{"1:failed"},
-		},
-		"rendering": {
-			reason: "nothing can be done about it, so it is left behind",
-			chart:  slow, step: "Render",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,11 +3,10 @@ package helm3
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -20,8 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
-	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 )
 
 // cluster is the access to the target, and gives Helm its clients.
@@ -39,23 +38,23 @@ var (
 )
 
 // newCluster sends no request.
-func newCluster(o *operation, c *Client) (*cluster, error) {
+func newCluster(o *operation, wrap []func(http.RoundTripper) http.RoundTripper) (*cluster, error) {
 	config, err := apiserver.Config(o.req.Kubeconfig, apiserver.Options{
-		UserAgent: "pergola-helm", Wrap: c.wrap, Timeouts: apiserver.DefaultTimeouts,
+		UserAgent: "pergola-helm", Wrap: wrap, Timeouts: apiserver.DefaultTimeouts,
 	})
 	if err != nil {
-		return nil, failure(helm.Rejected, "%v", err)
+		return nil, journal.Failure(helm.Rejected, "%v", err)
 	}
 	permit := sync.OnceValue(o.announce)
 	through := func(ctx context.Context) *rest.Config {
-		ctx = apiserver.WithNames(apiserver.WithHidden(ctx, o.redactor.Hide))
+		ctx = apiserver.WithNames(apiserver.WithHidden(ctx, o.journal.Hide))
 		if o.req.Action != helm.Render { // its dry runs change nothing, and it need not be a job's
 			ctx = apiserver.WithPermission(ctx, func(context.Context) error { return permit() })
 		}
 		out := rest.CopyConfig(config)
 		out.Transport = &transport{
 			ctx: ctx, next: config.Transport,
-			warn: func(about, text string) { o.warn(helm.ReasonTarget, "%s: %s", about, text) },
+			warn: func(about, text string) { o.journal.Warn(helm.ReasonTarget, "%s: %s", about, text) },
 		}
 		return out
 	}
@@ -103,14 +102,6 @@ func (c *cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 	return client.Resource(mapping.Resource), mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-func (c *cluster) listAutoscalers(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
-	client, err := dynamic.NewForConfig(c.work)
-	if err != nil {
-		return nil, err
-	}
-	return client.Resource(ignore.AutoscalerResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
-}
-
 // discoverer asks for the version once. Helm asks for it before each rendering.
 type discoverer struct {
 	discovery.CachedDiscoveryInterface
@@ -125,7 +116,7 @@ func (d *discoverer) ServerVersion() (*version.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.o.enter(rendering)
+	d.o.journal.Enter(journal.Rendering)
 	return known, nil
 }
 

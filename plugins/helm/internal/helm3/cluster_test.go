@@ -289,7 +289,7 @@ func TestUnreadableRevision(t *testing.T) {
 	}
 }
 
-// TestAlreadyUninstalling leaves a release alone that somebody else removes.
+// TestAlreadyUninstalling leaves a release alone during its removal by another client.
 func TestAlreadyUninstalling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -298,5 +298,5 @@ func TestAlreadyUninstalling(t *testing.T) {
 		all[0].Info.Status = release.StatusUninstalling
 		return all[0]
 	})
-	w.mustFail(w.request(plain, nil), helm.Pending, "uninstalled by somebody else")
+	w.mustFail(w.request(plain, nil), helm.Pending, "another client is uninstalling")
 }

@@ -135,23 +135,13 @@ func TestActionGoesByWhatThereIs(t *testing.T) {
 	w.mustHave("1:superseded", "2:deployed")
 }
 
-func TestNamespace(t *testing.T) {
+// TestNamespaceIsMissing: the error has the remedy. The rest is shown with the deployer, by TestNamespaceOfTheRelease.
+func TestNamespaceIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.request(plain, nil)
 	r.Release.Namespace = w.Namespace + "-new"
 	w.mustFail(r, helm.ClusterFailed, "not found; set createNamespace, or create the namespace")
-	if w.Get(namespaces, r.Release.Namespace) != nil {
-		t.Error("the namespace was not asked for")
-	}
-	r.CreateNamespace = true
-	w.mustRun(r)
-	if w.Get(namespaces, r.Release.Namespace) == nil {
-		t.Error("expected the namespace")
-	}
-	r = w.request(plain, nil)
-	r.CreateNamespace = true
-	w.mustRun(r)
 }
 
 func TestReplacedObjects(t *testing.T) {

@@ -1,14 +1,15 @@
-// Package helm3 implements package helm with version 3 of the Helm library. No other package knows the library.
+// Package helm3 implements package helm with version 3 of the Helm library. Only packages below it know the library:
+// render reads and renders charts, storage has the revisions, objects is Helm's client for objects, and journal has the
+// reports. This package puts them together for each request.
 //
 // # Additions to Helm
 //
-// Helm's operations cannot be cancelled. When the context ends, all requests to the cluster fail and all waits end, so
-// an operation ends soon after. The rest of the time is for the release: its revision in progress is marked as failed.
-// See operation and history.
+// Helm's rollbacks and uninstallations cannot be cancelled. When the context ends, all requests to the cluster fail and
+// all waits end, so any operation ends soon after. Only the storage of the release is written a little longer: Helm
+// records the failure, see storage.History.End.
 //
-// Goroutines may be left behind, in a wait of Helm's or in an endless template. They send no requests and call no
-// observer after Run; only the end of the process ends them. It also ends a template with too much memory or stack,
-// see package worker.
+// A wait of Helm's may be left behind. It sends no requests and calls no observer after Run; the end of the process
+// ends it. That is also the end of an endless template, see package worker.
 //
 // # The stored revisions
 //
@@ -24,21 +25,13 @@ package helm3
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-)
-
-const (
-	// gracePeriod bounds Helm's way to its end after the end of the context, and cleanupTime the writes to the release
-	// after that. Together they are less than the two seconds promised to a caller.
-	gracePeriod = time.Second
-	cleanupTime = 700 * time.Millisecond
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 )
 
 // Client carries requests out with the Helm library.
@@ -62,64 +55,43 @@ func New(wrap ...func(http.RoundTripper) http.RoundTripper) *Client {
 	return &Client{wrap: wrap}
 }
 
-type outcome struct {
-	result *helm.Result
-	err    error
-}
-
-// Run carries a request out. When ctx ends, it returns within two seconds. After its return no request is sent to the
-// cluster, and the observer is not called.
+// Run carries a request out. When ctx ends, all requests of Helm fail and its waits end, so Run returns soon after; only
+// the end of the process ends a template. After its return no request is sent to the cluster, and the observer is not
+// called.
 func (c *Client) Run(ctx context.Context, req *helm.Request, observer helm.Observer) (*helm.Result, error) {
-	o, err := newOperation(ctx, c, req, observer)
+	o, err := newOperation(ctx, c.wrap, req, observer)
 	if err != nil {
 		return nil, err
 	}
 	defer o.close()
-	defer library.goTo(o.noteWarning)()
-	done := make(chan outcome, 1)
-	go func() {
-		result, err := o.perform()
-		done <- outcome{result, err}
-	}()
-	var out outcome
-	select {
-	case out = <-done:
-	case <-ctx.Done():
-		select {
-		case out = <-done:
-		case <-time.After(gracePeriod):
-			// Helm is busy without a request, as in a template.
-			out.err = ctx.Err()
-		}
-	}
+	defer o.journal.HearLibrary()()
+	result, err := o.perform()
 	if o.history != nil {
-		if err := o.history.finish(out.err == nil); err != nil && out.err == nil {
-			out.err = fmt.Errorf("note that the release is deployed: %w", err)
-		}
+		err = o.history.End(err)
 	}
 	switch {
-	case out.err == nil:
-		return out.result, nil
+	case err == nil:
+		return result, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	default:
-		return nil, o.explain(out.err)
+		return nil, o.journal.Explain(err)
 	}
 }
 
 func (o *operation) perform() (*helm.Result, error) {
 	switch o.req.Action {
 	case helm.Render:
-		defer o.tellWarnings()
-		return o.renderOnly()
+		defer o.reportWarnings()
+		return o.render()
 	case helm.Values:
-		return o.combineValues()
+		return o.renderer.CombineValues()
 	case helm.Install, helm.Upgrade:
-		defer o.tellWarnings() // for a chart with an error in its templates
+		defer o.reportWarnings() // for a chart with an error in its templates
 		return o.deploy()
 	case helm.Uninstall:
 		return o.uninstall()
 	default:
-		return nil, failure(helm.Rejected, "there is no action %q", o.req.Action)
+		return nil, journal.Failure(helm.Rejected, "there is no action %q", o.req.Action)
 	}
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 
 type fields = map[string]any
 
-var configMaps, secrets, namespaces, jobs = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Namespaces, plugintest.Jobs
+var configMaps, secrets, jobs = plugintest.ConfigMaps, plugintest.Secrets, plugintest.Jobs
 
 // world is what one test plays in: a release in a namespace of its own.
 type world struct {

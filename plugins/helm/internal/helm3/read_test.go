@@ -103,7 +103,7 @@ func TestLimitsHoldOverAllLevels(t *testing.T) {
 		says   string
 	}{
 		"exact":            {func(*helm.Limits) {}, ""},
-		"a byte too many":  {func(l *helm.Limits) { l.UnpackedBytes-- }, "unpacks to more than the"},
+		"a byte too many":  {func(l *helm.Limits) { l.UnpackedBytes-- }, "unpacks to more than"},
 		"a file too many":  {func(l *helm.Limits) { l.Files-- }, "8 files and folders are allowed"},
 		"a level too deep": {func(l *helm.Limits) { l.Depth-- }, `inner.tgz" of the chart is in a sub-chart at depth`},
 	} {

@@ -217,7 +217,7 @@ func TestChartErrors(t *testing.T) {
 		"duplicate": {
 			reason: "the second one cannot be created", chart: func() ([]byte, fields) { return broken("duplicate") },
 			kind: helm.RenderFailed,
-			text: `it renders ConfigMap "shop-broken", which broken/templates/broken.yaml has rendered already`,
+			text: `it renders ConfigMap "shop-broken", but broken/templates/broken.yaml has rendered it already`,
 		},
 		"no kind": {
 			reason: "Helm would quote all of it",

@@ -1,4 +1,4 @@
-package helm3
+package journal
 
 import (
 	"errors"
@@ -10,40 +10,40 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 )
 
-// explain makes an error of package helm, with the text of Helm. Its kind is that of the first failed step: an atomic
+// Explain makes an error of package helm, with the text of Helm. Its kind is that of the first failed step: an atomic
 // operation goes on after it.
-func (o *operation) explain(err error) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	cause, otherwise := o.cause, helm.ClusterFailed
+func (j *Journal) Explain(err error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	cause, otherwise := j.cause, helm.ClusterFailed
 	if cause == nil {
 		cause = err
-		switch o.step {
-		case rendering:
+		switch j.step {
+		case Rendering:
 			otherwise = helm.RenderFailed
-		case checking: // Helm has no other error here for an object of others
+		case Checking: // Helm has no other error here for an object of others
 			otherwise = helm.OwnedByOthers
 		default:
 		}
 	}
-	e := &helm.Error{Kind: kindOf(cause, otherwise)}
+	e := &helm.Error{Kind: KindOf(cause, otherwise)}
 	text := err.Error()
 	if !strings.Contains(text, cause.Error()) { // Helm does not give its reason for a failed uninstallation
 		text += ": " + cause.Error()
 	}
-	if o.state != "" {
-		text += ": " + o.state
+	if j.state != "" {
+		text += ": " + j.state
 	}
-	text += o.advice(e.Kind, cause)
-	if o.step > rendering {
-		text = fmt.Sprintf("%s release %s: %s", o.req.Action, o.req.Release.Name, text)
+	text += j.advice(e.Kind, cause)
+	if j.step > Rendering {
+		text = fmt.Sprintf("%s release %s: %s", j.req.Action, j.req.Release.Name, text)
 	}
-	e.Message = o.text(text, maxMessage)
+	e.Message = j.text(text, maxMessage)
 	return e
 }
 
 // advice names the template of the object in an error, and the options of the item against the error, if any.
-func (o *operation) advice(kind helm.Kind, err error) string {
+func (j *Journal) advice(kind helm.Kind, err error) string {
 	if kind == helm.OwnedByOthers {
 		return "; delete it, or set takeOwnership to take it over"
 	}
@@ -52,12 +52,12 @@ func (o *operation) advice(kind helm.Kind, err error) string {
 		return ""
 	}
 	details := status.ErrStatus.Details
-	switch template := o.templates[details.Kind+"/"+details.Name]; {
+	switch template := j.templates[details.Kind+"/"+details.Name]; {
 	case template != "":
 		return "; it is from template " + template
 	case !apierrors.IsNotFound(err) || details.Kind != "namespaces":
 		return ""
-	case details.Name == o.req.Release.Namespace && !o.req.CreateNamespace:
+	case details.Name == j.req.Release.Namespace && !j.req.CreateNamespace:
 		return "; set createNamespace, or create the namespace"
 	default:
 		return "; create the namespace"

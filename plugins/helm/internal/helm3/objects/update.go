@@ -1,6 +1,7 @@
-package helm3
+package objects
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/render"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 )
 
@@ -37,26 +40,26 @@ var errKeepsChanging = errors.New("other clients keep changing it at the same ti
 
 // update does the work of Helm's client: it brings objects to the target state, and deletes the original ones missing
 // in it. Unlike Helm it leaves objects of others alone, and writes only to the object it has read.
-func (k *objectClient) update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+func (k *Client) update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result := &kube.Result{}
 	live, err := k.readExisting(original, target)
 	if err != nil {
 		return result, err
 	}
-	k.autoscalers = ignore.NewAutoscalers(k.o.cluster.listAutoscalers, changesOf(original, target))
+	k.autoscalers = ignore.NewAutoscalers(k.listAutoscalers, changesOf(original, target))
 	var failures []string
 	for _, info := range k.own(target) {
 		if live[info] == nil {
 			result.Created = append(result.Created, info)
 			if err := k.create(info); err != nil {
-				return result, k.o.failed(fmt.Errorf("failed to create resource: %w", err))
+				return result, fmt.Errorf("failed to create resource: %w", err)
 			}
 			continue
 		}
 		result.Updated = append(result.Updated, info)
 		if err := k.change(info, original.Get(info), live[info], force); err != nil {
-			k.o.log("error updating the resource %q: %v", info.Name, err)
-			failures = append(failures, k.o.failed(err).Error())
+			k.journal.Log("error updating the resource %q: %v", info.Name, err)
+			failures = append(failures, k.journal.Failed(err).Error())
 		}
 	}
 	if len(failures) > 0 {
@@ -64,6 +67,18 @@ func (k *objectClient) update(original, target kube.ResourceList, force bool) (*
 	}
 	result.Deleted, err = k.deleteDropped(original.Difference(target))
 	return result, err
+}
+
+func (k *Client) listAutoscalers(ctx context.Context, namespace string) (*unstructured.UnstructuredList, error) {
+	config, err := k.getter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return client.Resource(ignore.AutoscalerResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 }
 
 // changesOf returns the autoscalers added and removed by an update.
@@ -86,14 +101,14 @@ func changesOf(original, target kube.ResourceList) ignore.Changes {
 }
 
 // readExisting returns the existing ones of the objects, and reports those of others to the observer.
-func (k *objectClient) readExisting(original, target kube.ResourceList) (map[*resource.Info]runtime.Object, error) {
+func (k *Client) readExisting(original, target kube.ResourceList) (map[*resource.Info]runtime.Object, error) {
 	live := map[*resource.Info]runtime.Object{}
 	var found []helm.Found
-	_, what := k.o.history.current()
+	_, what := k.history.Current()
 	for _, info := range target {
 		o, err := k.read(info)
 		if err != nil {
-			return nil, k.o.failed(fmt.Errorf("could not get information about the resource: %w", err))
+			return nil, fmt.Errorf("could not get information about the resource: %w", err)
 		}
 		if o == nil {
 			continue
@@ -109,7 +124,7 @@ func (k *objectClient) readExisting(original, target kube.ResourceList) (map[*re
 }
 
 // read returns a live object; nil if it does not exist.
-func (k *objectClient) read(info *resource.Info) (runtime.Object, error) {
+func (k *Client) read(info *resource.Info) (runtime.Object, error) {
 	o, err := helperFor(info).Get(info.Namespace, info.Name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // see above
@@ -121,7 +136,7 @@ func helperFor(info *resource.Info) *resource.Helper {
 	return resource.NewHelper(info.Client, info.Mapping).WithFieldManager(kube.ManagedFieldsManager)
 }
 
-func (k *objectClient) create(info *resource.Info) error {
+func (k *Client) create(info *resource.Info) error {
 	created, err := helperFor(info).Create(info.Namespace, true, info.Object)
 	if err != nil {
 		return err
@@ -131,7 +146,7 @@ func (k *objectClient) create(info *resource.Info) error {
 }
 
 // change writes an existing object. before is the object in the revision before; nil if that lacks it.
-func (k *objectClient) change(info, before *resource.Info, live runtime.Object, force bool) error {
+func (k *Client) change(info, before *resource.Info, live runtime.Object, force bool) error {
 	taken := !k.isOurs(metadata(live)) // known to the observer
 	for try := range maxTries {
 		base := live
@@ -160,15 +175,15 @@ func (k *objectClient) change(info, before *resource.Info, live runtime.Object, 
 }
 
 // withoutIgnored returns an object with the live values of the fields of other clients.
-func (k *objectClient) withoutIgnored(info *resource.Info, live runtime.Object) (*resource.Info, error) {
+func (k *Client) withoutIgnored(info *resource.Info, live runtime.Object) (*resource.Info, error) {
 	wanted, isWanted := info.Object.(*unstructured.Unstructured)
 	found, isFound := live.(*unstructured.Unstructured)
 	if !isWanted || !isFound {
 		return info, nil // Helm's client decodes no objects
 	}
-	ignored := k.o.req.Ignored.For(wanted.GetKind(), wanted.GetName())
+	ignored := k.req.Ignored.For(wanted.GetKind(), wanted.GetName())
 	ignored = append(ignored, ignore.Bundles(wanted.Object, found.Object)...)
-	scaled, err := k.autoscalers.Scale(k.o.ctx, wanted.Object, found.Object)
+	scaled, err := k.autoscalers.Scale(k.ctx, wanted.Object, found.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +203,7 @@ func (k *objectClient) withoutIgnored(info *resource.Info, live runtime.Object) 
 
 // write sends one change to an object, if there is one. With unchanged it fails if the object has changed since it was
 // read.
-func (k *objectClient) write(
+func (k *Client) write(
 	info *resource.Info, before, live runtime.Object, force, unchanged bool,
 ) (runtime.Object, error) {
 	kind := info.Mapping.GroupVersionKind.Kind
@@ -199,7 +214,7 @@ func (k *objectClient) write(
 		if err != nil {
 			return nil, fmt.Errorf("failed to replace object: %w", err)
 		}
-		k.o.log("Replaced %q with kind %s", info.Name, kind)
+		k.journal.Log("Replaced %q with kind %s", info.Name, kind)
 		return written, nil
 	}
 	patch, patchType, err := patchOf(info, before, live)
@@ -207,14 +222,14 @@ func (k *objectClient) write(
 		return nil, fmt.Errorf("failed to create patch: %w", err)
 	}
 	if len(patch) == 0 {
-		k.o.log("Looks like there are no changes for %s %q", kind, info.Name)
+		k.journal.Log("Looks like there are no changes for %s %q", kind, info.Name)
 		return live, nil
 	}
 	document, err := withPreconditions(patch, metadata(live), unchanged)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create patch: %w", err)
 	}
-	k.o.log("Patch %s %q in namespace %s", kind, info.Name, info.Namespace)
+	k.journal.Log("Patch %s %q in namespace %s", kind, info.Name, info.Namespace)
 	written, err := helperFor(info).Patch(info.Namespace, info.Name, patchType, document, nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot patch %q with kind %s: %w", info.Name, kind, err)
@@ -250,7 +265,7 @@ func patchOf(info *resource.Info, before, live runtime.Object) (map[string]any, 
 	if err != nil {
 		return nil, "", err
 	}
-	patch, err := decode(document)
+	patch, err := render.Decode(document)
 	return patch, patchType, err
 }
 
@@ -270,7 +285,7 @@ func withPreconditions(patch map[string]any, live metav1.Object, unchanged bool)
 
 // deleteDropped deletes the objects missing in a revision. As with Helm an error holds up nothing: the job deletes the
 // rest afterwards.
-func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceList, error) {
+func (k *Client) deleteDropped(dropped kube.ResourceList) (kube.ResourceList, error) {
 	var deleted kube.ResourceList
 	var found []helm.Found
 	for _, info := range k.deletable(dropped) {
@@ -279,7 +294,7 @@ func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceLi
 		})
 		switch {
 		case err != nil:
-			k.o.log("Failed to delete %q, err: %s", info.Name, err)
+			k.journal.Log("Failed to delete %q, err: %s", info.Name, err)
 		case fate.Fate != "":
 			found = append(found, fate)
 		default:
@@ -290,13 +305,13 @@ func (k *objectClient) deleteDropped(dropped kube.ResourceList) (kube.ResourceLi
 }
 
 // deletable leaves out the objects not to be deleted.
-func (k *objectClient) deletable(resources kube.ResourceList) kube.ResourceList {
-	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.o.req.Undeleted, objectKey(info)) })
+func (k *Client) deletable(resources kube.ResourceList) kube.ResourceList {
+	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.req.Undeleted, objectKey(info)) })
 }
 
 // deleteAll deletes the objects of a release, those of one kind at once, as Helm's client does.
-func (k *objectClient) deleteAll(resources kube.ResourceList) (*kube.Result, []error) {
-	if k.o.req.Action == helm.Uninstall {
+func (k *Client) deleteAll(resources kube.ResourceList) (*kube.Result, []error) {
+	if k.req.Action == helm.Uninstall {
 		resources = k.deletable(resources)
 	}
 	found, errs := make([]helm.Found, len(resources)), make([]error, len(resources))
@@ -319,7 +334,7 @@ func (k *objectClient) deleteAll(resources kube.ResourceList) (*kube.Result, []e
 	for i, info := range resources {
 		switch {
 		case errs[i] != nil:
-			failed = append(failed, k.o.failed(errs[i]))
+			failed = append(failed, k.journal.Failed(errs[i]))
 		case found[i].Fate != "":
 			left = append(left, found[i])
 		default:
@@ -327,13 +342,13 @@ func (k *objectClient) deleteAll(resources kube.ResourceList) (*kube.Result, []e
 		}
 	}
 	if err := k.tell(left); err != nil {
-		failed = append(failed, k.o.failed(err))
+		failed = append(failed, k.journal.Failed(err))
 	}
 	return result, failed
 }
 
 // remove deletes an object of the release, unless keep holds it, and its dependents in the background.
-func (k *objectClient) remove(info *resource.Info, keep func(metav1.Object) bool) (helm.Found, error) {
+func (k *Client) remove(info *resource.Info, keep func(metav1.Object) bool) (helm.Found, error) {
 	for try := range maxTries {
 		o, err := k.read(info)
 		if err != nil || o == nil {
@@ -344,7 +359,7 @@ func (k *objectClient) remove(info *resource.Info, keep func(metav1.Object) bool
 			return helm.Found{Key: objectKey(info), Fate: fate, Of: helm.ReleaseOf(live)}, nil
 		}
 		if keep(live) {
-			k.o.log("Skipping delete of %q due to annotation [%s=%s]", info.Name, kube.ResourcePolicyAnno, kube.KeepPolicy)
+			k.journal.Log("Skipping delete of %q due to annotation [%s=%s]", info.Name, kube.ResourcePolicyAnno, kube.KeepPolicy)
 			return helm.Found{}, nil
 		}
 		uid, version, policy := live.GetUID(), live.GetResourceVersion(), metav1.DeletePropagationBackground

@@ -1,4 +1,4 @@
-package helm3
+package render
 
 import (
 	"archive/tar"
@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 )
 
 // Helm bounds each archive by itself; contents bounds a chart with all of its sub-charts.
@@ -43,7 +44,7 @@ func (c *contents) check(archive io.Reader, parent string) error {
 		}
 		name := strings.ReplaceAll(entry.Name, `\`, "/") // as the loader does
 		if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
-			return refused(helm.ChartInvalid, parent+entry.Name, "has a name that leads out of its folder")
+			return refused(helm.ChartInvalid, parent+entry.Name, "leads out of its folder")
 		}
 		name = parent + path.Clean(name)
 		if err := c.count(entry, name); err != nil {
@@ -77,7 +78,7 @@ func (c *contents) count(entry *tar.Header, name string) error {
 			entry.Size, loader.MaxDecompressedFileSize)
 	case c.bytes > c.limits.UnpackedBytes:
 		return refused(helm.LimitExceeded, name,
-			"is too large: the chart unpacks to more than the %d bytes that are allowed", c.limits.UnpackedBytes)
+			"is too large: the chart unpacks to more than %d bytes", c.limits.UnpackedBytes)
 	case c.files > c.limits.Files:
 		return refused(helm.LimitExceeded, name, "is one too many: %d files and folders are allowed", c.limits.Files)
 	case depth > c.limits.Depth:
@@ -92,14 +93,14 @@ func refused(kind helm.Kind, name, format string, args ...any) error {
 	if len(name) > enough {
 		name = "..." + name[len(name)-enough:]
 	}
-	return failure(kind, "the file %q of the chart %s", name, fmt.Sprintf(format, args...))
+	return journal.Failure(kind, "the file %q of the chart %s", name, fmt.Sprintf(format, args...))
 }
 
 // load makes a chart of its files. Each call returns a new one: the library changes its arguments.
 func load(files []*loader.BufferedFile) (*chart.Chart, error) {
 	loaded, err := loader.LoadFiles(files)
 	if err != nil {
-		return nil, failure(helm.ChartInvalid, "the chart cannot be loaded: %v", err)
+		return nil, journal.Failure(helm.ChartInvalid, "the chart cannot be loaded: %v", err)
 	}
 	return loaded, nil
 }

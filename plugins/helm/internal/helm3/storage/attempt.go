@@ -1,4 +1,4 @@
-package helm3
+package storage
 
 import (
 	"slices"
@@ -7,11 +7,13 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// attempt is the outcome of a failed revision for the next one of the same job; a nil attempt is empty.
-type attempt struct {
-	key      string
-	manifest string
-	hooks    []*release.Hook
+// Attempt is the outcome of a failed revision for the next one of the same job; a nil Attempt is empty.
+type Attempt struct {
+	// Manifest has the objects of the revision.
+	Manifest string
+
+	key   string
+	hooks []*release.Hook
 	// done has the hooks with a succeeded run, and that run; begun has those with an unknown result.
 	done  map[*release.Hook]release.HookExecution
 	begun map[*release.Hook]release.HookPhase
@@ -22,9 +24,9 @@ type attempt struct {
 // newAttempt reads the last runs of a revision's hooks, as noted in it by Helm. later are the revisions after it: its
 // rollback. With one, the hooks after the objects run again, and so do all others if the rollback has hooks: they may
 // have undone the work.
-func newAttempt(rel *release.Release, later []*release.Release) *attempt {
-	a := &attempt{
-		key: keyOf(rel), manifest: rel.Manifest, hooks: rel.Hooks,
+func newAttempt(rel *release.Release, later []*release.Release) *Attempt {
+	a := &Attempt{
+		key: KeyOf(rel), Manifest: rel.Manifest, hooks: rel.Hooks,
 		done: map[*release.Hook]release.HookExecution{}, begun: map[*release.Hook]release.HookPhase{},
 	}
 	for _, h := range rel.Hooks {
@@ -45,7 +47,7 @@ func newAttempt(rel *release.Release, later []*release.Release) *attempt {
 }
 
 // attemptSince is newAttempt for an uninstallation; its runs are noted in the removed revision.
-func attemptSince(rel *release.Release, since time.Time) *attempt {
+func attemptSince(rel *release.Release, since time.Time) *Attempt {
 	a := newAttempt(rel, nil)
 	for _, h := range rel.Hooks {
 		if h.LastRun.StartedAt.Time.Before(since) {
@@ -64,8 +66,8 @@ func undoesHooks(rollback *release.Release) bool {
 
 func runsAt(h *release.Hook, event release.HookEvent) bool { return slices.Contains(h.Events, event) }
 
-// isDone reports whether a hook can be left out at its next turn.
-func (a *attempt) isDone(h *release.Hook) bool {
+// IsDone reports whether a hook can be left out at its next turn.
+func (a *Attempt) IsDone(h *release.Hook) bool {
 	if a == nil {
 		return false
 	}
@@ -73,10 +75,10 @@ func (a *attempt) isDone(h *release.Hook) bool {
 	return done
 }
 
-// skips reports whether a hook is left out now. With a second event in the same operation it runs then: Helm does not
+// Skips reports whether a hook is left out now. With a second event in the same operation it runs then: Helm does not
 // note the event of a run.
-func (a *attempt) skips(h *release.Hook) bool {
-	if !a.isDone(h) {
+func (a *Attempt) Skips(h *release.Hook) bool {
+	if !a.IsDone(h) {
 		return false
 	}
 	a.skipping = h
@@ -88,8 +90,8 @@ func (a *attempt) skips(h *release.Hook) bool {
 	return true
 }
 
-// skipped reports, once, whether a hook was left out just now.
-func (a *attempt) skipped(h *release.Hook) bool {
+// Skipped reports, once, whether a hook was left out just now.
+func (a *Attempt) Skipped(h *release.Hook) bool {
 	if a == nil || h == nil || a.skipping != h {
 		return false
 	}
@@ -97,8 +99,18 @@ func (a *attempt) skipped(h *release.Hook) bool {
 	return true
 }
 
+// Begins returns, once, the phase of a hook's earlier run in the same job, if its result is unknown.
+func (a *Attempt) Begins(h *release.Hook) (phase release.HookPhase, again bool) {
+	if a == nil {
+		return "", false
+	}
+	phase, again = a.begun[h]
+	delete(a.begun, h)
+	return phase, again
+}
+
 // keepRuns restores the last runs of hooks left out: Helm notes a new one for them.
-func (a *attempt) keepRuns() {
+func (a *Attempt) keepRuns() {
 	for h, run := range a.done {
 		h.LastRun = run
 	}

@@ -1,4 +1,4 @@
-package helm3
+package objects
 
 import (
 	"slices"
@@ -9,23 +9,24 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
 // isOurs reports whether a live object belongs to the release: it names the release, or it names none and was created
 // by the item.
-func (k *objectClient) isOurs(live metav1.Object) bool {
+func (k *Client) isOurs(live metav1.Object) bool {
 	of := helm.ReleaseOf(live)
-	return of == k.o.req.Release || of == (helm.Release{}) && k.isKnown(live)
+	return of == k.req.Release || of == (helm.Release{}) && k.isKnown(live)
 }
 
 // isKnown reports whether the item has created an object, in this operation or an earlier one.
-func (k *objectClient) isKnown(live metav1.Object) bool {
-	return slices.Contains(k.o.req.Known, live.GetUID()) || k.created[live.GetUID()]
+func (k *Client) isKnown(live metav1.Object) bool {
+	return slices.Contains(k.req.Known, live.GetUID()) || k.created[live.GetUID()]
 }
 
 // noteCreated records the created ones of the objects: only they are undone.
-func (k *objectClient) noteCreated(resources kube.ResourceList) {
+func (k *Client) noteCreated(resources kube.ResourceList) {
 	for _, info := range resources {
 		if o, ok := info.Object.(metav1.Object); ok && o.GetUID() != "" { // set by the API server; a manifest has none
 			k.created[o.GetUID()] = true
@@ -35,14 +36,14 @@ func (k *objectClient) noteCreated(resources kube.ResourceList) {
 
 // fateInUpdate returns the fate of an existing object in an update; empty for an object of the release. adopted
 // objects are in no revision of the release, and free to take for Helm.
-func (k *objectClient) fateInUpdate(live metav1.Object, adopted bool) helm.Fate {
-	_, what := k.o.history.current()
+func (k *Client) fateInUpdate(live metav1.Object, adopted bool) helm.Fate {
+	_, what := k.history.Current()
 	switch {
 	case adopted && !k.isKnown(live):
 		return helm.TakenOver
 	case k.isOurs(live):
 		return ""
-	case k.o.req.Options.TakeOwnership && what != "rollback":
+	case k.req.Options.TakeOwnership && what != "rollback":
 		return helm.TakenOver
 	default:
 		return helm.Left
@@ -50,11 +51,11 @@ func (k *objectClient) fateInUpdate(live metav1.Object, adopted bool) helm.Fate 
 }
 
 // fateInDeletion returns the reason to keep an object; empty for a deletion.
-func (k *objectClient) fateInDeletion(live metav1.Object) helm.Fate {
+func (k *Client) fateInDeletion(live metav1.Object) helm.Fate {
 	switch {
 	case !k.isOurs(live):
 		return helm.Left
-	case (k.undoes() || k.o.req.OnlyKnown) && !k.isKnown(live):
+	case (k.undoes() || k.req.OnlyKnown) && !k.isKnown(live):
 		return helm.NotUndone
 	default:
 		return ""
@@ -62,13 +63,13 @@ func (k *objectClient) fateInDeletion(live metav1.Object) helm.Fate {
 }
 
 // undoes reports whether Helm undoes a failed operation.
-func (k *objectClient) undoes() bool {
-	_, what := k.o.history.current()
-	return what == "rollback" || what == "delete" && k.o.req.Action != helm.Uninstall
+func (k *Client) undoes() bool {
+	_, what := k.history.Current()
+	return what == "rollback" || what == "delete" && k.req.Action != helm.Uninstall
 }
 
 // tell reports the fates of objects from others to the observer. Objects left alone do not count from now on.
-func (k *objectClient) tell(found []helm.Found) error {
+func (k *Client) tell(found []helm.Found) error {
 	for _, f := range found {
 		if f.Fate != helm.TakenOver {
 			k.left[f.Key] = true
@@ -77,16 +78,14 @@ func (k *objectClient) tell(found []helm.Found) error {
 	if len(found) == 0 {
 		return nil
 	}
-	err := errSealed
-	k.o.listener.call(func(observer helm.Observer) { err = observer.Found(k.o.ctx, found) })
-	if err != nil {
-		return failure(helm.Refused, "%v", err)
+	if err := k.observer.Found(k.ctx, found); err != nil {
+		return journal.Failure(helm.Refused, "%v", err)
 	}
 	return nil
 }
 
 // own leaves out the completed and gone objects, and those of others.
-func (k *objectClient) own(resources kube.ResourceList) kube.ResourceList {
+func (k *Client) own(resources kube.ResourceList) kube.ResourceList {
 	return k.withoutGone(resources).Filter(func(info *resource.Info) bool { return !k.left[objectKey(info)] })
 }
 

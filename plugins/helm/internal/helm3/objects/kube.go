@@ -1,29 +1,32 @@
-package helm3
+package objects
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/render"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/storage"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
-// objectClient is Helm's client for objects, with these differences:
+// Client is Helm's client for objects, with these differences:
 //
 //   - It reports its steps, and waits no longer than the operation lasts.
 //   - It does not download schemas for checks. API servers have had such checks for years, and Helm's own check
@@ -34,9 +37,14 @@ import (
 //   - To undo an operation it deletes the objects created by it, and not those taken over.
 //   - Objects of an earlier revision, or of one under removal, hold up nothing if their kind is not served any more.
 //   - Logs of hooks are not fetched: they may hold anything.
-type objectClient struct {
-	o     *operation
-	inner *kube.Client
+type Client struct {
+	ctx      context.Context // that of the request
+	req      *helm.Request
+	observer helm.Observer
+	journal  *journal.Journal
+	history  *storage.History
+	getter   genericclioptions.RESTClientGetter
+	inner    *kube.Client
 	// hooks has the hooks of built lists, by the first object.
 	hooks map[*resource.Info]*release.Hook
 	// applied is a revision with all objects applied, so the next hooks are its post hooks.
@@ -51,31 +59,36 @@ type objectClient struct {
 }
 
 var (
-	_ kube.Interface              = (*objectClient)(nil)
-	_ kube.InterfaceExt           = (*objectClient)(nil)
-	_ kube.InterfaceThreeWayMerge = (*objectClient)(nil)
+	_ kube.Interface              = (*Client)(nil)
+	_ kube.InterfaceExt           = (*Client)(nil)
+	_ kube.InterfaceThreeWayMerge = (*Client)(nil)
 )
 
-func newObjectClient(o *operation) *objectClient {
-	inner := kube.New(o.cluster)
-	inner.Namespace, inner.Log = o.req.Release.Namespace, o.log
-	return &objectClient{
-		o: o, inner: inner, hooks: map[*resource.Info]*release.Hook{}, created: map[types.UID]bool{}, left: map[object.Key]bool{},
+// New returns a client for the objects of a request; getter makes its clients.
+func New(
+	ctx context.Context, req *helm.Request, observer helm.Observer, j *journal.Journal, h *storage.History,
+	getter genericclioptions.RESTClientGetter,
+) *Client {
+	inner := kube.New(getter)
+	inner.Namespace, inner.Log = req.Release.Namespace, j.Log
+	return &Client{
+		ctx: ctx, req: req, observer: observer, journal: j, history: h, getter: getter, inner: inner,
+		hooks: map[*resource.Info]*release.Hook{}, created: map[types.UID]bool{}, left: map[object.Key]bool{},
 	}
 }
 
 // IsReachable sends no request: the next ones fail without a server.
-func (k *objectClient) IsReachable() error { return k.o.ctx.Err() }
+func (k *Client) IsReachable() error { return k.ctx.Err() }
 
 // Build makes objects of a manifest.
-func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, error) {
+func (k *Client) Build(reader io.Reader, strict bool) (kube.ResourceList, error) {
 	content, err := io.ReadAll(reader)
 	if err != nil {
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	list, err := k.inner.Build(bytes.NewReader(content), false)
 	// Helm asks for strictness before it creates objects. A rollback does not, but must not leave objects out.
-	running, what := k.o.history.current()
+	running, what := k.history.Current()
 	if !strict && what != "rollback" && meta.IsNoMatchError(err) {
 		list, err = k.buildServed(string(content))
 	}
@@ -90,8 +103,8 @@ func (k *objectClient) Build(reader io.Reader, strict bool) (kube.ResourceList, 
 }
 
 // buildServed is Build without the objects of unserved kinds.
-func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
-	objects, err := objectsOf("", manifest)
+func (k *Client) buildServed(manifest string) (kube.ResourceList, error) {
+	objects, err := render.Objects("", manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +112,7 @@ func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 	for _, o := range objects {
 		infos, err := k.inner.Build(bytes.NewReader(o.JSON), false)
 		if meta.IsNoMatchError(err) {
-			k.o.log("an object of the release is left alone, since its kind is not served any more: %v", err)
+			k.journal.Log("an object of the release is left alone, since its kind is not served any more: %v", err)
 			continue
 		}
 		if err != nil {
@@ -111,22 +124,22 @@ func (k *objectClient) buildServed(manifest string) (kube.ResourceList, error) {
 }
 
 // Create creates objects: those of the release or of a hook, or definitions of kinds.
-func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
-	running, _ := k.o.history.current()
+func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
+	running, _ := k.history.Current()
 	if running == nil {
-		k.o.progress("InstallDefinitions", "Installing definitions of the folder crds: %s", enumerate(resources))
+		k.journal.Progress("InstallDefinitions", "Installing definitions of the folder crds: %s", enumerate(resources))
 		result, err := k.inner.Create(resources)
 		if apierrors.IsAlreadyExists(err) { // Helm leaves it alone
 			return result, err
 		}
-		return result, k.o.failed(err)
+		return result, k.journal.Failed(err)
 	}
 	if h := k.hookOf(resources); h != nil {
-		if k.o.attempt.skips(h) {
+		if k.history.Attempt.Skips(h) {
 			return &kube.Result{}, nil
 		}
 		k.warnOfRepeated(h, resources)
-		k.o.progress("RunHook", "%s", k.describe(h))
+		k.journal.Progress("RunHook", "%s", k.describe(h))
 		result, err := k.inner.Create(resources)
 		otherwise := helm.ClusterFailed
 		if apierrors.IsAlreadyExists(err) { // left there by its policy
@@ -137,27 +150,27 @@ func (k *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	if k.before != "" {
 		return k.Update(nil, resources, false)
 	}
-	k.o.progress("CreateObjects", "Creating %s", enumerate(resources))
+	k.journal.Progress("CreateObjects", "Creating %s", enumerate(resources))
 	k.applied = running
 	result, err := k.inner.Create(resources)
 	k.noteCreated(resources)
-	return result, k.o.failed(err)
+	return result, k.journal.Failed(err)
 }
 
 // Update brings objects to the target state, and deletes the original ones missing in it.
-func (k *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+func (k *Client) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	return k.UpdateThreeWayMerge(original, target, force)
 }
 
 // UpdateThreeWayMerge is Update.
-func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	k.applied, _ = k.o.history.current()
+func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	k.applied, _ = k.history.Current()
 	target = k.withoutGone(target)
-	k.o.progress("UpdateObjects", "Updating %s", enumerate(target))
+	k.journal.Progress("UpdateObjects", "Updating %s", enumerate(target))
 	if k.before != "" {
 		var err error
 		if original, err = k.asBefore(original, target); err != nil {
-			return &kube.Result{}, k.o.failed(err)
+			return &kube.Result{}, k.journal.Failed(err)
 		}
 	}
 	for _, info := range target {
@@ -169,15 +182,32 @@ func (k *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 		}
 	}
 	result, err := k.update(original, target, force)
-	return result, k.o.failed(err)
+	return result, k.journal.Failed(err)
+}
+
+// Replace has the operation replace failed installations, in ascending order, and remove their objects.
+func (k *Client) Replace(failed []*release.Release) {
+	for _, r := range slices.Backward(failed) {
+		k.before += "---\n" + r.Manifest + "\n"
+	}
+}
+
+// RemoveReplaced removes the objects of replaced installations where Helm has not: it does not update for a chart
+// without objects.
+func (k *Client) RemoveReplaced() error {
+	if k.before == "" || k.applied != nil {
+		return nil
+	}
+	_, err := k.Update(nil, nil, false)
+	return err
 }
 
 // asBefore returns the objects as failed installations had them. Compared with them, Helm removes the objects of those
 // installations alone. existing are the objects to be installed and existing already.
-func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.ResourceList, error) {
+func (k *Client) asBefore(existing, target kube.ResourceList) (kube.ResourceList, error) {
 	before, err := k.buildServed(k.before)
 	if err != nil {
-		return nil, fmt.Errorf("read what failed installations have made: %w", err)
+		return nil, fmt.Errorf("read the objects of failed installations: %w", err)
 	}
 	original := append(before.Intersect(existing), existing.Difference(before)...)
 	for _, info := range before.Difference(target) {
@@ -186,7 +216,7 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read what failed installations have made: %w", err)
+			return nil, fmt.Errorf("read the objects of failed installations: %w", err)
 		}
 		if o, ok := info.Object.(metav1.Object); ok && k.isOurs(o) && k.isKnown(o) {
 			original = append(original, info)
@@ -196,16 +226,16 @@ func (k *objectClient) asBefore(existing, target kube.ResourceList) (kube.Resour
 }
 
 // Delete deletes objects, and their dependents in the background. Those of hooks are deleted for a run.
-func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	h := k.hookOf(resources)
 	switch {
 	case len(resources) == 0: // all of unserved kinds: an error for Helm's client
 		return &kube.Result{}, nil
 	case h == nil:
-		k.applied, _ = k.o.history.current()
-		k.o.progress("DeleteObjects", "Deleting %s", enumerate(resources))
+		k.applied, _ = k.history.Current()
+		k.journal.Progress("DeleteObjects", "Deleting %s", enumerate(resources))
 		return k.deleteAll(resources)
-	case k.o.attempt.isDone(h): // Helm deletes it before its creation
+	case k.history.Attempt.IsDone(h): // Helm deletes it before its creation
 		return &kube.Result{}, nil
 	}
 	k.warnOfRepeated(h, resources)
@@ -217,72 +247,8 @@ func (k *objectClient) Delete(resources kube.ResourceList) (*kube.Result, []erro
 }
 
 // withoutGone leaves out completed objects gone since.
-func (k *objectClient) withoutGone(resources kube.ResourceList) kube.ResourceList {
-	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.o.req.Gone, objectKey(info)) })
-}
-
-// Wait waits until objects are ready.
-func (k *objectClient) Wait(resources kube.ResourceList, timeout time.Duration) error {
-	return k.o.failed(k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.Wait))
-}
-
-// WaitWithJobs waits until objects are ready and Jobs are complete.
-func (k *objectClient) WaitWithJobs(resources kube.ResourceList, timeout time.Duration) error {
-	return k.o.failed(k.wait("WaitForObjects", "ready", k.own(resources), timeout, k.inner.WaitWithJobs))
-}
-
-// WaitForDelete waits until objects are gone.
-func (k *objectClient) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	h := k.hookOf(resources)
-	if k.o.attempt.isDone(h) { // it was not deleted, see Delete
-		return nil
-	}
-	step := "WaitForDeletion"
-	if len(resources) == 0 || h != nil {
-		step = ""
-	}
-	return k.hookFailed(h, helm.ClusterFailed, k.wait(step, "gone", k.deletable(k.own(resources)), timeout, k.inner.WaitForDelete))
-}
-
-// wait waits until objects are in a state; a named step is reported.
-func (k *objectClient) wait(
-	step, state string, resources kube.ResourceList, timeout time.Duration,
-	wait func(kube.ResourceList, time.Duration) error,
-) error {
-
-	if step != "" {
-		k.o.progress(step, "Waiting until these are %s: %s", state, enumerate(resources))
-	}
-	timeout = k.within(timeout)
-	if err := k.untilOver(func() error { return wait(resources, timeout) }); err != nil {
-		return fmt.Errorf("not %s within %s: %s: %w", state, timeout, enumerate(resources), err)
-	}
-	return nil
-}
-
-// untilOver leaves a wait of Helm at the end of the operation.
-func (k *objectClient) untilOver(wait func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-k.o.ctx.Done():
-		return k.o.ctx.Err()
-	}
-}
-
-// WaitAndGetCompletedPodPhase is for tests of charts; they do not run here.
-func (k *objectClient) WaitAndGetCompletedPodPhase(name string, timeout time.Duration) (corev1.PodPhase, error) {
-	return k.inner.WaitAndGetCompletedPodPhase(name, timeout)
-}
-
-// within bounds a wait; see helm.Options. A wait of one look, too, has an error with the missing objects.
-func (k *objectClient) within(timeout time.Duration) time.Duration {
-	if until := k.o.req.Options.Until; !until.IsZero() && !k.undoes() {
-		timeout = min(timeout, max(time.Until(until), time.Second))
-	}
-	return timeout.Round(time.Millisecond)
+func (k *Client) withoutGone(resources kube.ResourceList) kube.ResourceList {
+	return resources.Filter(func(info *resource.Info) bool { return !slices.Contains(k.req.Gone, objectKey(info)) })
 }
 
 // enumerate names some of the objects.

@@ -1,4 +1,4 @@
-package helm3
+package objects
 
 import (
 	"bytes"
@@ -11,20 +11,20 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
-// try asks the target whether it would accept the objects of a release in the place of a former one. It changes
+// Try asks the target whether it would accept the objects of a release in the place of a former one. It changes
 // nothing. For an existing object only its owner matters; a missing one is created as a dry run.
-func (k *objectClient) try(result *helm.Result) error {
-	if err := k.findNamespace(); err != nil {
-		return err
+func (k *Client) Try(result *helm.Result) error {
+	if err := k.history.FindNamespace(); err != nil {
+		return k.journal.Failed(err)
 	}
 	defined, err := definedBy(result.Definitions)
 	if err != nil {
@@ -45,20 +45,11 @@ func (k *objectClient) try(result *helm.Result) error {
 				return err
 			}
 			if taken {
-				found = append(found, helm.Found{Key: objectKey(info), Fate: helm.TakenOver, Of: k.o.req.Former.Release})
+				found = append(found, helm.Found{Key: objectKey(info), Fate: helm.TakenOver, Of: k.req.Former.Release})
 			}
 		}
 	}
 	return k.tell(found)
-}
-
-// findNamespace fails if the namespace of the release is missing and not to be created.
-func (k *objectClient) findNamespace() error {
-	_, err := k.o.history.core.Namespaces().Get(k.o.ctx, k.o.req.Release.Namespace, metav1.GetOptions{})
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) && k.o.req.CreateNamespace {
-		return nil // not allowed to read it, or it will be there
-	}
-	return k.o.failed(err)
 }
 
 // definedBy returns the kinds of the definitions in the folders crds of a chart.
@@ -72,7 +63,7 @@ func definedBy(definitions []helm.Object) (map[schema.GroupKind]bool, error) {
 			}
 		}
 		if err := json.Unmarshal(o.JSON, &definition); err != nil {
-			return nil, failure(helm.ChartInvalid, "%s: it is no CustomResourceDefinition", o.Source)
+			return nil, journal.Failure(helm.ChartInvalid, "%s: expected a CustomResourceDefinition", o.Source)
 		}
 		kinds[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = true
 	}
@@ -92,31 +83,31 @@ func objectsOfInstall(hooks []helm.Hook) []helm.Object {
 
 // tryObject reports whether an object is taken over from the former release. The error is the reason against its
 // creation.
-func (k *objectClient) tryObject(info *resource.Info, defined map[schema.GroupKind]bool) (taken bool, err error) {
+func (k *Client) tryObject(info *resource.Info, defined map[schema.GroupKind]bool) (taken bool, err error) {
 	mapping := info.Mapping
 	definition := object.Key{
 		Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition",
 		Name: mapping.Resource.Resource + "." + mapping.Resource.Group,
 	}
 	if k.goes(definition) && !defined[mapping.GroupVersionKind.GroupKind()] {
-		return false, failure(helm.ClusterFailed, "no matches for kind %q once release %s is uninstalled, which has %s; "+
-			"deploy the definition by another deploy item", mapping.GroupVersionKind.Kind, k.o.req.Former.Name, definition)
+		return false, journal.Failure(helm.ClusterFailed, "no matches for kind %q without %s, deleted with release %s; "+
+			"deploy the definition by another deploy item", mapping.GroupVersionKind.Kind, definition, k.req.Former.Name)
 	}
 	live, err := k.read(info)
 	if err != nil {
-		return false, k.o.failed(fmt.Errorf("could not get information about the resource: %w", err))
+		return false, k.journal.Failed(fmt.Errorf("could not get information about the resource: %w", err))
 	}
 	if live == nil {
 		return false, k.tryCreation(info)
 	}
-	former := helm.ReleaseOf(metadata(live)) == k.o.req.Former.Release
+	former := helm.ReleaseOf(metadata(live)) == k.req.Former.Release
 	switch {
-	case former, k.o.req.Options.TakeOwnership, helm.ReleaseOf(metadata(live)) == k.o.req.Release:
+	case former, k.req.Options.TakeOwnership, helm.ReleaseOf(metadata(live)) == k.req.Release:
 		return former && !k.goes(objectKey(info)), nil
 	case isHook(info):
 		return false, nil // it names no release; its deletion policy decides
 	default:
-		return false, failure(helm.OwnedByOthers, "%s exists and cannot be imported into the release: it belongs to %s",
+		return false, journal.Failure(helm.OwnedByOthers, "%s exists and cannot be imported into the release: it belongs to %s",
 			objectKey(info), describeRelease(helm.ReleaseOf(metadata(live))))
 	}
 }
@@ -133,16 +124,16 @@ func describeRelease(of helm.Release) string {
 }
 
 // tryCreation creates an object as a dry run.
-func (k *objectClient) tryCreation(info *resource.Info) error {
+func (k *Client) tryCreation(info *resource.Info) error {
 	if o := metadata(info.Object); !isHook(info) {
 		o.SetLabels(merged(o.GetLabels(), map[string]string{"app.kubernetes.io/managed-by": "Helm"}))
-		o.SetAnnotations(merged(o.GetAnnotations(), k.o.req.Release.Annotations()))
+		o.SetAnnotations(merged(o.GetAnnotations(), k.req.Release.Annotations()))
 	}
 	_, err := helperFor(info).DryRun(true).Create(info.Namespace, true, info.Object)
 	if err == nil || k.isNoRefusal(err, info) {
 		return nil
 	}
-	return k.o.failed(fmt.Errorf("failed to create resource: %w", err))
+	return k.journal.Failed(fmt.Errorf("failed to create resource: %w", err))
 }
 
 func merged(before, more map[string]string) map[string]string {
@@ -153,7 +144,7 @@ func merged(before, more map[string]string) map[string]string {
 }
 
 // isNoRefusal reports whether the error of a dry run has no meaning for the creation after the former release.
-func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
+func (k *Client) isNoRefusal(err error, info *resource.Info) bool {
 	text := err.Error()
 	status := &apierrors.StatusError{}
 	switch {
@@ -165,10 +156,10 @@ func (k *objectClient) isNoRefusal(err error, info *resource.Info) bool {
 		return apiserver.RefusesDryRuns(err)
 	case apierrors.IsNotFound(err):
 		details := status.ErrStatus.Details
-		return details != nil && details.Kind == "namespaces" && details.Name == k.o.req.Release.Namespace &&
-			k.o.req.CreateNamespace
+		return details != nil && details.Kind == "namespaces" && details.Name == k.req.Release.Namespace &&
+			k.req.CreateNamespace
 	default:
-		return slices.ContainsFunc(k.o.req.Former.Goes, func(gone object.Key) bool { return frees(gone, info, text) })
+		return slices.ContainsFunc(k.req.Former.Goes, func(gone object.Key) bool { return frees(gone, info, text) })
 	}
 }
 
@@ -188,4 +179,4 @@ func frees(gone object.Key, info *resource.Info, refusal string) bool {
 }
 
 // goes reports whether an object goes with the former release.
-func (k *objectClient) goes(key object.Key) bool { return slices.Contains(k.o.req.Former.Goes, key) }
+func (k *Client) goes(key object.Key) bool { return slices.Contains(k.req.Former.Goes, key) }

@@ -1,4 +1,4 @@
-package helm3
+package objects
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm3/journal"
 )
 
 // hookWith returns a revision's hook with a manifest; nil for none.
@@ -26,7 +27,7 @@ func hookWith(rel *release.Release, manifest string) *release.Hook {
 }
 
 // hookOf returns the hook of a list of objects; nil for others.
-func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
+func (k *Client) hookOf(resources kube.ResourceList) *release.Hook {
 	if len(resources) == 0 {
 		return nil
 	}
@@ -34,8 +35,8 @@ func (k *objectClient) hookOf(resources kube.ResourceList) *release.Hook {
 }
 
 // WatchUntilReady waits until the objects of a hook are complete.
-func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	if k.o.attempt.skipped(k.hookOf(resources)) {
+func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	if k.history.Attempt.Skipped(k.hookOf(resources)) {
 		return nil
 	}
 	timeout = k.within(timeout)
@@ -49,20 +50,20 @@ func (k *objectClient) WatchUntilReady(resources kube.ResourceList, timeout time
 
 // hookFailed records an error and returns it with the hook, and with the option to uninstall without hooks; h may be
 // nil. otherwise is the kind of an error without one.
-func (k *objectClient) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
+func (k *Client) hookFailed(h *release.Hook, otherwise helm.Kind, err error) error {
 	if h == nil || err == nil {
-		return k.o.failed(err)
+		return k.journal.Failed(err)
 	}
 	way := ""
-	if k.o.req.Action == helm.Uninstall {
+	if k.req.Action == helm.Uninstall {
 		way = "; to uninstall without hooks, set helmDeploymentConfig.uninstall.disableHooks of the deploy item to true"
 	}
-	return k.o.failed(failure(kindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
+	return k.journal.Failed(journal.Failure(journal.KindOf(err, otherwise), "%s has failed: %v%s", k.describe(h), err, way))
 }
 
 // describe names a hook and its event.
-func (k *objectClient) describe(h *release.Hook) string {
-	running, what := k.o.history.current()
+func (k *Client) describe(h *release.Hook) string {
+	running, what := k.history.Current()
 	when := "pre"
 	if running != nil && k.applied == running {
 		when = "post"
@@ -71,18 +72,14 @@ func (k *objectClient) describe(h *release.Hook) string {
 }
 
 // warnOfRepeated warns of a second run of a hook in the same job, and of the objects it replaces.
-func (k *objectClient) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
-	if k.o.attempt == nil {
+func (k *Client) warnOfRepeated(h *release.Hook, resources kube.ResourceList) {
+	phase, again := k.history.Attempt.Begins(h)
+	if !again {
 		return
 	}
-	phase, begun := k.o.attempt.begun[h]
-	if !begun {
-		return
-	}
-	delete(k.o.attempt.begun, h)
 	replaces := ""
 	if slices.Contains(h.DeletePolicies, release.HookBeforeHookCreation) {
 		replaces = ", and replaces " + enumerate(resources)
 	}
-	k.o.warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s", k.describe(h), replaces, phase)
+	k.journal.Warn(helm.ReasonHookRepeated, "%s runs again in this job%s: its earlier run is %s", k.describe(h), replaces, phase)
 }

@@ -1,4 +1,4 @@
-package helm3
+package objects
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package helm3
+package journal
 
 import (
 	"log"
@@ -45,6 +45,9 @@ type libraryLog struct {
 	hear     func(warning string)
 	listener int
 }
+
+// HearLibrary has the journal note Helm's warnings until stop is called.
+func (j *Journal) HearLibrary() (stop func()) { return library.goTo(j.NoteWarning) }
 
 // goTo passes the warnings to hear until stop is called.
 func (l *libraryLog) goTo(hear func(warning string)) (stop func()) {

@@ -1,4 +1,4 @@
-package helm3
+package journal
 
 import (
 	"errors"
@@ -13,12 +13,13 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 )
 
-func failure(kind helm.Kind, format string, args ...any) error {
+// Failure returns an error of package helm.
+func Failure(kind helm.Kind, format string, args ...any) error {
 	return &helm.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// kindOf returns the kind of an error, or else otherwise. The API server's answers mean the same as in package target.
-func kindOf(err error, otherwise helm.Kind) helm.Kind {
+// KindOf returns the kind of an error, or else otherwise. The API server's answers mean the same as in package target.
+func KindOf(err error, otherwise helm.Kind) helm.Kind {
 	known := &helm.Error{}
 	switch {
 	case errors.As(err, &known):

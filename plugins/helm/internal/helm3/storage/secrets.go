@@ -1,11 +1,10 @@
-package helm3
+package storage
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
@@ -26,7 +25,6 @@ type secrets struct {
 
 	selector, release string
 
-	mu    sync.Mutex
 	known map[string]corev1.Secret // nil before the list
 }
 
@@ -41,8 +39,6 @@ func (s *secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Se
 	if err != nil {
 		return nil, fmt.Errorf("read the selector: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.known == nil {
 		list, err := s.SecretInterface.List(ctx, metav1.ListOptions{LabelSelector: s.selector})
 		if err != nil {
@@ -89,14 +85,16 @@ func (s *secrets) Create(
 	return created, err
 }
 
-// Update replaces a Secret.
+// Update replaces a Secret. After a lost write it reads the Secret again.
 func (s *secrets) Update(
 	ctx context.Context, secret *corev1.Secret, opts metav1.UpdateOptions,
 ) (*corev1.Secret, error) {
 
-	s.mu.Lock()
-	secret.ResourceVersion = s.known[secret.Name].ResourceVersion
-	s.mu.Unlock()
+	known, err := s.Get(ctx, secret.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	secret.ResourceVersion = known.ResourceVersion
 	updated, err := s.SecretInterface.Update(ctx, secret, opts)
 	s.keep(updated, err)
 	return updated, err
@@ -104,8 +102,6 @@ func (s *secrets) Update(
 
 // keep records a write. After a failure its result is unknown, and the Secrets are listed again.
 func (s *secrets) keep(secret *corev1.Secret, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case err != nil:
 		s.known = nil
@@ -119,13 +115,11 @@ func (s *secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOpt
 	if err := s.SecretInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.known, name)
 	return nil
 }
 
-// keyOf returns the name of a revision's Secret.
-func keyOf(r *release.Release) string {
+// KeyOf returns the name of a revision's Secret.
+func KeyOf(r *release.Release) string {
 	return fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, r.Name, r.Version)
 }
