@@ -85,8 +85,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestNamesWithSeparators: a name with a separator is a name. Owner, changes and uninstallation of the release are known
-// as with any other.
+// TestNamesWithSeparators: a name with a separator is a name. Owner and changes of the release are known, and it is
+// uninstalled as any other.
 func TestNamesWithSeparators(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"release", "helm.release", "sh.helm.release.v1", "a.release.v3"} {

@@ -161,7 +161,7 @@ func TestDeletionWithoutRecord(t *testing.T) {
 	w.mustGreet(nil)
 }
 
-// TestJobWithoutRecord: an item without its provider status goes on with the release of its name and label; a release of
+// TestJobWithoutRecord: an item without its provider status goes on with the release of its name and label; one of
 // another name stays.
 func TestJobWithoutRecord(t *testing.T) {
 	t.Parallel()

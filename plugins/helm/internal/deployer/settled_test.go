@@ -156,7 +156,7 @@ func TestReleaseChangesDuringAJob(t *testing.T) {
 	w.mustWait(w.call(item))
 	w.Delete(secrets, "sh.helm.release.v1.shop.v1")
 	w.open("gate")
-	w.MustFail(w.call(item), noRetry, "ReleaseChanged", "revision 1, which is uninstalled")
+	w.MustFail(w.call(item), noRetry, "ReleaseChanged", "revision 1, now uninstalled")
 	w.mustHave()
 	plugintest.NewJob(item)
 	w.MustSucceed(item)

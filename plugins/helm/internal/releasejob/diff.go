@@ -15,7 +15,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-// Diff compares the objects of the deployed revision with a rendering of now: the merge with the live objects is Helm's,
+// Diff compares the objects of the deployed revision with a new rendering: the merge with the live objects is Helm's,
 // on the target. It begins with the end of the item's former release.
 func (d *Deployment) Diff(ctx context.Context) ([]sdk.Change, error) {
 	former := d.former()

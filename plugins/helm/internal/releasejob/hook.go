@@ -49,6 +49,6 @@ func (d *Deployment) announce(history []release.Revision, decision release.Decis
 	}
 	next.Next = decision.Revision
 	d.Record.Release = &next
-	hook := fmt.Sprintf("the HTTP hook, which is to see the objects of revision %d", decision.Revision)
-	return d.Wait(helmjob.StepRender, "", []string{hook}, nil)
+	changes := fmt.Sprintf("the changes of the HTTP hook to the objects of revision %d", decision.Revision)
+	return d.Wait(helmjob.StepRender, "", []string{changes}, nil)
 }

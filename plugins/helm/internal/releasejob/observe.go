@@ -45,8 +45,8 @@ func (d *Deployment) await(ctx context.Context, history []release.Revision) (*ob
 	if newest.Version != revision || newest.Status != release.StatusDeployed {
 		return nil, d.End(), job.During(stepRelease, &sdk.Error{
 			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Reason: reasonReleaseChanged,
-			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, which is %s; "+
-				"another job makes it as the deploy item says", d.name, revision, release.StatusOf(history, revision)),
+			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, now %s; "+
+				"the next job deploys the chart of the deploy item again", d.name, revision, release.StatusOf(history, revision)),
 		})
 	}
 	found, err := d.look(ctx, revision)

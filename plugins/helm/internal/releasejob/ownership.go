@@ -122,7 +122,7 @@ func (r *Release) noteFound(ctx context.Context, found []helm.Found) error {
 				r.warnOfTakeover(f.Key, f.Of)
 			}
 		case helm.NotUndone:
-			r.disown(f.Key, "the operation that has failed has not created it")
+			r.disown(f.Key, "the failed operation has not created it")
 		case helm.Left:
 			r.disown(f.Key, belongsTo(f.Of))
 		}

@@ -1,8 +1,8 @@
 // Package releasejob carries out a call of the helm deployer with a release: it installs, upgrades, observes and
 // uninstalls releases, and previews all this.
 //
-// The decisions are those of package release. This package reads the facts for them, has Helm carry them out, and records the
-// results.
+// The decisions are those of package release. This package reads the facts for them, has Helm carry them out, and
+// records the results.
 package releasejob
 
 import (

@@ -113,8 +113,7 @@ func (r *Release) blocked(decision release.Decision) (*sdk.Response, error) {
 func (r *Release) warnOfInterrupted(decision release.Decision) {
 	if len(decision.Interrupted) > 0 {
 		r.Request.Warning(reasonRecovered, fmt.Sprintf(
-			"release %s: marked the revisions %v as failed, whose operations have not come to their end",
-			r.name, decision.Interrupted))
+			"release %s: marked the revisions %v of interrupted operations as failed", r.name, decision.Interrupted))
 	}
 }
 
