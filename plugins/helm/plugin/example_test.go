@@ -34,7 +34,8 @@ func (c components) ResolveChart(_ context.Context, req *chart.ResolveRequest) (
 	}
 	var r resource
 	if err := json.Unmarshal(document, &r); err != nil {
-		return nil, sdk.ConfigurationError("ResourceRefInvalid", "spec.config: chart.resourceRef: expected a component and a resource: %w", err)
+		return nil, sdk.ConfigurationError("ResourceRefInvalid",
+			"spec.config: chart.resourceRef: expected a component and a resource: %w", err)
 	}
 	ref := c.registry + "/" + r.Component.Name + "/" + r.Resource.Name + ":" + r.Component.Version
 	return &chart.Resolved{Chart: &v1alpha1.Chart{Ref: ref}}, nil

@@ -22,7 +22,8 @@ func TestProcessLog(t *testing.T) { //nolint:paralleltest // the logger of the p
 	other.Info("other")
 
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || !strings.HasSuffix(lines[0], "msg=shown a=1 g.b=2 g.d=4") || !strings.HasSuffix(lines[1], "msg=other a=1 g.b=2 g.c=3") {
+	if len(lines) != 2 || !strings.HasSuffix(lines[0], "msg=shown a=1 g.b=2 g.d=4") ||
+		!strings.HasSuffix(lines[1], "msg=other a=1 g.b=2 g.c=3") {
 		t.Errorf("found:\n%s", out.String())
 	}
 }

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 1:
 		os.Exit(m.Run())
 	case os.Getenv(wrongOptions) != "":
-		plugin.Serve("test", plugin.WithResolver("ref", chart.ResolverFunc(resolve)), plugin.WithResolver(chart.FromResource, nil))
+		plugin.Serve("test", plugin.WithResolver("ref", chart.ResolverFunc(resolve)),
+			plugin.WithResolver(chart.FromResource, nil))
 	default:
 		plugin.Serve("test", plugin.WithResolver(chart.ResourceRef, chart.ResolverFunc(resolve)))
 	}
@@ -80,13 +81,14 @@ func start(t *testing.T) *sdktest.Plugin {
 func TestInfo(t *testing.T) {
 	t.Parallel()
 	info := start(t).Info()
-	if info.Name != "helm" || info.Version != "test" || !slices.Equal(info.Types, []landscaper.DeployItemType{v1alpha1.Type}) {
+	types := []landscaper.DeployItemType{v1alpha1.Type}
+	if info.Name != "helm" || info.Version != "test" || !slices.Equal(info.Types, types) {
 		t.Errorf("found %s %s for %v", info.Name, info.Version, info.Types)
 	}
 	want := sdktest.Capabilities{
-		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ForceReconcile: true, ContextCredentials: true,
-		ContextOCMConfig: true,
-		LatePickUp:       true, ScheduleInConfig: true, Hooks: []hook.Type{hook.ShouldReconcile},
+		Render: true, Diff: true, Validate: true, Configure: true, Watch: true, ForceReconcile: true,
+		ContextCredentials: true, ContextOCMConfig: true, LatePickUp: true, ScheduleInConfig: true,
+		Hooks: []hook.Type{hook.ShouldReconcile},
 	}
 	if diff := cmp.Diff(want, info.Capabilities); diff != "" {
 		t.Errorf("capabilities: -want +got:\n%s", diff)
@@ -109,12 +111,21 @@ func TestCharts(t *testing.T) {
 		chart  map[string]any
 		want   []string
 	}{
-		"refused":     {reason: "the words of the resolver reach the user", chart: map[string]any{"resourceRef": "shop"}, want: []string{`there is no component "shop" for `}},
-		"elsewhere":   {reason: "what a resolver says is checked", chart: map[string]any{"resourceRef": "elsewhere"}, want: []string{"expected a reference to a chart"}},
-		"resolved":    {reason: "a chart of a resolver is read by Helm", chart: map[string]any{"resourceRef": "broken"}},
-		"given":       {reason: "one that is given is, too", chart: raw(packed("no chart"))},
-		"hostile":     {reason: "one that does harm ends its process and no other", chart: raw(charts.Hostile("zip-bomb"))},
-		"no resolver": {reason: "the user is told what to do", chart: map[string]any{"fromResource": map[string]any{}}, want: []string{"chart.fromResource", "needs a resolver", "chart.ref"}},
+		"refused": {
+			reason: "the words of the resolver reach the user", chart: map[string]any{"resourceRef": "shop"},
+			want: []string{`there is no component "shop" for `},
+		},
+		"elsewhere": {
+			reason: "an answer of a resolver is checked", chart: map[string]any{"resourceRef": "elsewhere"},
+			want: []string{"expected a reference to a chart"},
+		},
+		"resolved": {reason: "a chart of a resolver is read by Helm", chart: map[string]any{"resourceRef": "broken"}},
+		"given":    {reason: "a given one is, too", chart: raw(packed("no chart"))},
+		"hostile":  {reason: "its harm ends its process and no other", chart: raw(charts.Hostile("zip-bomb"))},
+		"no resolver": {
+			reason: "the user is told the way out", chart: map[string]any{"fromResource": map[string]any{}},
+			want: []string{"chart.fromResource", "needs a resolver", "chart.ref"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +168,8 @@ users: [{name: nobody, user: {token: none}}]
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	helm := start(t)
-	problems, err := helm.Configure(t.Context(), []byte("apiVersion: helm.pergola.dev/v1alpha1\nkind: HelmConfiguration\nworkers: 0\n"))
+	const document = "apiVersion: helm.pergola.dev/v1alpha1\nkind: HelmConfiguration\nworkers: 0\n"
+	problems, err := helm.Configure(t.Context(), []byte(document))
 	if err != nil || len(problems) != 1 || problems[0].Field != "workers" {
 		t.Errorf("expected a problem of workers, but found %v and %v", problems, err)
 	}
@@ -177,7 +189,8 @@ func TestByHand(t *testing.T) {
 	}{
 		"right": {code: 1, want: []string{"helm test is a plugin for Pergola"}},
 		"wrong": {env: wrongOptions + "=1", code: 2, want: []string{
-			`plugin.WithResolver: expected the field resourceRef or fromResource, but found "ref"`, `the resolver for "fromResource" is nil`,
+			`plugin.WithResolver: expected the field resourceRef or fromResource, but found "ref"`,
+			`the resolver for "fromResource" is nil`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

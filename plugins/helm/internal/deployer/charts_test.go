@@ -8,214 +8,82 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
 // What a chart may consist of, with a release and without.
 
-// bothModes runs a test with a release and without.
-func bothModes(t *testing.T, test func(t *testing.T, mode object)) {
-	t.Helper()
-	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, mode)
-		})
-	}
-}
-
-// definition is a CustomResourceDefinition of a group of its own, since all tests share one cluster.
-type definition struct {
-	group     string
-	resources schema.GroupVersionResource
-}
-
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-func (w *world) definition() definition {
-	group := w.Namespace + ".example.org"
-	w.DeleteAfter(plugintest.CRDs, "gadgets."+group)
-	return definition{group: group, resources: schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}}
-}
-
-// chart returns a chart with the definition, of which the fields of spec are so many, and an object of its kind.
-func (d definition) chart(fields int, opts ...charts.Option) object {
-	properties := ""
-	for i := range fields {
-		properties += fmt.Sprintf("                field%d: {type: string}\n", i)
-	}
-	opts = append([]charts.Option{
-		charts.File("crds/gadgets.yaml", `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gadgets.`+d.group+`
-spec:
-  group: `+d.group+`
-  scope: Namespaced
-  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema:
-        openAPIV3Schema:
-          type: object
-          properties:
-            spec:
-              type: object
-              properties:
-                size: {type: integer}
-`+properties),
-		charts.File("templates/gadget.yaml", `apiVersion: `+d.group+`/v1
-kind: Gadget
-metadata:
-  name: {{ .Release.Name }}
-spec:
-  size: {{ .Values.gadget.size }}
-`),
-	}, opts...)
-	return chart("definitions", opts...)
-}
-
-// fields returns how many fields the definition on the target has in spec; zero if it is not there.
-func (d definition) fields(w *world) int {
-	w.Helper()
-	o, err := w.Objects(definitions).Get(w.Context(), "gadgets."+d.group, metav1.GetOptions{})
-	if err != nil {
-		return 0
-	}
-	versions := o.Object["spec"].(object)["versions"].([]any)
-	spec := versions[0].(object)["schema"].(object)["openAPIV3Schema"].(object)["properties"].(object)["spec"].(object)
-	return len(spec["properties"].(object))
-}
-
-func (d definition) size(w *world) any {
-	w.Helper()
-	o := w.Get(d.resources, "shop")
-	if o == nil {
-		return nil
-	}
-	return o.Object["spec"].(object)["size"]
-}
-
 // TestDefinitions: those of crds/ are Helm's affair with a release, which creates them and no more, and ordinary
 // objects without.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
+	bothModes(t, func(t *testing.T, w *world) {
 		d := w.definition()
-		_, ordinary := mode["helmDeployment"]
-		item := w.item(w.config(d.chart(0), nil, mode))
-		w.MustSucceed(item)
-		if d.fields(w) != 1 || d.size(w) != int64(3) {
-			t.Errorf("expected the definition and an object, but found %d fields and size %v", d.fields(w), d.size(w))
+		mustBe := func(fields int, size any) {
+			t.Helper()
+			if d.fields(w) != fields || d.size(w) != size {
+				t.Errorf("expected %d fields and size %v, but found %d and %v", fields, size, d.fields(w), d.size(w))
+			}
 		}
-
-		w.setConfig(item, w.config(d.chart(1), object{"gadget": object{"size": 4}}, mode))
+		item := w.item(w.config(d.chart(0), nil))
 		w.MustSucceed(item)
-		want := map[bool]int{false: 1, true: 2}[ordinary]
-		if d.fields(w) != want || d.size(w) != int64(4) {
-			t.Errorf("after the upgrade: expected %d fields and size 4, but found %d and %v", want, d.fields(w), d.size(w))
-		}
+		mustBe(1, int64(3))
+		w.mustDeploy(item, w.config(d.chart(1), object{"gadget": object{"size": 4}}))
+		fields := map[bool]int{false: 1, true: 2}[w.plain]
+		mustBe(fields, int64(4))
 
 		// Custom resources are looked after as other objects are.
 		w.Patch(d.resources, "shop", `{"spec":{"size":9}}`)
 		plugintest.NewJob(item)
 		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop: spec.size")
-		if d.size(w) != int64(4) {
-			t.Errorf("expected the drift to be repaired, but found %v", d.size(w))
-		}
+		mustBe(fields, int64(4))
 		w.Delete(d.resources, "shop")
 		plugintest.NewJob(item)
 		w.mustTellDrift(w.MustSucceed(item), "Gadget "+w.Namespace+"/shop was missing")
-		if d.size(w) != int64(4) {
-			t.Errorf("expected the object again, but found %v", d.size(w))
-		}
+		mustBe(fields, int64(4))
 
 		w.MustDelete(item)
-		if stays := d.fields(w) > 0; stays == ordinary {
-			t.Errorf("after the deletion: expected the definition to stay: %t, but found %t", !ordinary, stays)
-		}
-		if d.size(w) != nil {
-			t.Error("after the deletion there is still the object")
-		}
+		mustBe(map[bool]int{false: 1}[w.plain], nil)
 	})
 }
 
 // TestSchemaOfValues: the error names the chart and the paths, and repeats no value; skipSchemaValidation does without.
 func TestSchemaOfValues(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
+	bothModes(t, func(t *testing.T, w *world) {
 		wrong := object{"name": "Shop-7", "copies": 9, "password": "short-pass"}
-		item := w.item(w.config(chart("schema"), wrong, mode))
-		result := w.Do(plugintest.Reconcile, item)
-		w.MustFail(result, plugintest.ConfigurationProblem, "schema of the chart", "at '/name': '***' does not match pattern '^[a-z]+$'",
+		item := w.item(w.config(chart("schema"), wrong))
+		result := w.mustRefuse(item, "schema of the chart", "at '/name': '***' does not match pattern '^[a-z]+$'",
 			"at '/copies': maximum: got 9, want 5", "at '/password': minLength")
 		w.mustHide(result, "Shop-7", "short-pass")
-		if writes := w.Requests.Writes(); len(writes) > 0 {
-			t.Errorf("expected no write, but found %v", writes)
-		}
-		skip := object{"helmDeploymentConfig": object{"install": object{"skipSchemaValidation": true}}}
-		w.setConfig(item, w.config(chart("schema"), wrong, mode, skip))
-		w.MustSucceed(item)
-		if got := w.Get(configMaps, "shop-shop").Object["data"].(object)["copies"]; got != "9" {
+		w.mustWriteNothing()
+		w.mustDeploy(item, w.config(chart("schema"), wrong, options(object{"skipSchemaValidation": true}, "install")))
+		if got := w.data("shop-shop")["copies"]; got != "9" {
 			t.Errorf("expected the values as they are, but found %v", got)
 		}
 		w.MustDelete(item)
 	})
 }
 
-// mustHide checks that nothing that was said in a call holds a text.
-func (w *world) mustHide(result *sdktest.Result, texts ...string) {
-	w.Helper()
-	said := result.String()
-	for _, m := range result.Messages {
-		said += fmt.Sprintf("%+v %+v", m.Event, m.Progress)
-	}
-	for _, text := range texts {
-		if strings.Contains(said, text) {
-			w.Errorf("expected %q to be hidden, but found it in: %s", text, said)
-		}
-	}
-}
-
 // TestKeep: an object with helm.sh/resource-policy: keep stays, when the chart drops it and when the item is deleted.
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		item := w.item(w.config(chart("keep"), nil, mode))
+	bothModes(t, func(t *testing.T, w *world) {
+		item := w.item(w.config(chart("keep"), nil))
 		w.MustSucceed(item)
 		w.MustDelete(item)
-		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("after the deletion: -want +got:\n%s", diff)
-		}
+		w.mustHold("shop-keep-archive")
 		// What has stayed is taken into the next release of that name.
-		item = w.item(w.config(chart("keep"), object{"greeting": "again"}, mode))
+		item = w.item(w.config(chart("keep"), object{"greeting": "again"}))
 		w.MustSucceed(item)
-		if got := w.Get(configMaps, "shop-keep-archive").Object["data"].(object)["greeting"]; got != "again" {
+		if got := w.data("shop-keep-archive")["greeting"]; got != "again" {
 			t.Errorf("expected that the object is deployed again, but found %v", got)
 		}
-		w.setConfig(item, w.config(chart("keep", charts.Without("templates/archive.yaml")), nil, mode))
-		w.MustSucceed(item)
-		if diff := cmp.Diff([]string{"shop-keep-archive", "shop-keep-greeting"}, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("after the chart has dropped it: -want +got:\n%s", diff)
-		}
+		w.mustDeploy(item, w.config(chart("keep", charts.Without("templates/archive.yaml")), nil))
+		w.mustHold("shop-keep-archive", "shop-keep-greeting")
 		w.MustDelete(item)
-		if diff := cmp.Diff([]string{"shop-keep-archive"}, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("what was dropped is nobody's: -want +got:\n%s", diff)
-		}
+		w.mustHold("shop-keep-archive")
 	})
 }
 
@@ -223,37 +91,31 @@ func TestKeep(t *testing.T) {
 // item stays if the chart said so, whatever the case.
 func TestKeptAsHelmDoes(t *testing.T) {
 	t.Parallel()
-	const kept = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, annotations: {helm.sh/resource-policy: %q}}\n"
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		loud := charts.File("templates/loud.yaml", fmt.Sprintf(kept, "loud", "Keep "))
-		item := w.item(w.config(chart("plain", loud, charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")), nil, mode))
+	bothModes(t, func(t *testing.T, w *world) {
+		loud := configMap("loud", `, annotations: {helm.sh/resource-policy: "Keep "}`)
+		item := w.item(w.config(chart("plain", loud, configMap("more", "")), nil))
 		w.MustSucceed(item)
 		w.Patch(configMaps, "more", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
-		w.setConfig(item, w.config(chart("plain", loud), nil, mode))
+		w.setConfig(item, w.config(chart("plain", loud), nil))
 		w.mustChange(item, "keep ConfigMap %s/more")
 		w.MustSucceed(item)
 		w.MustDelete(item)
-		if diff := cmp.Diff([]string{"loud", "more"}, w.Names(configMaps, "")); diff != "" {
-			t.Errorf("what has stayed: -want +got:\n%s", diff)
-		}
+		w.mustHold("loud", "more")
 	})
 }
 
 // TestLookup: a template finds what is on the target, so that a random password is made once.
 func TestLookup(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		item := w.item(w.config(chart("lookup"), nil, mode))
+	bothModes(t, func(t *testing.T, w *world) {
+		password := func() any { return w.MustGet(secrets, "shop-lookup").Object["data"].(object)["password"] }
+		item := w.item(w.config(chart("lookup"), nil))
 		w.MustSucceed(item)
-		made := w.Get(secrets, "shop-lookup").Object["data"].(object)["password"]
-		w.setConfig(item, w.config(chart("lookup", charts.File("templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n")), nil, mode))
-		w.MustSucceed(item)
-		if got := w.Get(secrets, "shop-lookup").Object["data"].(object)["password"]; got != made || w.Get(configMaps, "more") == nil {
-			t.Errorf("expected the same password and one more object, but found %t", got == made)
+		made := password()
+		w.mustDeploy(item, w.config(chart("lookup", configMap("more", "")), nil))
+		w.mustHold("more")
+		if password() != made {
+			t.Error("expected the same password")
 		}
 		w.MustDelete(item)
 	})
@@ -267,7 +129,7 @@ func TestLookup(t *testing.T) {
 			return nil
 		})
 		item := w.item(w.config(chart("lookup"), nil))
-		w.MustFail(w.Do(plugintest.Reconcile, item), nil, "lookup/templates/secret.yaml:3:", "the network is gone")
+		w.MustFail(w.call(item), nil, "lookup/templates/secret.yaml:3:", "the network is gone")
 		w.Requests.Undisturbed()
 		w.MustSucceed(item)
 		w.MustDelete(item)
@@ -293,12 +155,10 @@ func TestNoObject(t *testing.T) {
 	}
 	w := newWorld(t)
 	item := w.item(w.config(source("motd.txt", "README.md", "prices.yaml", "more.yaml"), nil, withoutRelease))
-	said := w.mustWarn(w.MustSucceed(item), "IgnoredTemplate")
+	result := w.MustSucceed(item)
 	for name := range templates {
-		if !strings.Contains(said, "plain/templates/"+name) {
-			t.Errorf("expected an event that names %s, but found %q", name, said)
-		}
-		w.MustFail(w.Do(plugintest.Reconcile, w.itemOf("released", w.config(source(name), nil))), plugintest.ConfigurationProblem, "plain/templates/"+name)
+		w.mustWarn(result, "IgnoredTemplate", "plain/templates/"+name)
+		w.mustRefuse(w.itemOf("released", w.config(source(name), nil)), "plain/templates/"+name)
 	}
 	if w.Get(configMaps, "prices") == nil {
 		t.Error("what is an object in such a template is missing")
@@ -314,8 +174,12 @@ func TestBrokenCharts(t *testing.T) {
 		chart  object
 		parts  []string
 	}{
-		"required": {reason: "the author's words", parts: []string{"broken.yaml:9:", "owner is required: say who owns the shop"}},
-		"fail":     {reason: "the author's words", parts: []string{"broken.yaml:11:", "the shop cannot be deployed like this"}},
+		"required": {
+			reason: "the author's words", parts: []string{"broken.yaml:9:", "owner is required: say who owns the shop"},
+		},
+		"fail": {
+			reason: "the author's words", parts: []string{"broken.yaml:11:", "the shop cannot be deployed like this"},
+		},
 		"nil":      {reason: "the expression", parts: []string{"broken.yaml:13:", ".Values.shop.owner.name"}},
 		"function": {reason: "the function", parts: []string{"broken.yaml:15:", "index"}},
 		"include":  {reason: "the template that is missing", parts: []string{"broken.yaml:17:", "broken.missing"}},
@@ -328,19 +192,18 @@ func TestBrokenCharts(t *testing.T) {
 		"unknown":   {reason: "no kind of this cluster", parts: []string{"Nothing"}},
 		"rejected":  {reason: "the API server's words", parts: []string{"shop-rejected", "a valid config key"}},
 	} {
-		for mode, fields := range map[string]object{"with a release": {}, "without": withoutRelease} {
-			t.Run(name+" "+mode, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				source, parts := chart("broken"), append(slices.Clone(c.parts), charts.BrokenTemplate)
-				if c.chart != nil {
-					source, parts = c.chart, c.parts
-				}
-				if name == "unknown" { // Helm names the object
-					parts = c.parts
-				}
-				item := w.item(w.config(source, object{"failure": name, "password": "my-own-secret"}, fields))
-				result := w.Do(plugintest.Reconcile, item)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, parts := chart("broken"), append(slices.Clone(c.parts), charts.BrokenTemplate)
+			if c.chart != nil {
+				source, parts = c.chart, c.parts
+			}
+			if name == "unknown" { // Helm names the object
+				parts = c.parts
+			}
+			bothModes(t, func(t *testing.T, w *world) {
+				item := w.item(w.config(source, object{"failure": name, "password": "my-own-secret"}))
+				result := w.call(item)
 				if result.Failed == nil {
 					t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
 				}
@@ -352,7 +215,7 @@ func TestBrokenCharts(t *testing.T) {
 				w.mustHide(result, "my-own-secret")
 				w.MustDelete(item)
 			})
-		}
+		})
 	}
 }
 
@@ -362,24 +225,66 @@ func TestLargeValues(t *testing.T) {
 	w := newWorld(t)
 	texts := object{}
 	for i := range 4 {
-		texts[fmt.Sprintf("t%d", i)] = strings.Repeat(fmt.Sprintf("%d. The quick brown fox jumps over the lazy dog. ", i), 256<<10/48)
+		sentence := fmt.Sprintf("%d. The quick brown fox jumps over the lazy dog. ", i)
+		texts[fmt.Sprintf("t%d", i)] = strings.Repeat(sentence, 256<<10/len(sentence))
 	}
 	item := w.item(w.config(chart("large"), object{"texts": texts, "objects": 0}))
 	w.MustSucceed(item)
-	for i := range 4 {
-		name := fmt.Sprintf("t%d", i)
-		if got := w.Get(configMaps, "shop-text-"+name).Object["data"].(object)["text"]; got != texts[name] {
-			t.Errorf("%s is not what was given", name)
+	for name, text := range texts {
+		if w.data("shop-text-" + name)["text"] != text {
+			t.Errorf("expected the given text of %s", name)
 		}
 	}
-	w.Requests.Take()
-	plugintest.NewJob(item)
-	w.MustSucceed(item)
-	if writes := w.Requests.Writes(); len(writes) > 0 {
-		t.Errorf("expected no write without a change, but found %v", writes)
-	}
+	w.mustDoNothing(item)
 	w.MustDelete(item)
-	if got := w.Names(configMaps, ""); len(got) > 0 {
-		t.Errorf("after the deletion there is still %v", got)
+	w.mustHold()
+}
+
+// TestSecretsInErrors: what the API server quotes of an object that it refuses may be a secret.
+func TestSecretsInErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason, template string
+	}{
+		"value": {
+			reason: "a string of the item's values", template: `apiVersion: v1
+kind: Service
+metadata: {name: {{ .Release.Name }}}
+spec: {type: {{ .Values.password }}, ports: [{port: 80}]}
+`,
+		},
+		"number": {
+			reason: "a password without quotes", template: `apiVersion: v1
+kind: Service
+metadata: {name: {{ .Release.Name }}}
+spec: {ports: [{port: {{ .Values.pin }}}]}
+`,
+		},
+		"Secret of the chart": {
+			reason: "what the chart makes a secret of", template: `apiVersion: v1
+kind: Secret
+metadata: {name: {{ .Release.Name }}, annotations: {"a key": x}}
+stringData: {password: made-by-the-chart}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: {{ .Release.Name }}}
+spec: {type: made-by-the-chart, ports: [{port: 80}]}
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bothModes(t, func(t *testing.T, w *world) {
+				values := object{"password": "my-own-secret", "pin": 12345678}
+				item := w.item(w.config(chart("plain", charts.File("templates/bad.yaml", c.template)), values))
+				w.mustHide(w.mustRefuse(item, "plain/templates/bad.yaml", "Service"),
+					"my-own-secret", "12345678", "made-by-the-chart")
+				if t.Failed() {
+					t.Log(c.reason)
+				}
+				w.MustDelete(item)
+			})
+		})
 	}
 }

@@ -2,11 +2,8 @@ package deployer_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -23,7 +20,7 @@ var (
 // The next try ends with a clean release, or none after a deletion.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
-	old := charts.File("templates/old.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop-old}\n")
+	old := configMap("shop-old", "")
 	failing := func(how string, more ...object) func(*world) object {
 		return func(w *world) object {
 			return w.config(chart("failinghook"), object{"hook": object{"fails": how}}, more...)
@@ -40,9 +37,7 @@ hooks:
 	of := func(name string, opts ...charts.Option) func(*world) object {
 		return func(w *world) object { return w.config(chart(name, opts...), nil) }
 	}
-	atomic := object{"helmDeploymentConfig": object{
-		"install": object{"atomic": true, "timeout": "20s"}, "upgrade": object{"atomic": true, "timeout": "20s"},
-	}}
+	atomic := options(object{"atomic": true, "timeout": "20s"}, "install", "upgrade")
 	for _, c := range []crash{
 		{
 			name: "install", reason: "an upgrade would not run the hooks of an installation",
@@ -124,14 +119,13 @@ func (w *world) crash(c *crash, n int) (struck bool) {
 	if c.deletes {
 		w.MustDelete(item)
 		w.mustHave()
-		if got := w.Names(configMaps, ""); len(got) > 0 {
-			w.Errorf("%s: killed at step %d: after the deletion there is still %v", c.reason, n, got)
-		}
+		w.mustHold()
 		return struck
 	}
 	if c.mended != nil {
 		// The job fails again, but not for another operation; once the chart is mended, it goes on.
-		if result := w.Do(plugintest.Reconcile, item); result.Failed == nil || strings.Contains(result.String(), "another operation") {
+		result := w.call(item)
+		if result.Failed == nil || strings.Contains(result.String(), "another operation") {
 			w.Fatalf("%s: killed at step %d: expected the failure of the hook, but found: %s", c.reason, n, result)
 		}
 		w.setConfig(item, c.mended(w))
@@ -145,37 +139,4 @@ func (w *world) crash(c *crash, n int) (struck bool) {
 		w.Errorf("%s: killed at step %d: what only an earlier chart had is left", c.reason, n)
 	}
 	return struck
-}
-
-// mustBeClean checks that the release is deployed, once, and that there is nothing left to do.
-func (w *world) mustBeClean(item *landscaper.DeployItem) {
-	w.Helper()
-	revisions := w.revisions("shop")
-	deployed := 0
-	for _, r := range revisions {
-		switch _, status, _ := strings.Cut(r, " "); status {
-		case "deployed":
-			deployed++
-		case "superseded", "failed":
-		default:
-			w.Errorf("expected nothing in progress, but found %v", revisions)
-		}
-	}
-	if deployed != 1 || !strings.HasSuffix(revisions[len(revisions)-1], "deployed") {
-		w.Errorf("expected the newest revision to be the one that is deployed, but found %v", revisions)
-	}
-	before := w.Names(configMaps, "")
-	w.Requests.Take()
-	plugintest.NewJob(item)
-	w.MustSucceed(item)
-	if writes := w.Requests.Writes(); len(writes) > 0 {
-		w.Errorf("a job after the recovery wrote %v", writes)
-	}
-	if diff := cmp.Diff(before, w.Names(configMaps, "")); diff != "" {
-		w.Errorf("the objects changed without need: -before +after:\n%s", diff)
-	}
-	slices.Sort(before)
-	if !slices.ContainsFunc(before, func(name string) bool { return strings.HasPrefix(name, "shop") }) {
-		w.Errorf("expected the objects of the release, but found %v", before)
-	}
 }

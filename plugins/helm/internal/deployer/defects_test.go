@@ -23,13 +23,14 @@ import (
 func TestMistakesInTheConfiguration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	wrong := w.config(chart("plain"), nil, object{
+	item := w.item(w.config(chart("plain"), nil, object{
 		"name": "Shop", "values": []any{}, "replicas": 2, "updateStrategy": "guess", "createNamespace": "yes",
-		"helmDeploymentConfig": object{"install": object{"atomic": true, "retries": 3}, "uninstall": object{"timeout": "soon"}},
-	})
-	item := w.item(wrong)
-	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "spec.config", `unknown field "replicas"`, "createNamespace: ", "name: ", "values: ", "updateStrategy: ",
-		"helmDeploymentConfig.install.retries: ", "helmDeploymentConfig.uninstall.timeout: ")
+		"helmDeploymentConfig": object{
+			"install": object{"atomic": true, "retries": 3}, "uninstall": object{"timeout": "soon"},
+		},
+	}))
+	w.mustRefuse(item, "spec.config", `unknown field "replicas"`, "createNamespace: ", "name: ",
+		"values: ", "updateStrategy: ", "helmDeploymentConfig.install.retries: ", "helmDeploymentConfig.uninstall.timeout: ")
 	if requests := w.Requests.Take(); len(requests) > 0 {
 		t.Errorf("expected no request, but found %v", requests)
 	}
@@ -37,9 +38,7 @@ func TestMistakesInTheConfiguration(t *testing.T) {
 
 	w.Configure(object{"strict": false})
 	item = w.item(w.config(chart("plain"), nil, object{"replicas": 2}))
-	if said := w.mustWarn(w.MustSucceed(item), "UnknownField"); !strings.Contains(said, `"replicas"`) {
-		t.Errorf("expected the field that was passed over, but found %q", said)
-	}
+	w.mustWarn(w.MustSucceed(item), "UnknownField", `"replicas"`)
 	w.MustDelete(item)
 }
 
@@ -49,7 +48,7 @@ func TestItemWithoutConfiguration(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(nil)
 	item.Spec.Config = nil
-	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "spec.config")
+	w.mustRefuse(item, "spec.config")
 	w.Requests.Take()
 	w.MustDelete(item)
 	if requests := w.Requests.Take(); len(requests) > 0 {
@@ -60,22 +59,20 @@ func TestItemWithoutConfiguration(t *testing.T) {
 // TestCustomChecks: they are looked at with a release, too, and the job says what it waits for, and ends when it comes.
 func TestCustomChecks(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
+	bothModes(t, func(t *testing.T, w *world) {
 		// A label is looked for in all namespaces, and all tests share one cluster.
 		own := object{"test": w.Namespace}
-		item := w.item(w.config(chart("plain"), object{"labels": own}, mode, object{"readinessChecks": object{"custom": []any{object{
+		check := object{
 			"name":          "approved",
 			"labelSelector": object{"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": own},
-			"requirements":  []any{object{"jsonPath": ".metadata.annotations.approved", "operator": "==", "values": []any{object{"value": "yes"}}}},
-		}}}}))
+			"requirements": []any{object{
+				"jsonPath": ".metadata.annotations.approved", "operator": "==", "values": []any{object{"value": "yes"}},
+			}},
+		}
+		item := w.item(w.config(chart("plain"), object{"labels": own},
+			object{"readinessChecks": object{"custom": []any{check}}}))
 		for range 2 {
-			result := w.Do(plugintest.Reconcile, item)
-			if result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "approved") ||
-				!strings.Contains(result.InProgress.WaitingFor, "shop-plain-settings") {
-				t.Fatalf("expected that the check of both objects is waited for, but found: %s", result)
-			}
+			w.mustWait(w.call(item), "approved", "shop-plain-settings")
 			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"annotations":{"approved":"yes"}}}`)
 		}
 		w.Patch(configMaps, "shop-plain-settings", `{"metadata":{"annotations":{"approved":"yes"}}}`)
@@ -88,21 +85,18 @@ func TestCustomChecks(t *testing.T) {
 // is an error.
 func TestExportsThatAreNotThere(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		item := w.item(w.config(chart("plain"), nil, mode, object{"exports": object{"exports": []any{
+	bothModes(t, func(t *testing.T, w *world) {
+		item := w.item(w.config(chart("plain"), nil, object{"exports": object{"exports": []any{
 			object{"key": "a", "jsonPath": ".Values.nothing.at.all"}, object{"key": "b", "jsonPath": ".Chart.version"},
 		}}}))
-		w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "ExportMissing", `export "a"`, ".Values.nothing.at.all", `export "b"`, "begin with .Values")
+		w.mustRefuse(item, "ExportMissing", `export "a"`, ".Values.nothing.at.all", `export "b"`,
+			"begin with .Values")
 
-		w.setConfig(item, w.config(chart("plain"), nil, mode, object{"exportsFromManifests": []any{object{
+		w.setConfig(item, w.config(chart("plain"), nil, object{"exportsFromManifests": []any{object{
 			"key": "address", "jsonPath": ".data.address",
-			"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.Namespace},
+			"fromResource": w.reference("shop-plain-greeting"),
 		}}}))
-		if result := w.Do(plugintest.Reconcile, item); result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "address") {
-			t.Fatalf("expected that the export is waited for, but found: %s", result)
-		}
+		w.mustWait(w.call(item), "address")
 		w.Patch(configMaps, "shop-plain-greeting", `{"data":{"address":"here"}}`)
 		if diff := cmp.Diff(map[string]any{"address": "here"}, w.MustSucceed(item).Succeeded.Exports); diff != "" {
 			t.Errorf("the exports: -want +got:\n%s", diff)
@@ -114,10 +108,8 @@ func TestExportsThatAreNotThere(t *testing.T) {
 // TestContinuousReconcile: the hook says when the item is due. That a job repairs what has changed is TestDrift's.
 func TestContinuousReconcile(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		item := w.item(w.config(chart("plain"), nil, mode, object{"continuousReconcile": object{"every": "1h"}}))
+	bothModes(t, func(t *testing.T, w *world) {
+		item := w.item(w.config(chart("plain"), nil, object{"continuousReconcile": object{"every": "1h"}}))
 		w.MustSucceed(item)
 		item.Status.JobIDFinished = item.Status.JobID
 		due := func(ago time.Duration) bool {
@@ -142,10 +134,8 @@ func TestContinuousReconcile(t *testing.T) {
 // TestErrorsOfADeletionAreTold: Landscaper only logs them.
 func TestErrorsOfADeletionAreTold(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		item := w.item(w.config(chart("plain"), nil, mode))
+	bothModes(t, func(t *testing.T, w *world) {
+		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		w.Requests.Fail(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/configmaps/shop-plain-greeting") {
@@ -159,24 +149,23 @@ func TestErrorsOfADeletionAreTold(t *testing.T) {
 		w.Requests.Undisturbed()
 		w.MustDelete(item)
 		w.mustHave()
-		if got := w.Names(configMaps, ""); len(got) > 0 {
-			t.Errorf("after the deletion there is still %v", got)
-		}
+		w.mustHold()
 	})
 }
 
 // TestTargetThatIsGone: the item says how to get rid of it, and forgets nothing until then.
 func TestTargetThatIsGone(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		item := w.item(w.config(chart("plain"), nil, mode))
+	bothModes(t, func(t *testing.T, w *world) {
+		item := w.item(w.config(chart("plain"), nil))
 		w.MustSucceed(item)
 		target := w.Call.Target
 		for name, gone := range map[string]*rest.Config{
-			"cannot reach target cluster":     {Host: "https://127.0.0.1:1", BearerToken: "x"},
-			"does not accept the credentials": {Host: plugintest.Config().Host, BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{CAData: plugintest.Config().CAData}},
+			"cannot reach target cluster": {Host: "https://127.0.0.1:1", BearerToken: "x"},
+			"does not accept the credentials": {
+				Host: plugintest.Config().Host, BearerToken: "x",
+				TLSClientConfig: rest.TLSClientConfig{CAData: plugintest.Config().CAData},
+			},
 		} {
 			w.Call.Target = w.Target("cluster", gone)
 			result := w.Do(plugintest.Delete, item)
@@ -194,9 +183,7 @@ func TestTargetThatIsGone(t *testing.T) {
 // TestNamespaceInTheChart: an item can be deleted although the namespace of its objects is one of them.
 func TestNamespaceInTheChart(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
+	bothModes(t, func(t *testing.T, w *world) {
 		own := charts.File("templates/own.yaml", `apiVersion: v1
 kind: Namespace
 metadata: {name: {{ .Release.Namespace }}-own}
@@ -205,7 +192,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: inner, namespace: {{ .Release.Namespace }}-own}
 `)
-		item := w.item(w.config(chart("plain", own), nil, mode))
+		item := w.item(w.config(chart("plain", own), nil))
 		w.MustSucceed(item)
 		// Nothing empties a namespace here, as a controller does that an API server alone does not have; it ends all
 		// the same.
@@ -228,9 +215,7 @@ func TestReleaseOfAnItemThatIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.MustSucceed(w.itemOf("gone", w.config(chart("plain"), nil)))
 	item := w.item(w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"takeOwnership": true}}))
-	if said := w.mustWarn(w.MustSucceed(item), "TakenOver"); !strings.Contains(said, w.Namespace+"/shop ") || !strings.Contains(said, w.Namespace+".gone") {
-		t.Errorf("expected the release and its item, but found %q", said)
-	}
+	w.mustWarn(w.MustSucceed(item), "TakenOver", w.Namespace+"/shop ", w.Namespace+".gone")
 	w.mustHave("1 superseded", "2 deployed")
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
@@ -239,33 +224,20 @@ func TestReleaseOfAnItemThatIsGone(t *testing.T) {
 	w.mustHave()
 }
 
-// TestSteps: what a job does is told step by step, and not by one word for all.
+// TestSteps: a job tells its work step by step, and not by one word for all.
 func TestSteps(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		mode object
-		want []string
-	}{
-		"with a release": {mode: object{}, want: []string{"ReadChart", "Install", "LoadChart", "Render", "CreateObjects", "Export"}},
-		"without":        {mode: withoutRelease, want: []string{"ReadChart", "Render", "LoadChart", "Render", "Apply", "Export"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			item := w.item(w.config(chart("plain"), nil, c.mode, object{"exports": object{"exports": []any{object{
-				"key": "copies", "jsonPath": ".data.copies",
-				"fromResource": object{"apiVersion": "v1", "kind": "ConfigMap", "name": "shop-plain-greeting", "namespace": w.Namespace},
-			}}}}))
-			var steps []string
-			for _, m := range w.MustSucceed(item).Messages {
-				if m.Progress != nil {
-					steps = append(steps, m.Progress.Step)
-				}
-			}
-			if diff := cmp.Diff(c.want, steps); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			w.MustDelete(item)
-		})
-	}
+	bothModes(t, func(t *testing.T, w *world) {
+		want := []string{"ReadChart", "Install", "LoadChart", "Render", "CreateObjects", "Export"}
+		if w.plain {
+			want = []string{"ReadChart", "Render", "LoadChart", "Render", "Apply", "Export"}
+		}
+		item := w.item(w.config(chart("plain"), nil, object{"exports": object{"exports": []any{object{
+			"key": "copies", "jsonPath": ".data.copies", "fromResource": w.reference("shop-plain-greeting"),
+		}}}}))
+		if diff := cmp.Diff(want, w.stepsOf(w.MustSucceed(item), "")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		w.MustDelete(item)
+	})
 }

@@ -35,18 +35,15 @@ func TestDeletionAfterACrash(t *testing.T) {
 			w.Restart()
 			w.MustDelete(item)
 			w.mustHave()
-			if got := w.Names(configMaps, ""); len(got) > 0 {
-				t.Errorf("after the deletion there is still %v", got)
-			}
+			w.mustHold()
 		})
 	}
 }
 
-// A hook holds a deletion up in several ways. Each error names the way out, which counts when it is set meanwhile, and
-// the deletion goes on when its cause is gone: in the same job, unless the error has a code.
+// TestDeletionThatAHookHoldsUp: each error names the way out. It counts when it is set meanwhile, and the deletion goes
+// on when its cause is gone: in the same job, unless the error has a code.
 func TestDeletionThatAHookHoldsUp(t *testing.T) {
 	t.Parallel()
-	timedOut := []landscaper.ErrorCode{landscaper.ErrorTimeout}
 	for name, c := range map[string]struct {
 		kind, policy string
 		hold         func(*world)
@@ -60,7 +57,8 @@ func TestDeletionThatAHookHoldsUp(t *testing.T) {
 		},
 		"refused by a webhook": {
 			hold: func(w *world) {
-				w.failHook(nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "last", errors.New("not now")))
+				resource := schema.GroupResource{Resource: "configmaps"}
+				w.failHook(nil, apierrors.NewForbidden(resource, "last", errors.New("not now")))
 			},
 			says: "not now", mend: func(w *world) { w.Requests.Undisturbed() },
 		},
@@ -85,7 +83,7 @@ metadata:
   annotations: {helm.sh/hook: pre-delete, helm.sh/hook-delete-policy: %s}
 `, cmp.Or(c.kind, "ConfigMap"), cmp.Or(c.policy, "before-hook-creation")))
 			uninstall := object{"timeout": "1s"}
-			item := w.item(w.config(chart("plain", hook), nil, options("uninstall", uninstall)))
+			item := w.item(w.config(chart("plain", hook), nil, options(uninstall, "uninstall")))
 			w.MustSucceed(item)
 			item.Status.Phase = landscaper.DeployItemPhaseInitDelete
 			if c.hold != nil {
@@ -97,7 +95,7 @@ metadata:
 				c.mend(w)
 			} else {
 				uninstall["disableHooks"] = true
-				w.SetConfig(item, w.config(chart("plain", hook), nil, options("uninstall", uninstall)))
+				w.SetConfig(item, w.config(chart("plain", hook), nil, options(uninstall, "uninstall")))
 			}
 			w.MustDelete(item)
 			w.mustHave()

@@ -1,8 +1,7 @@
-// Package deployer is the deployer of Helm charts, with releases of Helm or without. Its code in common with other
-// deployers lives in plugins/internal, and the code for Helm in the packages beside it; this package puts them
-// together.
+// Package deployer is the deployer of Helm charts, with releases of Helm or without: the methods of the sdk, over the
+// packages beside it and those of plugins/internal.
 //
-// # A job with a release
+// # A job with a release (package releasejob)
 //
 // One request reads the revisions of the release. Their labels have a digest of the chart, the values and all else
 // about the objects; with it the job compares the last one to the wanted one. If they are equal, and the objects
@@ -11,7 +10,7 @@
 // may have changed them. Helm does not wait for them unless it has to, since it would occupy a worker of the host; the
 // job waits between its calls, as in other deployers.
 //
-// # A job without a release
+// # A job without a release (package chartjob)
 //
 // Helm renders the chart, and the objects are applied as in the manifest deployer.
 package deployer
@@ -19,24 +18,24 @@ package deployer
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"k8s.io/utils/clock"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartjob"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helmjob"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/releasejob"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/settings"
 	"github.com/pergola-deploy/pergola/plugins/internal/apiserver"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
-	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
-	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
-	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
@@ -62,12 +61,8 @@ type Options struct {
 // Deployer deploys Helm charts. Between calls it keeps clients of targets and charts, and watches the objects of
 // waiting items; all of it is for speed alone.
 type Deployer struct {
-	options  Options
-	settings settings.Settings
-	targets  *target.Cache
-	charts   *chartsource.Fetcher
-	helm     helm.Helm
-	watches  *watch.Set
+	options Options
+	tools   helmjob.Tools
 }
 
 var (
@@ -83,7 +78,9 @@ var (
 
 // New returns a deployer with default settings; the error is about the folder for charts.
 func New(options Options) (*Deployer, error) {
-	d := &Deployer{options: options, targets: target.NewCache(options.UserAgent, options.Targets...), watches: watch.New()}
+	d := &Deployer{options: options, tools: helmjob.Tools{
+		Targets: target.NewCache(options.UserAgent, options.Targets...), Watches: watch.New(),
+	}}
 	return d, d.use(settings.Default())
 }
 
@@ -98,12 +95,11 @@ func (d *Deployer) use(s settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	if d.charts != nil {
+	if d.tools.Charts != nil {
 		// Nothing is under way yet: a plugin is configured before its first call.
-		err = d.charts.Close()
+		err = d.tools.Charts.Close()
 	}
-	d.settings, d.charts = s, charts
-	d.helm = d.options.Helm(s.Workers, d.options.Log)
+	d.tools.Settings, d.tools.Charts, d.tools.Helm = s, charts, d.options.Helm(s.Workers, d.options.Log)
 	return err
 }
 
@@ -118,7 +114,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 
 // Watch implements sdk.Watcher.
 func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string)) error {
-	return d.watches.Run(ctx, wake)
+	return d.tools.Watches.Run(ctx, wake)
 }
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
@@ -129,7 +125,7 @@ func (d *Deployer) Hooks() hook.Hooks {
 // Validate implements sdk.Validator. It needs neither the chart nor a target, so it does not check the values against
 // the chart.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Validate(req.Config, d.settings.Strict)
+	problems, err := config.Validate(req.Config, d.strict())
 	return &sdk.ValidateResponse{Problems: problems}, err
 }
 
@@ -145,89 +141,172 @@ func (d *Deployer) ForceReconcile(ctx context.Context, req *sdk.Request) (*sdk.R
 
 func (d *Deployer) reconcile(ctx context.Context, req *sdk.Request, force bool) (*sdk.Response, error) {
 	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
-	c, err := config.Read(req, d.settings.Strict)
+	c, j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	j, err := d.begin(ctx, req, c.Release.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	j.ignored = c.IgnoreDifferences
-	j.warnOf(c)
-	if err := j.checkMode(ctx, c); err != nil {
+	j.WarnOfFields(c)
+	if err := checkMode(ctx, j, c); err != nil {
 		return nil, err
 	}
 	if !c.HelmDeployment {
-		return j.reconcileObjects(ctx, c)
+		return chartjob.New(j, c).Reconcile(ctx)
 	}
-	archive, err := j.fetch(ctx, c.Source)
+	archive, err := j.Fetch(ctx, c.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer archive.Release()
-	if j.chart != nil && j.chart.Digest == archive.Digest {
-		same := *j.chart                    // see document
-		same.Resource = resourceOf(archive) // another version of the component may have the same chart
-		j.chart = &same
+	j.Record.NoteResource(archive)
+	return releasejob.New(j, c, archive).Reconcile(ctx, force)
+}
+
+// Diff implements sdk.Differ.
+func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
+	ctx = apiserver.WithBreaker(ctx)
+	c, j, err := d.begin(ctx, req)
+	if err != nil {
+		return nil, err
 	}
-	return j.reconcileRelease(ctx, c, archive, force)
+	if err := checkMode(ctx, j, c); err != nil {
+		return nil, err
+	}
+	archive, err := j.Fetch(ctx, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Release()
+	var changes []sdk.Change
+	if c.HelmDeployment {
+		changes, err = releasejob.New(j, c, archive).Diff(ctx)
+	} else {
+		changes, err = chartjob.New(j, c).Diff(ctx, archive)
+	}
+	// Helm's warning comes first. A job without a release and without changes on the target has none.
+	if j.ChartWarning != "" && (c.HelmDeployment || len(changes) > 0) {
+		warned := sdk.Change{Object: "Chart of " + c.Release.String(), Action: sdk.ActionUpdate, Note: j.ChartWarning}
+		changes = append([]sdk.Change{warned}, changes...)
+	}
+	return &sdk.DiffResponse{Changes: changes}, err
+}
+
+// Render implements sdk.Renderer. The children are the objects of the chart's templates. With a release those of hooks
+// are not among them, since Helm creates them by itself.
+func (d *Deployer) Render(ctx context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
+	ctx = apiserver.WithBreaker(ctx)
+	c, j, err := d.begin(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := j.Fetch(ctx, c.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer archive.Release()
+	revision := 0
+	if c.HelmDeployment {
+		if revision, err = releasejob.New(j, c, archive).RevisionToShow(ctx); err != nil {
+			return nil, err
+		}
+	}
+	result, err := j.Render(ctx, c, archive, revision)
+	if err != nil {
+		return nil, err
+	}
+	children, err := rendered.Children(result.Objects)
+	if err != nil {
+		return nil, job.During(helmjob.StepRender, err)
+	}
+	return &sdk.RenderResponse{Children: children}, nil
 }
 
 // Delete uninstalls the release, or deletes the objects of the chart, and waits until they are gone.
 func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = apiserver.WithBreaker(ctx)
-	stored, err := readStatus(req)
+	record, err := helmjob.ReadRecord(req)
 	if err != nil {
 		return nil, err
 	}
-	known := stored.Kind != ""
-	rendering := stored.Chart != nil && stored.Chart.Rendering != nil
-	if known && stored.Release == nil && len(stored.ManagedResources) == 0 && !rendering && !isOfLandscaper(stored) {
+	deployed := record.Deployed()
+	if deployed == helmjob.Nothing {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
-	deletion, err := config.ReadDeletion(req, d.settings.Strict)
+	deletion, err := config.ReadDeletion(req, d.strict())
 	switch {
-	case !known && (err != nil || !deletion.HelmDeployment || deletion.Release == (helm.Release{})):
-		tellUnknown(req, "its configuration names no release")
+	case deployed == helmjob.Unrecorded &&
+		(err != nil || !deletion.HelmDeployment || deletion.Release == (helm.Release{})):
+		releasejob.TellUnrecorded(req, "its configuration names no release")
 		return nil, nil //nolint:nilnil,nilerr // see above; a configuration that names none is told
 	case err != nil:
 		return nil, err
 	}
-	j, err := d.begin(ctx, req, deletion.Release.Namespace)
+	j, err := d.tools.Begin(ctx, req, deletion.Release.Namespace)
 	if err != nil {
 		return nil, target.WithWaysOut(err)
 	}
-	j.dropRendering(ctx)
-	res, err := j.delete(ctx, deletion)
+	chartjob.DropRendering(ctx, j)
+	res, err := deleteAll(ctx, j, deployed, deletion)
 	if res != nil || err != nil {
 		return res, target.WithWaysOut(err)
 	}
 	return j.Done(nil), nil
 }
 
-// begin returns the job of one call. namespace is that of the release.
-func (d *Deployer) begin(ctx context.Context, req *sdk.Request, namespace string) (*helmJob, error) {
-	stored, err := readStatus(req)
+// deleteAll removes everything deployed by the item.
+func deleteAll(
+	ctx context.Context, j *helmjob.Job, deployed helmjob.Deployed, d *config.Deletion,
+) (*sdk.Response, error) {
+	switch {
+	case deployed == helmjob.Unrecorded:
+		return releasejob.Of(j, d.Release).UninstallUnrecorded(ctx, d.Uninstall)
+	case deployed == helmjob.Release:
+		return releasejob.Of(j, j.Record.ReleaseName()).Uninstall(ctx, d.Uninstall)
+	case deployed == helmjob.ByLandscaper && d.HelmDeployment:
+		return releasejob.Of(j, d.Release).Uninstall(ctx, d.Uninstall)
+	default:
+		return chartjob.Delete(ctx, j, d.Groups)
+	}
+}
+
+// begin reads the provider configuration, and returns the job of one call.
+func (d *Deployer) begin(ctx context.Context, req *sdk.Request) (*config.Config, *helmjob.Job, error) {
+	c, err := config.Read(req, d.strict())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kubeconfig, err := req.Target.Kubeconfig()
+	j, err := d.tools.Begin(ctx, req, c.Release.Namespace)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	client, lookup, err := job.Connect(req, d.targets)
-	if err != nil {
-		return nil, err
+	j.Ignored = c.IgnoreDifferences
+	return c, j, nil
+}
+
+func (d *Deployer) strict() bool { return d.tools.Settings.Strict }
+
+// reasonModeChanged is the reason of the error about a changed helmDeployment.
+const reasonModeChanged = "HelmDeploymentChanged"
+
+// checkMode refuses to go from releases to objects or back: it would leave the release or the objects behind, or take
+// those of another owner.
+func checkMode(ctx context.Context, j *helmjob.Job, c *config.Config) error {
+	recorded := j.Record.Deployed()
+	if !c.HelmDeployment && recorded == helmjob.Release {
+		made, err := releasejob.Of(j, j.Record.ReleaseName()).IsMade(ctx)
+		if err != nil {
+			return err
+		}
+		if made {
+			return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected true, "+
+				"since the deploy item has made the release %s, but found false; delete the deploy item and create it anew",
+				j.Record.ReleaseName())
+		}
+		j.Record.ForgetRelease()
 	}
-	j := &helmJob{deployer: d, kubeconfig: kubeconfig, stored: stored, release: stored.Release, chart: stored.Chart}
-	status := objectjob.NewProviderStatus(req, objectjob.ObjectsStatus{
-		ManagedResources: stored.ManagedResources, Cluster: stored.Cluster, Installation: stored.Installation,
-		Drift: stored.Drift, SettledIn: stored.SettledIn,
-	}, false, j.document)
-	j.Job = &objectjob.Job{
-		Job: job.New(req, d.watches, status), Client: client, Lookup: lookup, Status: status, Began: time.Now(),
-		Owner: owner.New(req, v1alpha1.DeployItemLabel, stored.Installation),
+	if c.HelmDeployment && recorded == helmjob.Objects && len(j.Record.Stored.ManagedResources) > 0 {
+		return sdk.ConfigurationError(reasonModeChanged, "spec.config: helmDeployment: expected false, "+
+			"since the deploy item has applied objects without a release of Helm, but found true; "+
+			"delete the deploy item and create it anew")
 	}
-	return j, j.Begin(ctx, namespace)
+	return nil
 }

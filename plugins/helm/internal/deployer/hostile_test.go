@@ -2,26 +2,12 @@ package deployer_test
 
 import (
 	"encoding/base64"
-	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/worker"
-	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
 	"github.com/pergola-deploy/pergola/test/charts"
 )
-
-// withProcesses has Helm work in processes of its own, as the plugin does it, with tight limits.
-func (w *world) withProcesses() *world {
-	w.Helper()
-	w.Plugin = start(w.World, w.clock, func(workers int, log *slog.Logger) helm.Helm {
-		return worker.New(worker.Options{Workers: workers, Log: log})
-	})
-	w.Configure(object{"workers": 2, "limits": object{"unpacked": "20Mi", "rendered": "10Mi", "renderTime": "4s", "memory": "512Mi"}})
-	return w
-}
 
 // TestHostileCharts: a chart that would do harm ends as a failed job within its limits, while other items are served.
 // Those that do it before anything is rendered are those of package helm3.
@@ -50,7 +36,8 @@ func (w *world) mustStop(kind string) {
 		item := w.itemOf("hostile", w.config(source, nil, object{"name": "hostile"}))
 		var result *sdktest.Result
 		for range 5 { // a worker that gets no processor has waited, and the host tries the job again
-			if result = w.Plugin.Reconcile(w.Context(), w.CallOf(item)); result.Failed == nil || len(result.Failed.Codes()) > 0 {
+			result = w.Plugin.Reconcile(w.Context(), w.CallOf(item))
+			if result.Failed == nil || len(result.Failed.Codes()) > 0 {
 				break
 			}
 		}
@@ -59,7 +46,7 @@ func (w *world) mustStop(kind string) {
 	other := w.itemOf("other", w.config(chart("plain"), nil, object{"name": "other"}))
 	w.MustSucceed(other)
 	result := <-failed
-	w.MustFail(result, plugintest.ConfigurationProblem)
+	w.MustFail(result, configProblem)
 	w.Logf("%s: %s", time.Since(began).Round(time.Millisecond), result)
 	if got := w.revisions("hostile"); len(got) > 0 {
 		w.Errorf("expected no release, but found %v", got)

@@ -43,42 +43,31 @@ func (w *world) web() string {
 	return fmt.Sprintf("%v %s %s", replicas, o.GetAnnotations()["note"], o.GetAnnotations()["theirs"])
 }
 
-var unready = object{"readinessChecks": object{"disableDefault": true}}
-
-// TestFieldsOfOthers: with a release and without one, the replicas of what an autoscaler scales and the listed fields are
-// neither compared nor written.
+// TestFieldsOfOthers: the replicas of a Deployment with an autoscaler and the listed fields are neither compared nor
+// written.
 func TestFieldsOfOthers(t *testing.T) {
 	t.Parallel()
-	for name, release := range map[string]bool{"with a release": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			config := func(values object) object {
-				return w.config(scaled(), values, unready, object{
-					"helmDeployment": release,
-					"ignoreDifferences": []any{object{
-						"kind": "Deployment", "name": "web", "jsonPointers": []any{"/metadata/annotations/theirs"},
-					}},
-				})
-			}
-			item := w.item(config(object{"scaled": true, "replicas": 1}))
-			w.MustSucceed(item)
-			w.Patch(plugintest.Deployments, "web", `{"spec":{"replicas":3}}`, "scale")
-			w.Patch(plugintest.Deployments, "web", `{"metadata":{"annotations":{"theirs":"yes"}}}`)
+	bothModes(t, func(_ *testing.T, w *world) {
+		config := func(values object) object {
+			return w.config(scaled(), values, object{"readinessChecks": object{"disableDefault": true}}, object{
+				"ignoreDifferences": []any{object{
+					"kind": "Deployment", "name": "web", "jsonPointers": []any{"/metadata/annotations/theirs"},
+				}},
+			})
+		}
+		item := w.item(config(object{"scaled": true, "replicas": 1}))
+		w.MustSucceed(item)
+		w.Patch(plugintest.Deployments, "web", `{"spec":{"replicas":3}}`, "scale")
+		w.Patch(plugintest.Deployments, "web", `{"metadata":{"annotations":{"theirs":"yes"}}}`)
 
-			w.mustNotRepair(item)
-			w.setConfig(item, config(object{"scaled": true, "replicas": 2, "note": "changed"}))
-			w.MustSucceed(item)
-			w.mustBe("3 changed yes")
-			w.setConfig(item, config(object{"scaled": true}))
-			w.MustSucceed(item)
-			w.mustBe("3 none yes")
-			w.mustNotRepair(item)
-			if release {
-				w.mustHave("1 superseded", "2 superseded", "3 deployed")
-			}
-		})
-	}
+		w.mustNotRepair(item)
+		w.mustDeploy(item, config(object{"scaled": true, "replicas": 2, "note": "changed"}))
+		w.mustBe("3 changed yes")
+		w.mustDeploy(item, config(object{"scaled": true}))
+		w.mustBe("3 none yes")
+		w.mustNotRepair(item)
+		w.mustHave("1 superseded", "2 superseded", "3 deployed")
+	})
 }
 
 func (w *world) mustBe(want string) {
@@ -94,7 +83,6 @@ func (w *world) mustNotRepair(item *landscaper.DeployItem) {
 	before := w.web()
 	w.mustChange(item)
 	plugintest.NewJob(item)
-	w.Requests.Take()
 	result := w.MustSucceed(item)
 	for _, c := range result.Conditions {
 		if c.Status == landscaper.ConditionTrue {
@@ -114,9 +102,10 @@ func TestRefusedRepair(t *testing.T) {
 	w.mustChange(item, "keep ConfigMap %s/shop-plain-greeting")
 	for range 2 {
 		plugintest.NewJob(item)
-		w.mustTellDrift(w.MustSucceed(item), "ConfigMap "+w.Namespace+"/shop-plain-greeting: data.greeting", "refuses the repair", "immutable")
+		w.mustTellDrift(w.MustSucceed(item), "ConfigMap "+w.Namespace+"/shop-plain-greeting: data.greeting",
+			"refuses the repair", "immutable")
 		w.mustHave("1 deployed")
 	}
 	w.setConfig(item, w.config(chart("plain"), object{"greeting": "again"}))
-	w.MustFail(w.Finish(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorConfigurationProblem}, "immutable")
+	w.MustFail(w.Finish(plugintest.Reconcile, item), configProblem, "immutable")
 }

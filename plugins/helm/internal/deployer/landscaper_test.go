@@ -1,15 +1,9 @@
 package deployer_test
 
 import (
-	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -27,13 +21,9 @@ func (w *world) leaveStatus(item *landscaper.DeployItem, resources ...object) {
 	for _, r := range resources {
 		all = append(all, r)
 	}
-	raw, err := json.Marshal(object{
+	item.Status.ProviderStatus = &runtime.RawExtension{Raw: w.Marshal(object{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ProviderStatusKind, "managedResources": all,
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: raw}
+	})}
 }
 
 func (w *world) resource(policy, kind, name string) object {
@@ -61,46 +51,51 @@ func TestReleaseOfLandscaper(t *testing.T) {
 		w.MustSucceed(item)
 		w.mustGreet("two")
 		w.mustHave("1 superseded", "2 deployed")
-		if diff := cmp.Diff([]string{"ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings"}, w.managed(item)); diff != "" {
-			t.Errorf("the provider status: -want +got:\n%s", diff)
-		}
+		w.mustManage(item, "ConfigMap shop-plain-greeting", "ConfigMap shop-plain-settings")
 		w.mustBeClean(item)
 		w.MustDelete(item)
 		w.mustHave()
 	})
-	t.Run("deletion", func(t *testing.T) {
-		t.Parallel()
-		w, item := begin(t)
-		w.leaveStatus(item)
-		w.MustDelete(item)
-		w.mustHave()
-		w.mustGreet(nil)
-	})
-	t.Run("deletion after a crash in the first job here", func(t *testing.T) {
-		t.Parallel()
-		w, item := begin(t)
-		w.leaveStatus(item)
-		w.Disturb(plugintest.Reconcile, item, 1, beforeStorageWrite)
-		w.mustHave("1 deployed")
-		w.MustDelete(item)
-		w.mustHave()
-		w.mustGreet(nil)
-	})
-	t.Run("crash in the first job of another item", func(t *testing.T) {
-		t.Parallel()
-		w, item := begin(t)
-		w.Disturb(plugintest.Reconcile, item, 1, beforeStorageWrite)
-		w.MustDelete(item)
-		w.mustHave("1 deployed")
-		w.mustGreet("one")
-	})
+	for name, c := range map[string]struct {
+		reason            string
+		recorded, crashes bool
+		stays             bool
+	}{
+		"deletion": {reason: "the item has deployed a release", recorded: true},
+		"deletion after a crash in the first job here": {
+			reason: "nothing has changed", recorded: true, crashes: true,
+		},
+		"crash in the first job of another item": {reason: "it has deployed nothing", crashes: true, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, item := begin(t)
+			if c.recorded {
+				w.leaveStatus(item)
+			}
+			if c.crashes {
+				w.Disturb(plugintest.Reconcile, item, 1, beforeStorageWrite)
+				w.mustHave("1 deployed")
+			}
+			w.MustDelete(item)
+			if c.stays {
+				w.mustHave("1 deployed")
+				w.mustGreet("one")
+			} else {
+				w.mustHave()
+				w.mustGreet(nil)
+			}
+			if t.Failed() {
+				t.Log(c.reason)
+			}
+		})
+	}
 }
 
 // TestObjectsOfLandscaperAsTheChartNamesThem: a cluster-scoped object is noted with the namespace that it has in the
 // chart, and one without a namespace there is in that of the release.
 func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 	t.Parallel()
-	clusterRoles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	const template = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n" +
 		"metadata: {name: {{ .Release.Namespace }}, namespace: {{ .Release.Namespace }}}\n"
 	for name, deletion := range map[string]bool{"next job": false, "deletion": true} {
@@ -109,7 +104,8 @@ func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain", charts.File("templates/role.yaml", template)), nil, withoutRelease))
 			w.MustSucceed(item)
-			role, greeting := w.resource("manage", "ClusterRole", w.Namespace), w.resource("manage", "ConfigMap", "shop-plain-greeting")
+			role := w.resource("manage", "ClusterRole", w.Namespace)
+			greeting := w.resource("manage", "ConfigMap", "shop-plain-greeting")
 			role["resource"].(object)["apiVersion"] = clusterRoles.GroupVersion().String()
 			delete(greeting["resource"].(object), "namespace")
 			w.leaveStatus(item, role, greeting)
@@ -122,8 +118,8 @@ func TestObjectsOfLandscaperAsTheChartNamesThem(t *testing.T) {
 				w.MustSucceed(item)
 			}
 			w.mustGreet(greets)
-			if _, err := w.Objects(clusterRoles).Get(t.Context(), w.Namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) != deletion {
-				t.Errorf("of the ClusterRole found %v", err)
+			if gone := w.Get(clusterRoles, w.Namespace) == nil; gone != deletion {
+				t.Errorf("expected the ClusterRole to be gone: %t, but found %t", deletion, gone)
 			}
 		})
 	}
@@ -138,30 +134,22 @@ func TestObjectsOfLandscaper(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			for _, name := range []string{"shop-plain-greeting", "old"} {
-				o := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{
+				w.Create(configMaps, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{
 					"name": name, "labels": object{v1alpha1.DeployItemLabel: "item"},
-				}}}
-				if _, err := w.Objects(configMaps).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				}})
 			}
 			item := w.item(w.config(chart("plain"), nil, withoutRelease, object{"createNamespace": true}))
-			w.leaveStatus(item, w.resource("manage", "ConfigMap", "shop-plain-greeting"), w.resource("manage", "ConfigMap", "old"),
-				w.resource("keep", "Namespace", w.Namespace))
+			w.leaveStatus(item, w.resource("manage", "ConfigMap", "shop-plain-greeting"),
+				w.resource("manage", "ConfigMap", "old"), w.resource("keep", "Namespace", w.Namespace))
 			if job {
 				w.MustSucceed(item)
 				w.mustGreet("hello")
-				if diff := cmp.Diff([]string{"shop-plain-greeting", "shop-plain-settings"}, w.Names(configMaps, "")); diff != "" {
-					t.Errorf("-want +got:\n%s", diff)
-				}
+				w.mustHold("shop-plain-greeting", "shop-plain-settings")
 			}
 			w.MustDelete(item)
-			if got := w.Names(configMaps, ""); len(got) > 0 {
-				t.Errorf("after the deletion there is still %v", got)
-			}
-			namespace, err := w.Objects(namespaces).Get(t.Context(), w.Namespace, metav1.GetOptions{})
-			if err != nil || namespace.GetDeletionTimestamp() != nil {
-				t.Errorf("expected the namespace to stay, but found %v, %v", namespace, err)
+			w.mustHold()
+			if namespace := w.MustGet(namespaces, w.Namespace); namespace.GetDeletionTimestamp() != nil {
+				t.Errorf("expected the namespace to stay, but found %v", namespace)
 			}
 		})
 	}

@@ -1,14 +1,11 @@
 package deployer_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -16,84 +13,46 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// options returns the field helmDeploymentConfig.
-func options(operation string, options object) object {
-	return object{"helmDeploymentConfig": object{operation: options}}
-}
-
-// TestOptionsReachHelm: each option is Helm's in the operation that it was set for, and in no other.
+// TestOptionsReachHelm: each option is Helm's in its own operation, and in no other. The bounds of the timeout are in
+// the tests of package releasejob.
 func TestOptionsReachHelm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	all := object{"atomic": true, "force": true, "skipSchemaValidation": true, "takeOwnership": true, "wait": true, "timeout": "7s"}
-	item := w.item(w.config(chart("plain"), object{"greeting": "one"}, options("install", all)))
+	mustOrder := func(action helm.Action, options helm.Options) {
+		t.Helper()
+		orders := w.orders.take()
+		if len(orders) != 1 || orders[0].Action != action {
+			t.Fatalf("expected one request to %s, but found %+v", action, orders)
+		}
+		if diff := cmp.Diff(options, orders[0].Options); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", action, diff)
+		}
+	}
+	all := options(object{
+		"atomic": true, "force": true, "skipSchemaValidation": true, "takeOwnership": true, "wait": true, "timeout": "7s",
+	}, "install")
+	item := w.item(w.config(chart("plain"), object{"greeting": "one"}, all))
 	w.MustSucceed(item)
-	w.mustHaveOrdered(helm.Request{Action: helm.Install, Options: helm.Options{
+	mustOrder(helm.Install, helm.Options{
 		Atomic: true, Force: true, SkipSchemaValidation: true, TakeOwnership: true, Wait: true, Timeout: 7 * time.Second,
-	}})
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}, options("install", all)))
-	w.MustSucceed(item)
-	w.mustHaveOrdered(helm.Request{Action: helm.Upgrade, Options: helm.Options{Timeout: 5 * time.Minute}})
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "three"}, options("upgrade", object{"takeOwnership": true, "timeout": "9s"})))
-	w.MustSucceed(item)
-	w.mustHaveOrdered(helm.Request{Action: helm.Upgrade, Options: helm.Options{TakeOwnership: true, Timeout: 9 * time.Second}})
-	w.setConfig(item, w.config(chart("plain"), nil, options("uninstall", object{"wait": true, "timeout": "11s"})))
+	})
+	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "two"}, all))
+	mustOrder(helm.Upgrade, helm.Options{Timeout: 5 * time.Minute})
+	taking := options(object{"takeOwnership": true, "timeout": "9s"}, "upgrade")
+	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "three"}, taking))
+	mustOrder(helm.Upgrade, helm.Options{TakeOwnership: true, Timeout: 9 * time.Second})
+	w.setConfig(item, w.config(chart("plain"), nil, options(object{"wait": true, "timeout": "11s"}, "uninstall")))
 	w.MustDelete(item)
-	w.mustHaveOrdered(helm.Request{Action: helm.Uninstall, Options: helm.Options{Wait: true, Timeout: 11 * time.Second}})
-}
-
-// mustHaveOrdered checks the action and the options of the only request to Helm since the last look.
-func (w *world) mustHaveOrdered(want helm.Request) {
-	w.Helper()
-	orders := w.orders.take()
-	if len(orders) != 1 || orders[0].Action != want.Action {
-		w.Fatalf("expected that Helm is asked to %s, but found %d requests: %+v", want.Action, len(orders), orders)
-	}
-	if diff := cmp.Diff(want.Options, orders[0].Options); diff != "" {
-		w.Errorf("%s: -want +got:\n%s", want.Action, diff)
-	}
-}
-
-// TestTimeoutIsBounded: what is left of the item's time is all that Helm gets, whatever the option says.
-func TestTimeoutIsBounded(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		reason  string
-		timeout any
-		atMost  time.Duration
-	}{
-		"none":     {reason: "the item's is the default", atMost: time.Minute},
-		"zero":     {reason: "this is no timeout either", timeout: "0", atMost: time.Minute},
-		"\"none\"": {reason: "nor is this", timeout: "none", atMost: time.Minute},
-		"shorter":  {reason: "it counts", timeout: "5s", atMost: 5 * time.Second},
-		"longer":   {reason: "the item has no more", timeout: "1h", atMost: time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			fields := object{}
-			if c.timeout != nil {
-				fields["timeout"] = c.timeout
-			}
-			item := w.item(w.config(chart("plain"), nil, options("install", fields)))
-			if result := w.DoCall(ctx, plugintest.Reconcile, w.CallOf(item)); result.Succeeded == nil {
-				t.Fatalf("expected success, but found: %s", result)
-			}
-			if got := w.orders.take()[0].Options.Timeout; got <= 0 || got > c.atMost {
-				t.Errorf("%s: expected a timeout of at most %s, but found %s", c.reason, c.atMost, got)
-			}
-		})
-	}
+	mustOrder(helm.Uninstall, helm.Options{Wait: true, Timeout: 11 * time.Second})
 }
 
 // TestTimeoutOfAHook: the option ends the wait for a hook that hangs, long before the item's time is up.
 func TestTimeoutOfAHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "hang"}}, options("install", object{"timeout": "1s"})))
-	w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
+	item := w.item(w.config(chart("failinghook"), object{"hook": object{"fails": "hang"}},
+		options(object{"timeout": "1s"}, "install")))
+	w.MustFail(w.call(item), timedOut,
 		"post-install hook", "shop-failinghook-hook", "failinghook/templates/hook.yaml", "not complete within 1s")
 	w.mustHave("1 failed")
 	w.MustDelete(item)
@@ -104,52 +63,48 @@ func TestTimeoutOfAHook(t *testing.T) {
 // leave a failed revision, from which the next job goes on.
 func TestAtomic(t *testing.T) {
 	t.Parallel()
-	good, bad := object{"hook": object{"fails": "none"}, "greeting": "good"}, object{"hook": object{"fails": "reject"}, "greeting": "bad"}
+	config := func(w *world, fails string, atomic bool) object {
+		values := object{"hook": object{"fails": fails}, "greeting": fails}
+		return w.config(chart("failinghook"), values, options(object{"atomic": atomic}, "install", "upgrade"))
+	}
 	for name, c := range map[string]struct {
 		reason           string
 		atomic           bool
 		install, upgrade []string
 		installs, says   string
-		greets           any
+		greets           any // after the failed upgrade
 	}{
 		"atomic": {
 			reason: "as if nothing had been tried", atomic: true,
 			install: nil, installs: "has been uninstalled due to atomic being set",
-			upgrade: []string{"1 superseded", "2 failed", "3 deployed"}, says: "has been rolled back due to atomic being set", greets: "good",
+			upgrade: []string{"1 superseded", "2 failed", "3 deployed"},
+			says:    "has been rolled back due to atomic being set", greets: "none",
 		},
 		"not": {
-			reason: "to be looked at", install: []string{"1 failed"}, upgrade: []string{"1 failed", "2 deployed", "3 failed"}, greets: "bad",
+			reason: "to be looked at", install: []string{"1 failed"},
+			upgrade: []string{"1 failed", "2 deployed", "3 failed"}, greets: "reject",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			greeting := func() any {
-				o := w.Get(configMaps, "shop-failinghook")
-				if o == nil {
-					return nil
-				}
-				return o.Object["data"].(object)["greeting"]
-			}
-			operations := object{"helmDeploymentConfig": object{"install": object{"atomic": c.atomic}, "upgrade": object{"atomic": c.atomic}}}
-			item := w.item(w.config(chart("failinghook"), bad, operations))
-			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "hook", "failinghook/templates/hook.yaml", "a valid config key", c.installs)
+			greeting := func() any { return w.data("shop-failinghook")["greeting"] }
+			item := w.item(config(w, "reject", c.atomic))
+			w.mustRefuse(item, "hook", "failinghook/templates/hook.yaml", "a valid config key", c.installs)
 			w.mustHave(c.install...)
 			if installed := greeting() != nil; installed == c.atomic {
 				t.Errorf("%s: expected objects of the failed installation: %t, but found %t", c.reason, !c.atomic, installed)
 			}
-			w.setConfig(item, w.config(chart("failinghook"), good, operations))
-			w.MustSucceed(item)
-			w.setConfig(item, w.config(chart("failinghook"), bad, operations))
-			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "a valid config key", c.says)
+			w.mustDeploy(item, config(w, "none", c.atomic))
+			w.setConfig(item, config(w, "reject", c.atomic))
+			w.mustRefuse(item, "a valid config key", c.says)
 			w.mustHave(c.upgrade...)
 			if got := greeting(); got != c.greets {
 				t.Errorf("%s: expected the greeting %v, but found %v", c.reason, c.greets, got)
 			}
-			w.setConfig(item, w.config(chart("failinghook"), good, operations))
-			w.MustSucceed(item)
-			if got := greeting(); got != "good" {
-				t.Errorf("%s: expected that the next job mends it, but found %v", c.reason, got)
+			w.mustDeploy(item, config(w, "none", c.atomic))
+			if got := greeting(); got != "none" {
+				t.Errorf("%s: expected the next job to mend it, but found %v", c.reason, got)
 			}
 			w.MustDelete(item)
 		})
@@ -162,8 +117,9 @@ func TestWait(t *testing.T) {
 	t.Run("by Helm", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		item := w.item(w.config(chart("workload"), nil, options("install", object{"wait": true, "timeout": "1s"})))
-		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout}, "not ready within 1s: Service shop-workload, Deployment shop-workload")
+		item := w.item(w.config(chart("workload"), nil, options(object{"wait": true, "timeout": "1s"}, "install")))
+		w.MustFail(w.call(item), timedOut,
+			"not ready within 1s: Service shop-workload, Deployment shop-workload")
 		w.mustHave("1 failed")
 		w.MustDelete(item)
 	})
@@ -175,18 +131,15 @@ kind: PersistentVolumeClaim
 metadata: {name: data}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 `)
-		item := w.item(w.config(chart("plain", claim), nil, options("install", object{"wait": true, "timeout": "1s"})))
-		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
+		item := w.item(w.config(chart("plain", claim), nil, options(object{"wait": true, "timeout": "1s"}, "install")))
+		w.MustFail(w.call(item), timedOut,
 			"context deadline exceeded: PersistentVolumeClaim is not bound: "+w.Namespace+"/data")
 	})
 	t.Run("by the deployer", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		item := w.item(w.config(chart("workload"), nil))
-		result := w.Do(plugintest.Reconcile, item)
-		if result.InProgress == nil || !strings.Contains(result.InProgress.WaitingFor, "Deployment "+w.Namespace+"/shop-workload") {
-			t.Fatalf("expected a wait for the Deployment, but found: %s", result)
-		}
+		w.mustWait(w.call(item), "Deployment "+w.Namespace+"/shop-workload")
 		w.mustHave("1 deployed")
 		w.MustDelete(item)
 	})
@@ -200,7 +153,10 @@ func TestWaitForTheEnd(t *testing.T) {
 		fields object
 		says   string
 	}{
-		"by Helm":         {reason: "its time is up", fields: options("uninstall", object{"wait": true, "timeout": "1s"}), says: "not gone within 1s"},
+		"by Helm": {
+			reason: "its time is up", fields: options(object{"wait": true, "timeout": "1s"}, "uninstall"),
+			says: "not gone within 1s",
+		},
 		"by the deployer": {reason: "the job goes on", fields: object{}, says: "example.org/hold"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +167,10 @@ func TestWaitForTheEnd(t *testing.T) {
 			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":["example.org/hold"]}}`)
 			item.Status.Phase = landscaper.DeployItemPhaseInitDelete
 			result := w.Do(plugintest.Delete, item)
-			if result.Succeeded != nil || !strings.Contains(result.String(), c.says) || !strings.Contains(result.String(), "shop-plain-greeting") {
-				t.Errorf("%s: expected %q, but found: %s", c.reason, c.says, result)
+			for _, part := range []string{c.says, "shop-plain-greeting"} {
+				if result.Succeeded != nil || !strings.Contains(result.String(), part) {
+					t.Errorf("%s: expected %q, but found: %s", c.reason, part, result)
+				}
 			}
 			w.Patch(configMaps, "shop-plain-greeting", `{"metadata":{"finalizers":null}}`)
 			w.MustDelete(item)
@@ -228,20 +186,11 @@ func TestTakeOwnership(t *testing.T) {
 		reason string
 		others func(w *world)
 	}{
-		"nobody's": {reason: "somebody has made it by hand", others: func(w *world) {
-			o := &unstructured.Unstructured{Object: object{
-				"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "shop-plain-greeting"}, "data": object{"greeting": "mine"},
-			}}
-			if _, err := w.Objects(configMaps).Create(w.Context(), o, metav1.CreateOptions{}); err != nil {
-				w.Fatal(err)
-			}
+		"nobody's": {reason: "it is made by hand", others: func(w *world) {
+			w.create("shop-plain-greeting", object{"greeting": "mine"})
 		}},
 		"of another release": {reason: "another item deploys it", others: func(w *world) {
-			static := charts.File("templates/static.yaml", `apiVersion: v1
-kind: ConfigMap
-metadata: {name: shop-plain-greeting}
-data: {greeting: mine}
-`)
+			static := configMap("shop-plain-greeting", "", "data: {greeting: mine}")
 			w.MustSucceed(w.itemOf("other", w.config(chart("plain", static), nil, object{"name": "other"})))
 		}},
 	} {
@@ -250,11 +199,9 @@ data: {greeting: mine}
 			w := newWorld(t)
 			c.others(w)
 			item := w.item(w.config(chart("plain"), nil))
-			w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
+			w.mustRefuse(item, `ConfigMap "shop-plain-greeting"`, "takeOwnership")
 			w.mustGreet("mine")
-			take := object{"takeOwnership": true}
-			w.setConfig(item, w.config(chart("plain"), nil, object{"helmDeploymentConfig": object{"install": take, "upgrade": take}}))
-			w.MustSucceed(item)
+			w.mustDeploy(item, w.config(chart("plain"), nil, takes))
 			w.mustGreet("hello")
 			w.MustDelete(item)
 			w.mustGreet(nil)
@@ -269,8 +216,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	w.Configure(object{"maxHistory": 2})
 	item := w.item(w.config(chart("plain"), nil))
 	for _, greeting := range []string{"one", "two", "three", "four"} {
-		w.setConfig(item, w.config(chart("plain"), object{"greeting": greeting}))
-		w.MustSucceed(item)
+		w.mustDeploy(item, w.config(chart("plain"), object{"greeting": greeting}))
 	}
 	w.mustHave("3 superseded", "4 deployed")
 	w.MustDelete(item)
@@ -282,15 +228,13 @@ func TestForce(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(w.config(chart("plain"), nil))
 	w.MustSucceed(item)
-	other := func() any { return w.Get(configMaps, "shop-plain-greeting").Object["data"].(object)["other"] }
+	other := func() any { return w.data("shop-plain-greeting")["other"] }
 	w.Patch(configMaps, "shop-plain-greeting", `{"data":{"other":"x"}}`)
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "two"}))
-	w.MustSucceed(item)
+	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "two"}))
 	if got := other(); got != "x" {
 		t.Errorf("fields of others stay, but found %v", got)
 	}
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "three"}, options("upgrade", object{"force": true})))
-	w.MustSucceed(item)
+	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "three"}, options(object{"force": true}, "upgrade")))
 	if got := other(); got != nil {
 		t.Errorf("expected that the object is replaced, but found %v", got)
 	}

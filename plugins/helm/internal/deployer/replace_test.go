@@ -1,7 +1,6 @@
 package deployer_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,9 +11,57 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// orders is an object that the chart keeps.
-var orders = charts.File("templates/orders.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: orders\n"+
-	"  annotations: {helm.sh/resource-policy: keep}\n")
+// TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that
+// it is uninstalled.
+func TestOtherRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	item := w.item(w.config(chart("plain"), nil))
+	w.MustSucceed(item)
+	w.setConfig(item, w.config(chart("plain"), nil, object{"name": "market"}))
+	w.mustChange(item, "create ConfigMap %s/market-plain-greeting", "create ConfigMap %s/market-plain-settings",
+		"delete ConfigMap %s/shop-plain-greeting", "delete ConfigMap %s/shop-plain-settings", "delete Release %s/shop")
+	w.MustSucceed(item)
+	w.mustHave()
+	w.mustHold("market-plain-greeting", "market-plain-settings")
+	w.MustDelete(item)
+}
+
+// TestOtherReleaseCannotBeMade: a release stays as long as the one that is to take its place cannot be made.
+func TestOtherReleaseCannotBeMade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason string
+		chart  object
+		values object
+		says   string
+	}{
+		"taken": {reason: "another item has it", chart: chart("plain"), says: "it belongs to the deploy item"},
+		"render": {
+			reason: "a template fails", chart: chart("broken"), values: object{"failure": "fail"},
+			says: charts.BrokenTemplate,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			item := w.item(w.config(chart("plain"), nil))
+			w.MustSucceed(item)
+			other := w.itemOf("other", w.config(chart("plain"), nil, object{"name": "stock"}))
+			if name == "taken" {
+				w.MustSucceed(other)
+			}
+			w.setConfig(item, w.config(c.chart, c.values, object{"name": "stock"}))
+			w.mustRefuse(item, c.says)
+			w.mustHave("1 deployed")
+			w.mustGreet("hello")
+			if t.Failed() {
+				t.Log(c.reason)
+			}
+			w.MustDelete(item)
+		})
+	}
+}
 
 // TestOtherReleaseIsTried: the release that runs stays if the target would refuse the one that is to take its place.
 func TestOtherReleaseIsTried(t *testing.T) {
@@ -29,11 +76,11 @@ func TestOtherReleaseIsTried(t *testing.T) {
 	}{
 		"object of another release": {opts: []charts.Option{ledger}, config: named, says: "cannot be imported"},
 		"refused object": {
-			opts:   []charts.Option{charts.File("templates/bad.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not-A-Name}\n")},
-			config: named, says: "Not-A-Name",
+			opts: []charts.Option{configMap("Not-A-Name", "")}, config: named, says: "Not-A-Name",
 		},
 		"missing kind": {
-			opts:   []charts.Option{charts.File("templates/no.yaml", "apiVersion: no.such/v1\nkind: Thing\nmetadata: {name: thing}\n")},
+			opts: []charts.Option{charts.File("templates/no.yaml",
+				"apiVersion: no.such/v1\nkind: Thing\nmetadata: {name: thing}\n")},
 			config: named, passes: true, says: "no matches for kind",
 		},
 		"missing namespace": {config: object{"namespace": "no-such-namespace"}, passes: true, says: "set createNamespace"},
@@ -43,18 +90,18 @@ func TestOtherReleaseIsTried(t *testing.T) {
 			w := newWorld(t)
 			item := w.item(w.config(chart("plain"), nil))
 			w.MustSucceed(item)
-			w.Create(configMaps, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "ledger"}})
+			w.create("ledger", nil)
 			w.setConfig(item, w.config(chart("plain", c.opts...), nil, c.config))
 			changes, err := w.Plugin.Diff(w.Context(), w.CallOf(item))
-			if err != nil || len(changes) != 1 || changes[0].Action != sdk.ActionFail || !strings.Contains(changes[0].Note, c.says) {
+			if err != nil || len(changes) != 1 || changes[0].Action != sdk.ActionFail ||
+				!strings.Contains(changes[0].Note, c.says) {
 				t.Errorf("expected one change that fails, but found %v, %v", changes, err)
 			}
-			result := w.Do(plugintest.Reconcile, item)
+			codes := configProblem
 			if c.passes {
-				w.MustFail(result, nil, c.says, "release "+w.Namespace+"/shop stays")
-			} else {
-				w.MustFail(result, plugintest.ConfigurationProblem, c.says, "release "+w.Namespace+"/shop stays")
+				codes = nil
 			}
+			w.MustFail(w.call(item), codes, c.says, "release "+w.Namespace+"/shop stays")
 			w.mustHave("1 deployed")
 			w.mustGreet("hello")
 		})
@@ -70,16 +117,15 @@ func TestOtherReleaseTakesItsPlace(t *testing.T) {
 	w.Patch(configMaps, "orders", `{"data":{"count":"17"}}`)
 	uid := w.Get(configMaps, "orders").GetUID()
 	w.setConfig(item, w.config(chart("plain", orders), nil, object{"name": "stock"}))
-	if said := w.mustWarn(w.Do(plugintest.Reconcile, item), "TakenOver"); !strings.Contains(said, "/stock now") {
-		t.Errorf("expected who has the object now, but found %q", said)
-	}
+	w.mustWarn(w.call(item), "TakenOver", "/stock now")
 	w.MustSucceed(item)
 	if diff := cmp.Diff([]string{"1 deployed"}, w.revisions("stock")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	w.mustHave()
 	o := w.MustGet(configMaps, "orders")
-	if o.GetUID() != uid || o.Object["data"].(object)["count"] != "17" || o.GetAnnotations()["meta.helm.sh/release-name"] != "stock" {
+	if o.GetUID() != uid || w.data("orders")["count"] != "17" ||
+		o.GetAnnotations()["meta.helm.sh/release-name"] != "stock" {
 		t.Errorf("expected the object of the former release, but found %v", o.Object)
 	}
 }
@@ -91,15 +137,13 @@ func TestReleaseOfNobodyAndAnotherChart(t *testing.T) {
 	h := newHelmCLI(w)
 	h.run("install", "shop", h.chartFile("plain"), "--set", "greeting=one")
 	item := w.item(w.config(chart("plain", charts.Name("stock")), nil))
-	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, `chart "plain"`, `chart "stock"`, "takeOwnership")
+	w.mustRefuse(item, `chart "plain"`, `chart "stock"`, "takeOwnership")
 	w.mustGreet("one")
 	w.MustDelete(item)
 	w.mustGreet("one")
 
 	item = w.item(w.config(chart("plain"), nil))
-	if said := w.mustWarn(w.MustSucceed(item), "TakenOver"); !strings.Contains(said, "belonged to no deploy item") {
-		t.Errorf("expected that the release is taken over, but found %q", said)
-	}
+	w.mustWarn(w.MustSucceed(item), "TakenOver", "belonged to no deploy item")
 }
 
 // TestDeletionWithoutRecord: what nothing was saved of is deleted if the release says that it is the item's.
@@ -109,9 +153,7 @@ func TestDeletionWithoutRecord(t *testing.T) {
 	item := w.item(w.config(chart("plain"), nil))
 	w.MustSucceed(item)
 	other := w.itemOf("other", w.config(chart("plain"), nil))
-	if said := w.mustWarn(w.MustDelete(other), "LeftOnTarget"); !strings.Contains(said, "no record") {
-		t.Errorf("expected that nothing is known, but found %q", said)
-	}
+	w.mustWarn(w.MustDelete(other), "LeftOnTarget", "no record")
 	w.mustGreet("hello")
 	item.Status.ProviderStatus = nil
 	w.MustDelete(item)
@@ -119,8 +161,8 @@ func TestDeletionWithoutRecord(t *testing.T) {
 	w.mustGreet(nil)
 }
 
-// TestJobWithoutRecord: an item of which nothing is saved any more goes on with the release of its name, which bears its
-// label; one that it had under another name stays.
+// TestJobWithoutRecord: an item without its provider status goes on with the release of its name and label; one of
+// another name stays.
 func TestJobWithoutRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -129,22 +171,27 @@ func TestJobWithoutRecord(t *testing.T) {
 	item.Status.ProviderStatus = nil
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
-	if got := w.revisions("shop"); !slices.Equal(got, []string{"1 deployed"}) {
-		t.Errorf("expected no other revision, but found %v", got)
-	}
+	w.mustHave("1 deployed")
 	w.mustGreet("a")
 	item.Status.ProviderStatus = nil
-	w.setConfig(item, w.config(chart("plain"), object{"greeting": "b"}))
-	w.MustSucceed(item)
+	w.mustDeploy(item, w.config(chart("plain"), object{"greeting": "b"}))
 	w.mustGreet("b")
-	if got := w.revisions("shop"); !slices.Equal(got, []string{"1 superseded", "2 deployed"}) {
-		t.Errorf("expected an upgrade, but found %v", got)
-	}
+	w.mustHave("1 superseded", "2 deployed")
 	item.Status.ProviderStatus = nil
-	other := charts.File("templates/greeting.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n")
-	w.setConfig(item, w.config(chart("plain", other), nil, object{"name": "renamed"}))
-	w.MustSucceed(item)
-	if got := w.revisions("shop"); len(got) != 2 {
-		t.Errorf("expected that the release of before stays, but found %v", got)
-	}
+	w.mustDeploy(item, w.config(chart("plain", charts.Name("other")), nil, object{"name": "renamed"}))
+	w.mustHave("1 superseded", "2 deployed")
+}
+
+// TestReleaseOfAnotherItem: two items do not fight over one release.
+func TestReleaseOfAnotherItem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one := w.itemOf("one", w.config(chart("plain"), object{"greeting": "one"}))
+	w.MustSucceed(one)
+	two := w.itemOf("two", w.config(chart("plain"), object{"greeting": "two"}))
+	w.mustRefuse(two, "shop", w.Namespace+".one")
+	w.mustGreet("one")
+	w.MustDelete(two)
+	w.mustGreet("one")
+	w.MustDelete(one)
 }

@@ -1,6 +1,7 @@
 package deployer_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,27 +13,17 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-// A retry goes on at the step that failed: hooks that the job has seen succeed are not run again, what it deploys is
-// what the first attempt has rendered, and its failed attempts do not fill the history. The next job runs all hooks.
+// TestRetry: a retry goes on at the failed step. Hooks with a success in the job are not run again, it deploys the
+// rendering of the first attempt, and failed attempts do not fill the history. The next job runs all hooks.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	for name, upgrade := range map[string]bool{"installation": false, "upgrade": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			away := w.Namespace + "-away"
-			w.DeleteAfter(namespaces, away)
-			failing := chart("plain", charts.File("templates/backup.yaml", `apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: backup
-  annotations: {helm.sh/hook: "pre-install,pre-upgrade"}
-data: {random: {{ randAlphaNum 9 }}}
-`), charts.File("templates/random.yaml", `apiVersion: v1
-kind: ConfigMap
-metadata: {name: random}
-data: {random: {{ randAlphaNum 9 }}}
-`), charts.File("templates/away.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: away, namespace: "+away+"}\n"))
+			away := w.away()
+			failing := chart("plain", hooked("backup", "pre-install,pre-upgrade", randomData),
+				configMap("random", "", randomData), configMap("away", ", namespace: "+away))
 			item := w.item(w.config(failing, nil))
 			want := []string{"3 deployed"}
 			if upgrade {
@@ -41,19 +32,16 @@ data: {random: {{ randAlphaNum 9 }}}
 				w.setConfig(item, w.config(failing, nil))
 				want = []string{"1 superseded", "4 deployed"}
 			}
-			w.MustFail(w.Do(plugintest.Reconcile, item), nil, away)
+			w.MustFail(w.call(item), nil, away)
 			backup := w.Get(configMaps, "backup")
-			w.MustFail(w.Do(plugintest.Reconcile, item), nil, away)
-			w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+			w.MustFail(w.call(item), nil, away)
+			w.createNamespace(away)
 			w.MustSucceed(item)
 			if again := w.Get(configMaps, "backup"); again == nil || again.GetUID() != backup.GetUID() {
 				t.Error("the hook has run again in the same job")
 			}
-			if got := w.revisions("shop"); !slices.Equal(got, want) {
-				t.Errorf("expected the revisions %v, but found %v", want, got)
-			}
-			w.setConfig(item, w.config(failing, object{"greeting": "another"}))
-			w.MustSucceed(item)
+			w.mustHave(want...)
+			w.mustDeploy(item, w.config(failing, object{"greeting": "another"}))
 			if again := w.Get(configMaps, "backup"); again.GetUID() == backup.GetUID() {
 				t.Error("the hook has not run in the next job")
 			}
@@ -61,56 +49,53 @@ data: {random: {{ randAlphaNum 9 }}}
 	}
 }
 
-// A hook whose run has failed runs again in a retry, and a warning names it and what it replaces.
+// away returns a namespace that does not exist yet.
+func (w *world) away() string {
+	away := w.Namespace + "-away"
+	w.DeleteAfter(namespaces, away)
+	return away
+}
+
+// TestRetryRunsAFailedHook: a failed hook runs again in a retry, and a warning names it and the object it replaces.
 func TestRetryRunsAFailedHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	away := w.Namespace + "-away"
-	w.DeleteAfter(namespaces, away)
-	item := w.item(w.config(chart("plain", charts.File("templates/backup.yaml", `apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: backup
-  namespace: `+away+`
-  annotations: {helm.sh/hook: pre-install}
-`)), nil))
-	w.MustFail(w.Do(plugintest.Reconcile, item), nil, "backup")
-	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
-	said := w.mustWarn(w.MustSucceed(item), "HookRepeated")
-	if want := `pre-install hook ConfigMap "backup" of plain/templates/backup.yaml runs again in this job, and replaces ConfigMap backup: its earlier run is Failed`; said != want {
+	away := w.away()
+	backup := configMap("backup", ", namespace: "+away+", annotations: {helm.sh/hook: pre-install}")
+	item := w.item(w.config(chart("plain", backup), nil))
+	w.MustFail(w.call(item), nil, "backup")
+	w.createNamespace(away)
+	want := `pre-install hook ConfigMap "backup" of plain/templates/backup.yaml runs again in this job, ` +
+		"and replaces ConfigMap backup: its earlier run is Failed"
+	if said := w.mustWarn(w.MustSucceed(item), "HookRepeated"); said != want {
 		t.Errorf("expected %q, but found %q", want, said)
 	}
 }
 
-// An atomic upgrade that was undone goes on in a retry as another one does: what ran before it is done, unless the
-// rollback has hooks, which may have undone that.
+// TestRetryOfAnAtomicUpgrade: after its undoing it goes on in a retry as another one does. Hooks before it are done,
+// unless the rollback has hooks, too: they may have undone that.
 func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 	t.Parallel()
-	hook := func(name, events string) charts.Option {
-		return charts.File("templates/"+name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "+name+
-			"\n  annotations: {helm.sh/hook: '"+events+"'}\ndata: {random: {{ randAlphaNum 9 }}}\n")
-	}
 	for name, c := range map[string]struct {
 		before []charts.Option
 		runs   bool
 	}{
 		"rolled back":            {},
-		"rolled back with hooks": {before: []charts.Option{hook("undo", "post-rollback")}, runs: true},
+		"rolled back with hooks": {before: []charts.Option{hooked("undo", "post-rollback")}, runs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			away := w.Namespace + "-away"
-			w.DeleteAfter(namespaces, away)
-			item := w.item(w.config(chart("plain", c.before...), nil, options("upgrade", object{"atomic": true})))
+			away := w.away()
+			item := w.item(w.config(chart("plain", c.before...), nil, options(object{"atomic": true}, "upgrade")))
 			w.MustSucceed(item)
-			w.setConfig(item, w.config(chart("plain", hook("backup", "pre-upgrade"),
-				charts.File("templates/away.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: away, namespace: "+away+"}\n")),
-				nil, options("upgrade", object{"atomic": true})))
-			w.MustFail(w.Do(plugintest.Reconcile, item), nil, away)
+			w.setConfig(item, w.config(
+				chart("plain", hooked("backup", "pre-upgrade", randomData), configMap("away", ", namespace: "+away)),
+				nil, options(object{"atomic": true}, "upgrade")))
+			w.MustFail(w.call(item), nil, away)
 			w.mustHave("1 superseded", "2 failed", "3 deployed")
 			backup := w.Get(configMaps, "backup")
-			w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+			w.createNamespace(away)
 			result := w.MustSucceed(item)
 			w.mustHave("1 superseded", "3 superseded", "4 deployed")
 			if again := w.Get(configMaps, "backup").GetUID() != backup.GetUID(); again != c.runs {
@@ -123,25 +108,13 @@ func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 	}
 }
 
-// A deletion runs no hook again that has succeeded in the same job. The next job runs all.
+// TestRetryOfADeletion: a hook with a success in the job is not run again. The next job runs all.
 func TestRetryOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	away := w.Namespace + "-away"
-	w.DeleteAfter(namespaces, away)
-	item := w.item(w.config(chart("plain", charts.File("templates/hooks.yaml", `apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: backup
-  annotations: {helm.sh/hook: "post-install,pre-delete"}
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: notice
-  namespace: `+away+`
-  annotations: {helm.sh/hook: pre-delete, helm.sh/hook-weight: "1"}
-`)), nil))
+	away := w.away()
+	notice := fmt.Sprintf(`, namespace: %s, annotations: {helm.sh/hook: pre-delete, helm.sh/hook-weight: "1"}`, away)
+	item := w.item(w.config(chart("plain", hooked("backup", "post-install,pre-delete"), configMap("notice", notice)), nil))
 	w.MustSucceed(item)
 	backup := func() types.UID { return w.MustGet(configMaps, "backup").GetUID() }
 	runs := []types.UID{backup()}
@@ -159,11 +132,11 @@ metadata:
 			runs = append(runs, backup())
 		}
 	}
-	if one, two := runs[1:4], runs[4:]; len(slices.Compact(slices.Clone(one))) != 1 || len(slices.Compact(slices.Clone(two))) != 1 ||
-		runs[0] == one[0] || one[0] == two[0] {
-		t.Errorf("expected one run in each job, but found %v", runs)
+	if each := slices.Compact(slices.Clone(runs)); len(each) != 3 || each[1] != runs[1] || runs[3] != runs[1] ||
+		runs[4] == runs[3] {
+		t.Errorf("expected one run at the installation and in each job, but found %v", runs)
 	}
-	w.Create(namespaces, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": away}})
+	w.createNamespace(away)
 	result := w.UntilDone(plugintest.Delete, item)
 	if result.Succeeded == nil || backup() != runs[6] {
 		t.Errorf("expected success without another run, but found %s", result)

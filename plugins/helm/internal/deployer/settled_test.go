@@ -13,51 +13,18 @@ import (
 	"github.com/pergola-deploy/pergola/test/charts"
 )
 
-var noRetry = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
+// The calls of one job: one rendering, one revision, and each Job once.
 
-// renderings are the Secrets that jobs keep their rendered objects in.
-func (w *world) renderings() (names []string) {
+// mustKeepNoRendering expects no Secret with the rendered objects of a job.
+func (w *world) mustKeepNoRendering() {
 	w.Helper()
 	list, err := w.Objects(secrets).List(w.Context(), metav1.ListOptions{FieldSelector: "type=pergola.dev/rendering"})
 	if err != nil {
 		w.Fatal(err)
 	}
-	for _, o := range list.Items {
-		names = append(names, o.GetName())
+	if len(list.Items) > 0 {
+		w.Errorf("expected no rendering, but found %v", list.Items)
 	}
-	return names
-}
-
-// untilOpen is a readiness check that waits until the ConfigMap "gate" of the chart has the annotation "open".
-func (w *world) untilOpen() object {
-	return object{"readinessChecks": object{"custom": []any{object{
-		"name":             "gate",
-		"resourceSelector": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": "gate", "namespace": w.Namespace}},
-		"requirements":     []any{object{"jsonPath": ".metadata.annotations.open", "operator": "exists"}},
-	}}}}
-}
-
-func (w *world) open() { w.Patch(configMaps, "gate", `{"metadata":{"annotations":{"open":"yes"}}}`) }
-
-// mustGoOn makes a call of a job that does not come to its end.
-func (w *world) mustGoOn(item *landscaper.DeployItem) {
-	w.Helper()
-	if result := w.Do(plugintest.Reconcile, item); result.InProgress == nil {
-		w.Fatalf("expected the job to go on, but found: %s", result)
-	}
-}
-
-// random is a chart whose objects are others each time it is rendered: a text in the gate, and a Secret that is
-// rendered only as long as it is not there.
-func random() object {
-	return chart("plain",
-		charts.File("templates/gate.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: gate}\ndata: {text: {{ randAlphaNum 8 }}}\n"),
-		charts.File("templates/once.yaml", `{{ if not (lookup "v1" "Secret" .Release.Namespace "once") }}
-apiVersion: v1
-kind: Secret
-metadata: {name: once}
-stringData: {password: {{ randAlphaNum 8 }}}
-{{ end }}`))
 }
 
 // TestJobRendersOnce: the calls of a job apply what its first call has rendered, and delete none of that.
@@ -65,28 +32,26 @@ func TestJobRendersOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(random(), nil, withoutRelease, w.untilOpen()))
-	w.mustGoOn(item)
-	once, text := w.MustGet(secrets, "once").GetUID(), w.MustGet(configMaps, "gate").Object["data"]
+	w.mustWait(w.call(item))
+	once, text := w.MustGet(secrets, "once").GetUID(), w.data("gate")["text"]
 	w.orders.take()
 	w.Requests.Take()
 	for range 3 {
 		w.Restart()
-		w.mustGoOn(item)
+		w.mustWait(w.call(item))
 	}
 	if orders, writes := w.orders.take(), w.Requests.Writes(); len(orders)+len(writes) > 0 {
 		t.Errorf("later calls have asked Helm for %v, and written %q", orders, writes)
 	}
-	w.open()
+	w.open("gate")
 	w.MustSucceed(item)
 	if got := w.MustGet(secrets, "once").GetUID(); got != once {
 		t.Error("the Secret is another one")
 	}
-	if got := w.MustGet(configMaps, "gate").Object["data"].(object)["text"]; got != text.(object)["text"] {
+	if got := w.data("gate")["text"]; got != text {
 		t.Error("the text is another one")
 	}
-	if left := w.renderings(); len(left) > 0 {
-		t.Errorf("renderings are left: %v", left)
-	}
+	w.mustKeepNoRendering()
 }
 
 // TestRenderingIsKept: a job that could not apply all objects goes on with those that it has rendered, whichever
@@ -121,26 +86,24 @@ metadata: {name: later, annotations: {text: {{ $text }}}}
 			if fail("/serviceaccounts"); forbidden {
 				fail("/serviceaccounts", "/secrets")
 			}
-			if result := w.Do(plugintest.Reconcile, item); result.Failed == nil || len(result.Failed.Codes()) > 0 {
+			if result := w.call(item); result.Failed == nil || len(result.Failed.Codes()) > 0 {
 				t.Fatalf("expected an error that is retried, but found: %s", result)
 			}
-			text := w.MustGet(configMaps, "gate").Object["data"].(object)["text"]
+			text := w.data("gate")["text"]
 			w.Requests.Undisturbed()
 			w.Restart()
 			w.orders.take()
-			w.mustGoOn(item)
-			if got := w.MustGet(configMaps, "gate").Object["data"].(object)["text"]; got != text {
+			w.mustWait(w.call(item))
+			if got := w.data("gate")["text"]; got != text {
 				t.Error("what the job had applied was written again")
 			}
 			later := w.MustGet(plugintest.ServiceAccounts, "later").GetAnnotations()["text"]
 			if rendered := len(w.orders.take()); forbidden != (rendered > 0) || forbidden == (later == text) {
 				t.Errorf("rendered %d times; the first object has %v, the second %v", rendered, text, later)
 			}
-			w.open()
+			w.open("gate")
 			w.MustSucceed(item)
-			if left := w.renderings(); len(left) > 0 {
-				t.Errorf("renderings are left: %v", left)
-			}
+			w.mustKeepNoRendering()
 			w.MustDelete(item)
 		})
 	}
@@ -153,16 +116,16 @@ func TestJobMakesOneRevision(t *testing.T) {
 	w := newWorld(t)
 	item := w.item(w.config(random(), nil, w.untilOpen()))
 	for _, revisions := range [][]string{{"1 deployed"}, {"1 superseded", "2 deployed"}} {
-		w.mustGoOn(item)
+		w.mustWait(w.call(item))
 		for range 3 {
 			w.Patch(configMaps, "gate", `{"data":{"text":"theirs"}}`)
 			w.Restart()
-			w.mustGoOn(item)
+			w.mustWait(w.call(item))
 			w.mustHave(revisions...)
 		}
 		plugintest.NewJob(item)
 	}
-	w.open()
+	w.open("gate")
 	w.MustSucceed(item)
 }
 
@@ -170,24 +133,15 @@ func TestJobMakesOneRevision(t *testing.T) {
 // other revision.
 func TestVanishedObjectOfARelease(t *testing.T) {
 	t.Parallel()
-	bothModes(t, func(t *testing.T, mode object) {
-		t.Helper()
-		w := newWorld(t)
-		job := charts.File("templates/once.yaml", `apiVersion: batch/v1
-kind: Job
-metadata: {name: once}
-spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}}
-`)
-		item := w.item(w.config(chart("plain", job), nil, mode))
-		w.mustGoOn(item)
+	bothModes(t, func(t *testing.T, w *world) {
+		item := w.item(w.config(chart("plain", once("completions: 1")), nil))
+		w.mustWait(w.call(item))
 		w.vanish()
-		w.MustFail(w.Do(plugintest.Reconcile, item), noRetry, "ObjectVanished", "ttlSecondsAfterFinished")
+		w.MustFail(w.call(item), noRetry, "ObjectVanished", "ttlSecondsAfterFinished")
 		w.mustRunJob(1)
-		if mode["helmDeployment"] == nil {
-			w.mustHave("1 deployed")
-		}
+		w.mustHave("1 deployed")
 		plugintest.NewJob(item)
-		w.mustGoOn(item)
+		w.mustWait(w.call(item))
 		w.mustRunJob(1)
 		w.MustDelete(item)
 	})
@@ -199,12 +153,80 @@ func TestReleaseChangesDuringAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	item := w.item(w.config(random(), nil, w.untilOpen()))
-	w.mustGoOn(item)
+	w.mustWait(w.call(item))
 	w.Delete(secrets, "sh.helm.release.v1.shop.v1")
-	w.open()
-	w.MustFail(w.Do(plugintest.Reconcile, item), noRetry, "ReleaseChanged", "revision 1, which is uninstalled")
+	w.open("gate")
+	w.MustFail(w.call(item), noRetry, "ReleaseChanged", "revision 1, now uninstalled")
 	w.mustHave()
 	plugintest.NewJob(item)
 	w.MustSucceed(item)
 	w.mustHave("1 deployed")
+}
+
+// TestJobWithTTLRunsOnce: a Job deleted after its end leads to no other one, and to no revision, in the same job of the
+// item and in those of a schedule. The rule is that of the manifest deployer, here for both modes.
+func TestJobWithTTLRunsOnce(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, w *world) {
+		gate := w.checks("shop-plain-greeting", ".metadata.annotations.open")
+		item := w.item(w.config(chart("plain", once(deletesItself)), nil, gate))
+		for i := range 4 {
+			result := w.call(item)
+			if waiting := result.InProgress; waiting == nil || strings.Contains(waiting.WaitingFor, "Job") != (i == 0) {
+				t.Fatalf("call %d: expected to wait for the Job at first, then for the gate, but found: %s", i, result)
+			}
+			if i == 0 {
+				w.vanish()
+			}
+			w.Restart()
+		}
+		w.open("shop-plain-greeting")
+		w.MustSucceed(item)
+		for range 2 {
+			startJobOfHook(item)
+			w.MustSucceed(item)
+		}
+		w.mustRunJob(1)
+		w.mustHave("1 deployed")
+
+		// Another deleted object is repaired without it.
+		w.Delete(configMaps, "shop-plain-settings")
+		startJobOfHook(item)
+		w.MustSucceed(item)
+		w.MustGet(configMaps, "shop-plain-settings")
+		w.mustRunJob(0)
+		w.mustHave("1 superseded", "2 deployed")
+
+		plugintest.NewJob(item)
+		w.mustWait(w.call(item))
+		w.vanish()
+		w.MustSucceed(item)
+		w.mustRunJob(1)
+		w.mustHave("1 superseded", "2 superseded", "3 deployed")
+		w.MustDelete(item)
+	})
+}
+
+// TestJobGoneAtOnce: a Job gone before the first look has run, too.
+func TestJobGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Requests.Lose(func(r *http.Request) error {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
+			w.vanish()
+		}
+		return nil
+	})
+	item := w.item(w.config(chart("plain", once(deletesItself)), nil))
+	for _, start := range []func(*landscaper.DeployItem){plugintest.NewJob, startJobOfHook} {
+		start(item)
+		for range 2 {
+			if result := w.call(item); result.Succeeded == nil {
+				t.Fatalf("expected success, but found: %s", result)
+			}
+		}
+	}
+	w.mustRunJob(1)
+	w.mustHave("1 deployed")
+	w.MustDelete(item)
 }

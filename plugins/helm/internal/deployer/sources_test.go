@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/test/charts"
@@ -40,7 +39,9 @@ func forRegistry(registry *chartserver.Registry) *sdk.Credentials {
 // versions of the chart plain.
 func (w *world) publish() *chartserver.Repository {
 	w.Helper()
-	repository := chartserver.StartRepository(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password, Path: "/stable"})
+	repository := chartserver.StartRepository(w, chartserver.Options{
+		Auth: chartserver.Basic, User: user, Password: password, Path: "/stable",
+	})
 	for _, version := range []string{"1.0.0", "1.2.3", "2.0.0"} {
 		if err := repository.Add(charts.Pack("plain", charts.Version(version))); err != nil {
 			w.Fatal(err)
@@ -64,13 +65,20 @@ func TestSources(t *testing.T) {
 		// source starts what has the chart, gives the world credentials for it, and returns chart and version.
 		source func(w *world) (chart object, version string)
 	}{
-		"archive.raw": {reason: "in the configuration", source: func(*world) (object, string) { return chart("plain"), "1.0.0" }},
-		"archive.remote": {reason: "at an address, with credentials and a private authority", source: func(w *world) (object, string) {
-			files := chartserver.StartFiles(w, chartserver.Options{Auth: chartserver.Basic, User: user, Password: password})
-			url := files.Put("plain.tgz", charts.Pack("plain", charts.Version("1.1.0")))
-			w.Call.Credentials = forAddress(files.URL(), files.CA())
-			return object{"archive": object{"remote": object{"url": url}}}, "1.1.0"
+		"archive.raw": {reason: "in the configuration", source: func(*world) (object, string) {
+			return chart("plain"), "1.0.0"
 		}},
+		"archive.remote": {
+			reason: "at an address, with credentials and a private authority",
+			source: func(w *world) (object, string) {
+				files := chartserver.StartFiles(w, chartserver.Options{
+					Auth: chartserver.Basic, User: user, Password: password,
+				})
+				url := files.Put("plain.tgz", charts.Pack("plain", charts.Version("1.1.0")))
+				w.Call.Credentials = forAddress(files.URL(), files.CA())
+				return object{"archive": object{"remote": object{"url": url}}}, "1.1.0"
+			},
+		},
 		"ref with a tag": {reason: "in a registry", source: func(w *world) (object, string) {
 			registry := w.push()
 			w.Call.Credentials = forRegistry(registry)
@@ -84,15 +92,15 @@ func TestSources(t *testing.T) {
 			}}, "1.0.0"
 		}},
 	} {
-		for mode, fields := range map[string]object{"with a release": {}, "without": withoutRelease} {
-			t.Run(name+" "+mode, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bothModes(t, func(t *testing.T, w *world) {
 				source, version := c.source(w)
-				item := w.item(w.config(source, object{"greeting": "from " + name}, fields))
+				item := w.item(w.config(source, object{"greeting": "from " + name}))
 				w.MustSucceed(item)
 				w.mustGreet("from " + name)
-				if got := w.status(item).Chart; got == nil || got.Name != "plain" || got.Version != version || !strings.HasPrefix(got.Digest, "sha256:") {
+				got := w.status(item).Chart
+				if got == nil || got.Name != "plain" || got.Version != version || !strings.HasPrefix(got.Digest, "sha256:") {
 					t.Errorf("%s: expected version %s in the status, but found %+v", c.reason, version, got)
 				}
 				// Nothing of the chart or of its place is needed to get rid of it.
@@ -100,7 +108,7 @@ func TestSources(t *testing.T) {
 				w.MustDelete(item)
 				w.mustGreet(nil)
 			})
-		}
+		})
 	}
 }
 
@@ -112,7 +120,9 @@ func TestSourcesThatFail(t *testing.T) {
 	repositoryOf := func(w *world, name string) object {
 		repository := w.publish()
 		w.Call.Credentials = forAddress(repository.URL(), repository.CA())
-		return object{"helmChartRepo": object{"helmChartRepoUrl": repository.URL(), "helmChartName": name, "helmChartVersion": "1.0.0"}}
+		return object{"helmChartRepo": object{
+			"helmChartRepoUrl": repository.URL(), "helmChartName": name, "helmChartVersion": "1.0.0",
+		}}
 	}
 	for name, c := range map[string]struct {
 		reason string
@@ -125,22 +135,24 @@ func TestSourcesThatFail(t *testing.T) {
 			source: func(*world) object {
 				return object{"resourceRef": components.Key("example.com/shop", "1.2.3", "chart")}
 			},
-			codes: plugintest.ConfigurationProblem, parts: []string{"ChartComponentInvalid", "example.com/shop 1.2.3", "repositoryContext"},
+			codes: configProblem,
+			parts: []string{"ChartComponentInvalid", "example.com/shop 1.2.3", "repositoryContext"},
 		},
 		"missing": {
 			reason: "it may be published later", source: func(w *world) object { return repositoryOf(w, "none") },
 			codes: retried, parts: []string{"ChartNotFound", "none"},
 		},
 		"no credentials": {
-			reason: "the Context has none", source: func(w *world) object { return object{"ref": w.push().Ref("charts/plain", "1.0.0")} },
-			codes: plugintest.ConfigurationProblem, parts: []string{"ChartCredentialsMissing", "registryPullSecrets"},
+			reason: "the Context has none",
+			source: func(w *world) object { return object{"ref": w.push().Ref("charts/plain", "1.0.0")} },
+			codes:  configProblem, parts: []string{"ChartCredentialsMissing", "registryPullSecrets"},
 		},
 		"no archive": {
 			reason: "it is something else", source: func(w *world) object {
 				files := chartserver.StartFiles(w, chartserver.Options{PlainHTTP: true})
 				return object{"archive": object{"remote": object{"url": files.Put("plain.tgz", []byte("<html>"))}}}
 			},
-			codes: plugintest.ConfigurationProblem, parts: []string{"ChartArchiveInvalid"},
+			codes: configProblem, parts: []string{"ChartArchiveInvalid"},
 		},
 		"unreachable": {
 			reason: "a server may come back", source: func(*world) object {
@@ -153,7 +165,7 @@ func TestSourcesThatFail(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			item := w.item(w.config(c.source(w), nil))
-			result := w.Do(plugintest.Reconcile, item)
+			result := w.call(item)
 			if result.Failed == nil {
 				t.Fatalf("%s: expected a failure, but found: %s", c.reason, result)
 			}
@@ -163,9 +175,7 @@ func TestSourcesThatFail(t *testing.T) {
 					t.Errorf("%s: expected %q, but found: %s", c.reason, part, text)
 				}
 			}
-			if writes := w.Requests.Writes(); len(writes) > 0 {
-				t.Errorf("%s: expected no write, but found %v", c.reason, writes)
-			}
+			w.mustWriteNothing()
 			w.MustDelete(item)
 		})
 	}

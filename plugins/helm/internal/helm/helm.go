@@ -97,6 +97,9 @@ type Release struct {
 	Name      string
 }
 
+// String returns the namespace and the name, for messages.
+func (r Release) String() string { return r.Namespace + "/" + r.Name }
+
 // Former is a release about to be replaced by another one.
 type Former struct {
 	Release

@@ -1,4 +1,4 @@
-package deployer
+package releasejob
 
 import (
 	"cmp"
@@ -6,22 +6,28 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/observe"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/release"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/rendered"
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/completion"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
-// releaseObjects are the objects of a release as they are on the target.
-type releaseObjects struct {
+// helmSelector selects Helm's objects.
+var helmSelector = labels.Set{"app.kubernetes.io/managed-by": "Helm"}
+
+// observed are the objects of a release as they are on the target.
+type observed struct {
 	plan    *apply.Plan
 	applied []apply.Applied
 	// gone has the completed objects deleted since, and missing the other nonexistent ones.
@@ -35,91 +41,97 @@ type releaseObjects struct {
 
 // await reads the objects of the job's revision. Their drift since does not matter: controllers respond to the
 // revision, and a new one for each response would never end.
-func (j *helmJob) await(ctx context.Context, history []release.Revision) (*releaseObjects, *sdk.Response, error) {
-	name := releaseOf(j.release)
+func (d *Deployment) await(ctx context.Context, history []release.Revision) (*observed, *sdk.Response, error) {
+	revision := d.Record.Release.Revision
 	newest := release.Newest(history)
-	if newest.Version != j.release.Revision || newest.Status != release.StatusDeployed {
-		return nil, j.End(), job.During(stepRelease, &sdk.Error{
+	if newest.Version != revision || newest.Status != release.StatusDeployed {
+		return nil, d.End(), job.During(stepRelease, &sdk.Error{
 			Codes: []landscaper.ErrorCode{landscaper.ErrorNoRetry}, Reason: reasonReleaseChanged,
-			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, which is %s; "+
-				"another job makes it as the deploy item says",
-				nameOf(name), j.release.Revision, release.StatusOf(history, j.release.Revision)),
+			Err: fmt.Errorf("release %s: another client has changed it while this job waited for revision %d, now %s; "+
+				"the next job deploys the chart of the deploy item again", d.name, revision, release.StatusOf(history, revision)),
 		})
 	}
-	found, err := j.look(ctx, name, j.release.Revision)
+	found, err := d.look(ctx, revision)
 	if err != nil {
-		return nil, j.End(), job.During(stepRelease, err)
+		return nil, d.End(), job.During(stepRelease, err)
 	}
-	j.disownSkipped(found.foreign)
+	d.disownSkipped(found.foreign)
 	if err := vanished(found.missing); err != nil {
-		return nil, j.End(), err
+		return nil, d.End(), err
 	}
-	j.NoteApplied(found.applied)
+	d.NoteApplied(found.applied)
 	return found, nil, nil
 }
 
 // settle records the objects written by Helm, as they are now.
-func (j *helmJob) settle(
-	ctx context.Context, c *config.Config, objects []helm.Object,
-) (*releaseObjects, *sdk.Response, error) {
-	found, err := j.observe(ctx, c.Release, objects)
+func (r *Release) settle(ctx context.Context, objects []helm.Object) (*observed, *sdk.Response, error) {
+	found, err := r.observe(ctx, objects)
 	if err != nil {
-		return nil, j.End(), job.During(stepRelease, err)
+		return nil, r.End(), job.During(stepRelease, err)
 	}
-	j.disownSkipped(found.foreign)
+	r.disownSkipped(found.foreign)
 	for _, a := range found.applied { // the inventory lacks the objects taken over
-		if _, noted := j.Status.Inventory.Get(a.Key); !noted {
-			j.Status.Inventory.Expect(a.Entry(), a.Stale)
+		if _, noted := r.Status.Inventory.Get(a.Key); !noted {
+			r.Status.Inventory.Expect(a.Entry(), a.Stale)
 		}
 	}
-	j.NoteApplied(found.applied)
-	if err := vanished(j.noteGone(found)); err != nil {
-		return nil, j.End(), err
+	r.NoteApplied(found.applied)
+	if err := vanished(r.noteGone(found)); err != nil {
+		return nil, r.End(), err
 	}
 	return found, nil, nil
 }
 
 // look reads the objects of a revision.
-func (j *helmJob) look(ctx context.Context, name helm.Release, revision int) (*releaseObjects, error) {
-	objects, err := release.Read(ctx, j.Client, name, revision)
+func (r *Release) look(ctx context.Context, revision int) (*observed, error) {
+	objects, err := release.Read(ctx, r.Client, r.name, revision)
 	if err != nil {
 		return nil, err
 	}
-	return j.observe(ctx, name, objects)
+	return r.observe(ctx, objects)
 }
 
 // observe reads objects written by Helm.
-func (j *helmJob) observe(ctx context.Context, name helm.Release, objects []helm.Object) (*releaseObjects, error) {
-	plan, err := j.planOf(ctx, name, objects)
+func (r *Release) observe(ctx context.Context, objects []helm.Object) (*observed, error) {
+	plan, err := r.plan(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
-	plan.Done, plan.Settled = j.IsDone, j.Status.IsSettled
-	result, err := observe.Run(ctx, j.Client, plan, j.Status.Inventory.Get, foreignTo(name), helmSelector)
+	plan.Done, plan.Settled = r.IsDone, r.Status.IsSettled
+	result, err := observe.Run(ctx, r.Client, plan, r.Status.Inventory.Get, r.foreign, helmSelector)
 	if err != nil {
 		return nil, err
 	}
-	found := &releaseObjects{
+	found := &observed{
 		plan: plan, applied: result.Applied, missing: result.Missing, drift: result.Drift, foreign: result.Foreign,
 	}
-	j.NoteDone(result.Done)
+	r.NoteDone(result.Done)
 	for _, item := range result.Done {
 		found.gone = append(found.gone, item.Key)
 	}
 	return found, nil
 }
 
+// plan returns a plan of objects written by Helm, for reading them.
+func (r *Release) plan(ctx context.Context, objects []helm.Object) (*apply.Plan, error) {
+	manifests, err := rendered.Manifests(objects, r.name.Namespace, r.Ignored)
+	if err != nil {
+		return nil, err
+	}
+	return apply.NewPlan(ctx, r.Client, manifests, owner.Owner{}, r.Began)
+}
+
 // noteGone records the just created objects as completed if they are gone and need not stay, and returns the other
 // missing ones.
-func (j *helmJob) noteGone(found *releaseObjects) (others []*desired.Object) {
+func (r *Release) noteGone(found *observed) (others []*desired.Object) {
 	for _, item := range found.missing {
 		if !completion.NeedNotStay(item.Desired) {
 			others = append(others, item)
 			continue
 		}
-		j.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
-		j.Status.Inventory.Done(item.Key, j.Request.JobID)
-		j.NoteDone([]*desired.Object{item})
+		r.Status.Inventory.Applied(item.Reference(), item.HashOfManifest())
+		r.Status.Inventory.Done(item.Key, r.Request.JobID)
+		r.NoteDone([]*desired.Object{item})
 	}
 	return others
 }

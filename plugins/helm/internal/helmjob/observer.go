@@ -1,4 +1,4 @@
-package deployer
+package helmjob
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type observer struct {
 	// found gets existing objects from others; nil to pass over them.
 	found func(ctx context.Context, found []helm.Found) error
 
-	job  *helmJob
+	job  *Job
 	step string
 	// err is the reason of a refused change.
 	err error
@@ -61,10 +61,10 @@ func (o *observer) Progress(step, message string) { o.job.Request.Progress(step,
 // Warning implements helm.Observer.
 func (o *observer) Warning(reason, message string) {
 	if reason == helm.ReasonChart {
-		if o.job.chartWarning == message { // the chart was rendered before in this call
+		if o.job.ChartWarning == message { // the chart was rendered before in this call
 			return
 		}
-		o.job.chartWarning = message
+		o.job.ChartWarning = message
 	}
 	o.job.Request.Warning(reason, message)
 }
