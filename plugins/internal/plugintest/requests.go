@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -284,4 +285,23 @@ func (l *Requests) Revive() (struck bool) {
 	struck = l.struck
 	l.strikeAt, l.struck, l.dead = 0, false, false
 	return struck
+}
+
+// NameIn returns the name of the object that a request creates; empty for other requests.
+func NameIn(r *http.Request) string {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return ""
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer body.Close()
+	var sent struct {
+		Metadata struct{ Name string }
+	}
+	if json.NewDecoder(body).Decode(&sent) != nil {
+		return ""
+	}
+	return sent.Metadata.Name
 }

@@ -31,11 +31,6 @@ func deleteAll(group object) object {
 
 func groups(all ...any) []any { return all }
 
-func (w *world) release(name string) {
-	w.Helper()
-	w.Patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
-}
-
 // TestVersionsWithGroups: both versions of the configuration have deletion groups, for updates and for deletions.
 func TestVersionsWithGroups(t *testing.T) {
 	t.Parallel()
