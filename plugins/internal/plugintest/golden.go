@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+// Update is the flag -update: golden files and scenarios are written anew.
+var Update = flag.Bool("update", false, "write the golden files and the scenarios anew")
 
 // Golden compares objects with the documents of a YAML file in testdata. With the flag -update it writes the file.
 func Golden(t testing.TB, file string, objects ...any) {
@@ -25,7 +26,7 @@ func Golden(t testing.TB, file string, objects ...any) {
 		documents = append(documents, document)
 	}
 	found, golden := bytes.Join(documents, []byte("---\n")), filepath.Join("testdata", file)
-	if *update {
+	if *Update {
 		if err := os.WriteFile(golden, found, 0o600); err != nil {
 			t.Fatal(err)
 		}

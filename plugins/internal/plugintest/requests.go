@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -303,4 +304,23 @@ func Forbidden(r *http.Request, message string) *http.Response {
 		Body: io.NopCloser(strings.NewReader(
 			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + message + `"}`)),
 	}
+}
+
+// NameIn returns the name of the object that a request creates; empty for other requests.
+func NameIn(r *http.Request) string {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return ""
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return ""
+	}
+	defer body.Close()
+	var sent struct {
+		Metadata struct{ Name string }
+	}
+	if json.NewDecoder(body).Decode(&sent) != nil {
+		return ""
+	}
+	return sent.Metadata.Name
 }

@@ -65,14 +65,19 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	orders, now := &orderLog{}, clocktesting.NewFakePassiveClock(time.Now())
-	return &world{orders: orders, clock: now, Host: plugintest.NewHost(t, plugintest.HostOptions{
+	return &world{orders: orders, clock: now, Host: plugintest.NewHost(t, hostOptions(now, orders))}
+}
+
+// hostOptions are those of a host with a helm deployer.
+func hostOptions(now clock.PassiveClock, orders *orderLog) plugintest.HostOptions {
+	return plugintest.HostOptions{
 		APIVersion: "helm.pergola.dev/v1alpha1", Kind: "HelmConfiguration",
 		Start: func(w *plugintest.World) *sdktest.Plugin {
 			return start(w, now, func(int, *slog.Logger) helm.Helm {
 				return &listener{Helm: helm3.New(w.Requests.Wrap), orders: orders}
 			})
 		},
-	})}
+	}
 }
 
 // start starts a deployer with an executor of its requests to Helm.

@@ -20,7 +20,7 @@ import (
 // known to the host.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, s := range scenarios() {
+	for _, s := range crashScenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			undisturbed, steps := live(t, s, 0, plugintest.Fault{})

@@ -32,7 +32,7 @@ func (s scenario) operation() plugintest.Operation {
 	return s.do
 }
 
-func scenarios() []scenario {
+func crashScenarios() []scenario {
 	return []scenario{
 		{
 			name:   "create mixed kinds",

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 )
@@ -43,28 +42,6 @@ func TestSavedBeforeCreated(t *testing.T) {
 	w.mustSucceed(item)
 	if diff := cmp.Diff([]string{"ConfigMap b"}, w.managed(item)); diff != "" {
 		t.Errorf("managed: -want +got:\n%s", diff)
-	}
-}
-
-func TestFailedApplyForgetsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("old", nil)))
-	w.mustSucceed(item)
-	w.SetConfig(item, config(w.configMap("fine", nil), w.configMap("Not.A.Name", nil), w.configMap("Bad_Name", nil)))
-	w.MustFail(w.Do(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "apply ConfigMap "+w.Namespace+"/Not.A.Name", "Bad_Name")
-	if w.Get(configMaps, "old") == nil || w.Get(configMaps, "fine") == nil {
-		t.Error("expected the old object to stay and the good one to be created")
-	}
-	want := []string{"ConfigMap Bad_Name", "ConfigMap Not.A.Name", "ConfigMap fine", "ConfigMap old"}
-	sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
-	if diff := cmp.Diff(want, w.managed(item), sorted); diff != "" {
-		t.Errorf("managed: -want +got:\n%s", diff)
-	}
-	w.SetConfig(item, config(w.configMap("fine", nil)))
-	w.mustSucceed(item)
-	if diff := cmp.Diff([]string{"ConfigMap fine"}, w.managed(item)); diff != "" {
-		t.Errorf("managed after the repair: -want +got:\n%s", diff)
 	}
 }
 

@@ -31,11 +31,6 @@ func deleteAll(group object) object {
 
 func groups(all ...any) []any { return all }
 
-func (w *world) release(name string) {
-	w.Helper()
-	w.Patch(configMaps, name, `{"metadata":{"finalizers":null}}`)
-}
-
 // TestVersionsWithGroups: both versions of the configuration have deletion groups, for updates and for deletions.
 func TestVersionsWithGroups(t *testing.T) {
 	t.Parallel()
@@ -114,7 +109,7 @@ func TestDeleteAllResourcesUntilNoneIsLeft(t *testing.T) {
 	if w.Get(configMaps, "managed") != nil {
 		t.Error("expected the managed object to be deleted first")
 	}
-	w.release("other")
+	w.Patch(configMaps, "other", `{"metadata":{"finalizers":null}}`)
 	w.mustDelete(item)
 	if w.Get(configMaps, "other") != nil || len(w.managed(item)) > 0 {
 		t.Errorf("expected nothing to be left, but found %v", w.managed(item))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/sdktest"
 )
 
 // diff returns the changes of the item's next job by the names of the objects. It fails if that changes anything in the
@@ -132,60 +131,5 @@ func TestDiff(t *testing.T) {
 	}
 	if got := w.diff(item); len(got) > 0 {
 		t.Errorf("after the job: expected no changes, but found %v", got)
-	}
-}
-
-// TestDiffOfASecret tells that a value would change, and no value.
-func TestDiffOfASecret(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	secret := func(name, password string) object {
-		return object{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": name, "namespace": w.Namespace}, "stringData": object{"password": password},
-		}
-	}
-	item := w.item(config(secret("updated", "hunter2"), secret("deleted", "hunter2")))
-	w.mustSucceed(item)
-	w.SetConfig(item, config(secret("updated", "swordfish"), secret("created", "swordfish"), secret("Bad_Name", "swordfish")))
-	changes := w.diff(item)
-	if len(changes) != 4 {
-		t.Errorf("expected four changes, but found %v", changes)
-	}
-	for name, c := range changes {
-		said := string(c.Before) + string(c.After) + c.Note
-		for _, value := range []string{"aHVudGVyMg", "hunter2", "c3dvcmRmaXNo", "swordfish"} {
-			if strings.Contains(said, value) {
-				t.Errorf("%s: a value of the Secret is told: %s", name, said)
-			}
-		}
-	}
-	updated := changes["Secret "+w.Namespace+"/updated"]
-	if before, after := dataOf(t, updated.Before), dataOf(t, updated.After); cmp.Equal(before, after) || before.(object)["password"] == nil {
-		t.Errorf("expected to see that the password changes, but found %v and %v", before, after)
-	}
-}
-
-func TestDiffOfAMistake(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, c := range map[string]struct {
-		reason, want string
-		call         sdktest.Call
-	}{
-		"configuration": {
-			reason: "what is wrong is told as by a job", want: "updateStrategy",
-			call: sdktest.Call{DeployItem: w.item(with(config(), "updateStrategy", "replace")), Target: w.Call.Target},
-		},
-		"target": {
-			reason: "a target that cannot be asked is an error, not one of each object", want: "does not accept the credentials",
-			call: sdktest.Call{DeployItem: w.item(config(w.configMap("a", nil))), Target: w.Target("cluster", anonymous())},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := w.Plugin.Diff(t.Context(), c.call)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: expected an error with %q, but found %v", c.reason, c.want, err)
-			}
-		})
 	}
 }

@@ -2,12 +2,9 @@ package deployer_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -35,84 +32,6 @@ func (w *world) mustReport(result *sdktest.Result, status landscaper.ConditionSt
 	for _, part := range parts {
 		if !strings.Contains(result.Conditions[0].Message, part) {
 			w.Errorf("expected the condition to tell %q, but found %q", part, result.Conditions[0].Message)
-		}
-	}
-}
-
-// TestDrift follows the condition and the provider status over the calls of several jobs.
-func TestDrift(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("changed", object{"a": "1", "b": "2"}), w.configMap("deleted", nil), w.deployment("web", "nginx")))
-	w.mustWait(w.Do(plugintest.Reconcile, item), "web")
-	w.ready("web")
-	plugintest.NewJob(item)
-	if got := w.call(item); len(got.Conditions) > 0 {
-		t.Fatalf("an item that has not drifted has the condition %v", got.Conditions)
-	}
-
-	w.Patch(configMaps, "changed", `{"data":{"a":"9","theirs":"x"}}`)
-	w.Delete(configMaps, "deleted")
-	w.Patch(deployments, "web", `{"status":{"readyReplicas":0,"availableReplicas":0}}`, "status")
-	plugintest.NewJob(item)
-	parts := []string{"ConfigMap " + w.Namespace + "/changed: data.a", "ConfigMap " + w.Namespace + "/deleted was missing"}
-	first := w.call(item)
-	w.mustWait(first, "web")
-	w.mustReport(first, landscaper.ConditionTrue, parts...)
-	w.mustTell(first, "Repaired: repaired changes on the target: "+parts[0]+"; "+parts[1])
-	want := &managedresource.Drift{JobID: item.Status.JobID, Objects: []managedresource.DriftedObject{
-		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: "changed"}, Fields: []string{"data.a"}},
-		{Resource: managedresource.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: "deleted"}, Missing: true},
-	}}
-	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
-		t.Errorf("provider status: -want +got:\n%s", diff)
-	}
-	// The plugin was started again in between; what was found is not forgotten.
-	w.Restart()
-	w.ready("web")
-	last := w.call(item)
-	if last.Succeeded == nil {
-		t.Fatalf("expected success, but found: %s", last)
-	}
-	w.mustReport(last, landscaper.ConditionTrue, parts...)
-	w.mustTell(last)
-	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
-		t.Errorf("provider status at the end: -want +got:\n%s", diff)
-	}
-
-	// Each job tells what it has found itself.
-	w.Patch(configMaps, "changed", `{"data":{"b":"9"}}`)
-	plugintest.NewJob(item)
-	w.mustReport(w.call(item), landscaper.ConditionTrue, "/changed: data.b")
-	want.JobID, want.Objects = item.Status.JobID, want.Objects[:1]
-	want.Objects[0].Fields = []string{"data.b"}
-	if diff := cmp.Diff(want, driftIn(t, item)); diff != "" {
-		t.Errorf("provider status of the next job: -want +got:\n%s", diff)
-	}
-
-	plugintest.NewJob(item)
-	w.mustReport(w.call(item), landscaper.ConditionFalse)
-	if got := driftIn(t, item); got != nil {
-		t.Errorf("expected the provider status to tell no drift any more, but found %v", got)
-	}
-}
-
-// TestDriftOfASecret names fields and never values, neither the old nor the new ones.
-func TestDriftOfASecret(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(object{
-		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": "a", "namespace": w.Namespace}, "stringData": object{"password": "hunter2"},
-	}))
-	w.mustSucceed(item)
-	w.Patch(secrets, "a", `{"data":{"password":"c3dvcmRmaXNo"}}`)
-	plugintest.NewJob(item)
-	result := w.call(item)
-	w.mustReport(result, landscaper.ConditionTrue, "Secret "+w.Namespace+"/a: data.password")
-	said := fmt.Sprint(result, result.Conditions, eventsOf(result)) + string(item.Status.ProviderStatus.Raw)
-	for _, value := range []string{"aHVudGVyMg", "hunter2", "c3dvcmRmaXNo", "swordfish"} {
-		if strings.Contains(said, value) {
-			t.Errorf("a value of the Secret is told: %s", said)
 		}
 	}
 }
@@ -154,26 +73,4 @@ func TestUnknownFields(t *testing.T) {
 	}
 	w.ready("web")
 	w.MustSucceed(item)
-}
-
-// TestRefusedRepair: an item whose repair the target refuses has not failed, also after a refused change was taken back.
-func TestRefusedRepair(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	deployed := config(w.configMap("frozen", object{"key": "1"}))
-	item := w.item(deployed)
-	w.mustSucceed(item)
-	w.Patch(configMaps, "frozen", `{"data":{"key":"2"},"immutable":true}`)
-	refused := func() {
-		plugintest.NewJob(item)
-		result := w.mustSucceed(item)
-		w.mustReport(result, landscaper.ConditionTrue, "refuses the repair", "frozen: data.key", "immutable")
-		w.mustTell(result, "RepairRefused: the target refuses the repair")
-	}
-	refused()
-	w.SetConfig(item, config(w.configMap("frozen", object{"key": "3"})))
-	plugintest.NewJob(item)
-	w.MustFail(w.Finish(plugintest.Reconcile, item), plugintest.ConfigurationProblem, "immutable")
-	w.SetConfig(item, deployed)
-	refused()
 }

@@ -1,40 +1,10 @@
 package deployer_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
-
-// TestTargetThatLeadsToAnotherCluster: what is on the cluster before is neither forgotten nor made anew elsewhere.
-func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	item := w.item(config(w.configMap("a", nil)))
-	w.mustSucceed(item)
-	before := item.Status.ProviderStatus
-	elsewhere := string(before.Raw)
-	elsewhere = strings.ReplaceAll(elsewhere, string(w.MustGet(namespaces, metav1.NamespaceSystem).GetUID()), "another")
-	item.Status.ProviderStatus = &runtime.RawExtension{Raw: []byte(elsewhere)}
-	for _, operation := range []plugintest.Operation{plugintest.Reconcile, plugintest.Delete} {
-		w.MustFail(w.Do(operation, item), plugintest.ConfigurationProblem, "TargetChanged", "UID another there",
-			"restore the Target", landscaper.DeleteWithoutUninstallAnnotation)
-		if diff := cmp.Diff(elsewhere, string(item.Status.ProviderStatus.Raw)); diff != "" {
-			t.Errorf("the provider status: -want +got:\n%s", diff)
-		}
-	}
-	item.Status.ProviderStatus = before
-	w.mustDelete(item)
-	if w.Get(configMaps, "a") != nil {
-		t.Error("expected the object to be deleted where it is")
-	}
-}
 
 // TestMissingTarget: another Target that does not exist is an error that names it and says whose field it is.
 func TestMissingTarget(t *testing.T) {

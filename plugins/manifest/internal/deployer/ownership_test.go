@@ -98,28 +98,3 @@ func TestAdoptionOfObjectsAsTheirManifestsNameThem(t *testing.T) {
 		})
 	}
 }
-
-// TestTwoItemsManageOneObject: the last job wins, each is told, and who has lost does not delete it.
-func TestTwoItemsManageOneObject(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	one, two := w.itemOf("one", config(w.configMap("a", object{"by": "one"}))), w.itemOf("two", config(w.configMap("a", object{"by": "two"})))
-	w.mustTell(w.mustSucceed(one))
-	taken := "TakenOver: ConfigMap " + w.Namespace + "/a belonged to the deploy item "
-	w.mustTell(w.mustSucceed(two), taken+`"`+w.Namespace+`.one"`)
-	if diff := cmp.Diff(object{"by": "two"}, w.data("a")); diff != "" {
-		t.Errorf("after the second item: -want +got:\n%s", diff)
-	}
-	w.mustTell(w.mustSucceed(one), taken+`"`+w.Namespace+`.two"`)
-	if diff := cmp.Diff(object{"by": "one"}, w.data("a")); diff != "" {
-		t.Errorf("after the first item again: -want +got:\n%s", diff)
-	}
-	w.mustTell(w.mustDelete(two), "LeftOnTarget: ConfigMap "+w.Namespace+"/a stays on the target: it belongs to the deploy item \""+w.Namespace+".one\"")
-	if w.Get(configMaps, "a") == nil {
-		t.Error("an item deleted what it had lost")
-	}
-	w.mustDelete(one)
-	if w.Get(configMaps, "a") != nil {
-		t.Error("expected the object to be deleted by the item that owns it")
-	}
-}

@@ -1,13 +1,11 @@
 package deployer_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
@@ -144,15 +142,6 @@ func TestChecksOfManagedObjects(t *testing.T) {
 	}
 	w.Patch(configMaps, "a", `{"metadata":{"annotations":{"state":"done"}}}`)
 	w.mustSucceed(item)
-}
-
-func (w *world) setStatus(resource schema.GroupVersionResource, name string, status object) {
-	w.Helper()
-	patch, err := json.Marshal(object{"status": status})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Patch(resource, name, string(patch), "status")
 }
 
 func TestEmptyAnnotationsAreSavedOnce(t *testing.T) {

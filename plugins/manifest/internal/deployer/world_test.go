@@ -34,13 +34,20 @@ type world struct{ *plugintest.Host }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldBy(t, func(next http.RoundTripper) http.RoundTripper { return next })
+	return newWorldBy(t, direct)
 }
+
+func direct(next http.RoundTripper) http.RoundTripper { return next }
 
 // newWorldBy has the requests that get through to the API server go by way of a round tripper.
 func newWorldBy(t *testing.T, by func(http.RoundTripper) http.RoundTripper) *world {
 	t.Helper()
-	return &world{plugintest.NewHost(t, plugintest.HostOptions{
+	return &world{plugintest.NewHost(t, hostOptions(by))}
+}
+
+// hostOptions are those of a host with a manifest deployer.
+func hostOptions(by func(http.RoundTripper) http.RoundTripper) plugintest.HostOptions {
+	return plugintest.HostOptions{
 		APIVersion: "manifest.pergola.dev/v1alpha1", Kind: "ManifestConfiguration",
 		Start: func(w *plugintest.World) *sdktest.Plugin {
 			d := deployer.New("pergola-manifest/test", target.WrapTransport(func(next http.RoundTripper) http.RoundTripper {
@@ -48,7 +55,7 @@ func newWorldBy(t *testing.T, by func(http.RoundTripper) http.RoundTripper) *wor
 			}))
 			return sdktest.New(w.TB, d, sdk.Name("manifest"), sdk.Version("test"), sdk.Types(v1alpha2.Type), sdk.LatePickUp())
 		},
-	})}
+	}
 }
 
 // in returns the same world for a subtest.
