@@ -84,7 +84,7 @@ func (r runner) attempt(
 	case desired.ActionCompare:
 		// In a dry run, the change itself is the dry run.
 		if !r.dry && changesNothing(ctx, w, i, live) {
-			return outcome{action: desired.ActionLeave, live: live, hash: i.Hash(live), shared: o.shared}, nil
+			return outcome{action: desired.ActionLeave, live: live, hash: i.Hash(live), leftovers: o.leftovers}, nil
 		}
 		return r.change(ctx, w, i, entry, live)
 	case desired.ActionWrite:
@@ -149,7 +149,9 @@ func (r runner) change(
 		o = outcome{
 			action: desired.ActionWrite, before: live, live: written, hash: i.Hash(written),
 			drift: desired.Repaired(i, entry, live, written), takenFrom: takenFrom, adopted: adopted,
-			retained: retained, shared: managedfields.Record(written, shared), sharers: managedfields.Describe(live, shared),
+			leftovers: leftovers{
+				retained: retained, shared: managedfields.Record(written, shared), sharers: managedfields.Describe(live, shared),
+			},
 		}
 		if i.Force && !r.dry {
 			o.shared, o.sharers = "", nil // these are gone
@@ -166,7 +168,7 @@ func (r runner) change(
 		// The manifest was applied and has not changed: the refusal of its repair is reported, and is no failure of it.
 		return outcome{
 			action: desired.ActionLeave, before: live, live: live, hash: entry.Applied,
-			drift: desired.NotRepaired(i, live, o.err), shared: entry.Shared,
+			drift: desired.NotRepaired(i, live, o.err), leftovers: leftovers{shared: entry.Shared},
 		}, nil
 	}
 	o.unwritten = o.err != nil && apiserver.RefusesWrite(err)

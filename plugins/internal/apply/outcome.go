@@ -9,6 +9,15 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
+// leftovers are the fields of an object dropped from its manifest.
+type leftovers struct {
+	// retained are those impossible to remove.
+	retained []string
+	// shared are those set by other managers, too, for the inventory; sharers has them with the managers, for messages.
+	shared  string
+	sharers []string
+}
+
 // outcome is the action for an object and, later on, its result.
 type outcome struct {
 	action desired.Action
@@ -27,12 +36,7 @@ type outcome struct {
 	takenFrom string
 	// adopted: it existed, and belonged to no deploy item.
 	adopted bool
-	// retained are the fields dropped from the manifest and impossible to remove.
-	retained []string
-	// shared are the fields dropped from the manifest and set by other managers, too, for the inventory; sharers has
-	// them with the managers, for messages.
-	shared  string
-	sharers []string
+	leftovers
 	// warnings are those of the API server.
 	warnings []Warning
 	// unwritten: the target has refused the write, and the object is unchanged.

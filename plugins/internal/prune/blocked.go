@@ -67,13 +67,14 @@ func (d *deletion) unblockFrom(ctx context.Context, configuration object.Key, la
 		if i < 0 {
 			continue
 		}
-		switch o := s.items[i].remove(ctx, d, nil); {
-		case o.err != nil:
+		switch o := s.items[i].remove(ctx, d, nil); o.state {
+		case stateFailed:
 			return fmt.Errorf("%w; the webhook belongs to %s of this deploy item, and deleting it fails: %w",
 				failure, configuration, target.Explain(d.client.Host, o.err))
-		case o.left == "":
+		case stateGone, stateWaiting:
 			return fmt.Errorf("%w; the webhook belonged to %s of this deploy item, deleted just now",
 				failure, configuration)
+		case stateLeft: // see below
 		}
 	}
 	return fmt.Errorf("%w; the webhook belongs to %s of this deploy item: delete it, or let a deletion group take it",

@@ -20,19 +20,19 @@ func (d *deletion) do(ctx context.Context, s step, later []step, result *Result)
 	unfinished := map[object.Key]bool{}
 	for i, o := range outcomes {
 		key := s.items[i].key
-		switch {
-		case o.err != nil:
-			failures = append(failures, failure{key.String(), target.Explain(d.client.Host, o.err)})
+		if o.state != stateGone {
 			unfinished[key] = true
-		case o.waiting != "":
-			result.Waiting = append(result.Waiting, o.waiting)
-			unfinished[key] = true
-		case o.left != "":
-			result.Left = append(result.Left, Left{key, o.left})
-			d.stays.add(key, s.items[i].mapping.Resource)
-			unfinished[key] = true
-		default:
+		}
+		switch o.state {
+		case stateGone:
 			result.Gone = append(result.Gone, key)
+		case stateLeft:
+			result.Left = append(result.Left, Left{key, o.text})
+			d.stays.add(key, s.items[i].mapping.Resource)
+		case stateWaiting:
+			result.Waiting = append(result.Waiting, o.text)
+		case stateFailed:
+			failures = append(failures, failure{key.String(), target.Explain(d.client.Host, o.err)})
 		}
 		if o.seen != nil {
 			result.Seen = append(result.Seen, *o.seen)
@@ -66,28 +66,31 @@ func (d *deletion) removeItems(ctx context.Context, items []item) []outcome {
 	// The client's knowledge of kinds is outdated: they are gone, or served in other versions only.
 	d.client.Forget()
 	for i, o := range outcomes {
-		if !isUnserved(o) {
-			continue
-		}
-		reference, key := items[i].entry.Resource, items[i].key
-		gvk := object.GVK(reference.APIVersion, reference.Kind)
-		_, err := d.client.MappingInAnyVersion(ctx, gvk, d.AsOf)
-		doubt, unserved := "", meta.IsNoMatchError(err)
-		if unserved {
-			doubt, err = d.doubt(ctx, gvk, key)
-		}
-		switch {
-		case err != nil:
-			outcomes[i] = outcome{err: err}
-		case doubt != "":
-			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (%s)", key, doubt)}
-		case unserved:
-			outcomes[i] = outcome{}
-		default:
-			outcomes[i] = outcome{waiting: fmt.Sprintf("%s (discovery lists its kind, but the API server answers 404)", key)}
+		if isUnserved(o) {
+			outcomes[i] = d.confirmUnserved(ctx, items[i])
 		}
 	}
 	return outcomes
+}
+
+// confirmUnserved returns the outcome for an object after the API server did not serve its kind.
+func (d *deletion) confirmUnserved(ctx context.Context, it item) outcome {
+	gvk := object.GVK(it.entry.Resource.APIVersion, it.entry.Resource.Kind)
+	_, err := d.client.MappingInAnyVersion(ctx, gvk, d.AsOf)
+	doubt, unserved := "", meta.IsNoMatchError(err)
+	if unserved {
+		doubt, err = d.doubt(ctx, gvk, it.key)
+	}
+	switch {
+	case err != nil:
+		return failedWith(err)
+	case doubt != "":
+		return it.waiting(doubt)
+	case unserved:
+		return outcome{state: stateGone}
+	default:
+		return it.waiting("discovery lists its kind, but the API server answers 404")
+	}
 }
 
 // errorOf returns the failures as one error, or adds them to Result.Waiting; see Run.

@@ -37,14 +37,31 @@ type item struct {
 	ofAnyOwner bool
 }
 
-// outcome is the result for one object: at most one of left, waiting and err is set; without any, the object is gone.
+// state is the state of an object after the work on it.
+type state int
+
+const (
+	// stateGone: it does not exist any more, or is not the deploy item's.
+	stateGone state = iota
+	// stateLeft: it stays.
+	stateLeft
+	// stateWaiting: it is on its way.
+	stateWaiting
+	// stateFailed: it could not be deleted.
+	stateFailed
+)
+
+// outcome is the result of the work on one object.
 type outcome struct {
-	left    string
-	waiting string
-	err     error
+	state state
+	// text is the reason of stateLeft; for stateWaiting it names the object with the obstacles.
+	text string
+	err  error
 	// seen is the object as it was read last; nil if it is not waited for.
 	seen *watch.Seen
 }
+
+func failedWith(err error) outcome { return outcome{state: stateFailed, err: err} }
 
 // action is the next work on an object.
 type action int
@@ -132,7 +149,7 @@ func (it item) decide(
 func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Unstructured) outcome {
 	preparation, err := preparationOf(it.entry)
 	if err != nil {
-		return outcome{err: err}
+		return failedWith(err)
 	}
 	in := d.client.Objects(it.mapping, it.key.Namespace)
 	live := listed // if it was, there is no preparation
@@ -143,7 +160,10 @@ func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Uns
 		if live == nil {
 			live, err = in.Get(ctx, it.key.Name, metav1.GetOptions{})
 			if err != nil {
-				return outcome{err: ignoreGone(err)}
+				if err = ignoreGone(err); err != nil {
+					return failedWith(err)
+				}
+				return outcome{state: stateGone}
 			}
 		} else {
 			// This is the answer to the preparation; a webhook that undoes it must not hold the deletion up.
@@ -152,15 +172,15 @@ func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Uns
 		seen := watch.SeenOf(d.client, it.mapping, it.key, live)
 		next, why, err := it.decide(ctx, d, live, missing)
 		if err != nil {
-			return outcome{err: err, seen: &seen}
+			return outcome{state: stateFailed, err: err, seen: &seen}
 		}
 		switch next {
 		case actionForget:
-			return outcome{}
+			return outcome{state: stateGone}
 		case actionLeave:
-			return outcome{left: why}
+			return outcome{state: stateLeft, text: why}
 		case actionWait:
-			return outcome{waiting: describe(it.key, live), seen: &seen}
+			return outcome{state: stateWaiting, text: describe(it.key, live), seen: &seen}
 		case actionPrepare:
 			live, err = objects.Patch(ctx, in, live, types.MergePatchType, preparation)
 		case actionRemoveFinalizers:
@@ -175,13 +195,17 @@ func (it item) remove(ctx context.Context, d *deletion, listed *unstructured.Uns
 		case apierrors.IsNotFound(err):
 			live = nil
 		case err != nil:
-			return outcome{err: err, seen: &seen}
+			return outcome{state: stateFailed, err: err, seen: &seen}
 		}
 	}
 	if conflict != nil {
-		return outcome{err: fmt.Errorf("others keep changing it at the same time: %w", conflict)}
+		return failedWith(fmt.Errorf("others keep changing it at the same time: %w", conflict))
 	}
-	return outcome{waiting: fmt.Sprintf("%s (its deletion was accepted but has no effect)", it.key)}
+	return it.waiting("its deletion was accepted but has no effect")
+}
+
+func (it item) waiting(obstacle string) outcome {
+	return outcome{state: stateWaiting, text: fmt.Sprintf("%s (%s)", it.key, obstacle)}
 }
 
 // needsWhole reports whether more of the object than its metadata is needed to decide about it or to describe it.
