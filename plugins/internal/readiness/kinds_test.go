@@ -128,8 +128,11 @@ func newObject(kind string, parts map[string]any) *unstructured.Unstructured {
 			o.Object[part] = value
 		}
 	}
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	o.Object["metadata"] = maps.Clone(metadata) // cases run several times
+	metadata := map[string]any{} // a copy: a case may run for several kinds at once
+	if given, ok := o.Object["metadata"].(map[string]any); ok {
+		maps.Copy(metadata, given)
+	}
+	o.Object["metadata"] = metadata
 	o.SetName("a")
 	o.SetNamespace("n")
 	o.SetGeneration(2)
