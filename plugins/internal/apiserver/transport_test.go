@@ -64,7 +64,8 @@ func TestBadKubeconfigIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	proxied := string(kubeconfigFor("https://example.org", "ftp://me:hunter2@example.org"))
 	for _, kubeconfig := range []string{"hunter2: [", "", `{"clusters":"hunter2"}`, proxied} {
-		if _, err := Config([]byte(kubeconfig), Options{}); !errors.Is(err, ErrKubeconfig) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := Config([]byte(kubeconfig), Options{}); !errors.Is(err, ErrKubeconfig) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("expected ErrKubeconfig, but found %v", err)
 		}
 	}

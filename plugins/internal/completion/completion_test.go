@@ -18,20 +18,38 @@ func TestIsComplete(t *testing.T) {
 		status                   map[string]any
 		want                     bool
 	}{
-		"job":        {reason: "a Job has its own", apiVersion: "batch/v1", kind: "Job", status: conditions("Complete", "True"), want: true},
-		"running":    {reason: "one that runs is not", apiVersion: "batch/v1", kind: "Job", status: conditions("Complete", "False")},
-		"failed":     {reason: "nor one that failed", apiVersion: "batch/v1", kind: "Job", status: conditions("Failed", "True")},
-		"pod":        {reason: "a Pod has its phase", apiVersion: "v1", kind: "Pod", status: map[string]any{"phase": "Succeeded"}, want: true},
-		"ready pod":  {reason: "one that is ready runs", apiVersion: "v1", kind: "Pod", status: conditions("Ready", "True")},
-		"others":     {reason: "others are like Jobs", apiVersion: "tekton.dev/v1", kind: "TaskRun", status: conditions("Succeeded", "True"), want: true},
-		"deployment": {reason: "what is there to stay", apiVersion: "apps/v1", kind: "Deployment", status: conditions("Available", "True")},
+		"job": {
+			reason: "a Job has its own", apiVersion: "batch/v1", kind: "Job", status: conditions("Complete", "True"),
+			want: true,
+		},
+		"running": {
+			reason: "one that runs is not", apiVersion: "batch/v1", kind: "Job", status: conditions("Complete", "False"),
+		},
+		"failed": {
+			reason: "nor one that failed", apiVersion: "batch/v1", kind: "Job", status: conditions("Failed", "True"),
+		},
+		"pod": {
+			reason: "a Pod has its phase", apiVersion: "v1", kind: "Pod", status: map[string]any{"phase": "Succeeded"},
+			want: true,
+		},
+		"ready pod": {reason: "one that is ready runs", apiVersion: "v1", kind: "Pod", status: conditions("Ready", "True")},
+		"others": {
+			reason: "others are like Jobs", apiVersion: "tekton.dev/v1", kind: "TaskRun",
+			status: conditions("Succeeded", "True"), want: true,
+		},
+		"deployment": {
+			reason: "what is there to stay", apiVersion: "apps/v1", kind: "Deployment",
+			status: conditions("Available", "True"),
+		},
 		"rollout": {
 			reason: "Argo says so of one that is up to date", apiVersion: "argoproj.io/v1alpha1", kind: "Rollout",
 			status: conditions("Completed", "True"),
 		},
 		"config map": {reason: "no status at all", apiVersion: "v1", kind: "ConfigMap"},
 	} {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.apiVersion, "kind": c.kind, "status": c.status}}
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": c.apiVersion, "kind": c.kind, "status": c.status,
+		}}
 		if got := completion.IsComplete(o); got != c.want {
 			t.Errorf("%s: %s: expected %t, but found %t", name, c.reason, c.want, got)
 		}

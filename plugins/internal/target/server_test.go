@@ -48,7 +48,8 @@ func silentServer(t *testing.T, requests, http2 bool) string {
 		t.Cleanup(func() { _ = listener.Close() })
 		return "https://" + listener.Addr().String()
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	silence := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	server := httptest.NewUnstartedServer(http.HandlerFunc(silence))
 	server.EnableHTTP2 = http2
 	server.StartTLS()
 	t.Cleanup(func() {
@@ -201,7 +202,9 @@ func TestTargetThatSaysNothing(t *testing.T) {
 	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`)
+		_, _ = io.WriteString(
+			w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`,
+		)
 	})
 	err := Explain(client.Host, get(t.Context(), client, "a"))
 	if err == nil || !strings.Contains(err.Error(), "it asks to wait (HTTP 429)") {
