@@ -137,8 +137,9 @@ func TestParseChecksRefuses(t *testing.T) {
 			want: []string{values},
 		},
 		"too many": {
-			reason: "their number is bounded", document: withRequirement(requires(".a", "in", slices.Repeat([]string{"1"}, 1001)...)),
-			want: []string{values},
+			reason:   "their number is bounded",
+			document: withRequirement(requires(".a", "in", slices.Repeat([]string{"1"}, 1001)...)),
+			want:     []string{values},
 		},
 		"values": {
 			reason: "a value is in a map of its own, and null is none",
