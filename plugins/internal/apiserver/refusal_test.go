@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -225,4 +226,44 @@ func FuzzRefusals(f *testing.F) {
 				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: cause}}}})
 		}
 	})
+}
+
+// TestNames: an error without the name of its object gets it for callers without names in their own errors.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	const pod = `{"kind":"Pod","metadata":{"name":"p"}}`
+	bad := metav1.Status{Code: 400, Reason: metav1.StatusReasonBadRequest}
+	for name, c := range map[string]struct {
+		ctx                         func(context.Context) context.Context
+		method, path, message, want string
+		status                      metav1.Status
+	}{
+		"new":      {WithNames, http.MethodPost, "/api/v1/namespaces/n/pods", "no", `"p": no`, bad},
+		"existing": {WithNames, http.MethodPatch, "/api/v1/namespaces/n/pods/q", "no", `"q": no`, bad},
+		"named":    {WithNames, http.MethodPatch, "/api/v1/namespaces/n/pods/q", `name "q" is bad`, `name "q" is bad`, bad},
+		"others":   {WithNames, http.MethodPatch, "/api/v1/namespaces/n/pods/q", "no", "no", metav1.Status{Code: 403}},
+		"unasked": {
+			func(ctx context.Context) context.Context { return ctx }, http.MethodPatch, "/api/v1/namespaces/n/pods/q",
+			"no", "no", bad,
+		},
+	} {
+		req, err := http.NewRequestWithContext(
+			c.ctx(t.Context()), c.method, "https://target.example.org"+c.path, strings.NewReader(pod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := c.status
+		status.Message = c.message
+		newRefusal(req).rewriteStatus(&status)
+		if status.Message != c.want {
+			t.Errorf("%s: expected %q, but found %q", name, c.want, status.Message)
+		}
+		want := `pods "q"`
+		if c.method == http.MethodPost {
+			want = `pods "p"`
+		}
+		if got := Describe(req); got != want {
+			t.Errorf("%s: expected %s, but found %s", name, want, got)
+		}
+	}
 }
