@@ -89,6 +89,8 @@ func TestExplain(t *testing.T) {
 			}
 			if known := new(sdk.Error); errors.As(got, &known) && known.TargetSilent != c.silent {
 				t.Errorf("%s: expected a silent target: %t", c.reason, c.silent)
+			} else if name == "busy" && known.RetryAfter != time.Minute {
+				t.Errorf("%s: expected the pause of the target, but found %s", c.reason, known.RetryAfter)
 			}
 		})
 	}

@@ -159,43 +159,6 @@ func boundedClient(t *testing.T, wait time.Duration, answer http.HandlerFunc) *C
 	}), server.URL)
 }
 
-// TestTargetThatAsksToWait: nobody sleeps in a request. The error says how long the target wants to be left alone.
-func TestTargetThatAsksToWait(t *testing.T) {
-	t.Parallel()
-	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-		t.Run(http.StatusText(code), func(t *testing.T) {
-			t.Parallel()
-			client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", "300")
-				w.WriteHeader(code)
-			})
-			err := get(t.Context(), client, "a")
-			var explained *sdk.Error
-			if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonBusy ||
-				!explained.TargetSilent || explained.RetryAfter != 300*time.Second {
-				t.Errorf("found %#v", explained)
-			}
-			if !ConcernsAll(t.Context(), err) {
-				t.Errorf("expected that nobody asks for anything else, but found %v", err)
-			}
-		})
-	}
-}
-
-// TestTargetThatAsksToWaitUntil: a date says the same as seconds do.
-func TestTargetThatAsksToWaitUntil(t *testing.T) {
-	t.Parallel()
-	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})
-	var explained *sdk.Error
-	err := Explain(client.Host, get(t.Context(), client, "a"))
-	if !errors.As(err, &explained) || explained.Reason != ReasonBusy || explained.RetryAfter < 50*time.Minute {
-		t.Errorf("found %#v", explained)
-	}
-}
-
 // TestTargetThatSaysNothing: the error of a target that refuses without a word says what it answers.
 func TestTargetThatSaysNothing(t *testing.T) {
 	t.Parallel()
