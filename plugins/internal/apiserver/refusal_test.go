@@ -136,7 +136,7 @@ func TestFieldErrors(t *testing.T) {
 	}
 }
 
-// TestRefusals: what is said in other ways is told in the words of who says it, without what they quote.
+// TestRefusals: other texts keep the words of their authors, without quotes.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const denied = `admission webhook "w.example.org" denied the request: `

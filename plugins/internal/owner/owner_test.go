@@ -59,7 +59,7 @@ func TestOf(t *testing.T) {
 			want: owner.Ours, says: `the deploy item "shop.web"`,
 		},
 		"empty": {
-			reason: "an empty label is somebody's", labels: map[string]string{owner.Label: ""}, want: owner.Others,
+			reason: "an empty label has an owner", labels: map[string]string{owner.Label: ""}, want: owner.Others,
 			taken: true, says: `the deploy item ""`,
 		},
 		"elsewhere": {
@@ -136,7 +136,7 @@ func TestWithoutUpstreamLabel(t *testing.T) {
 	}
 }
 
-// TestLabels: whatever the names, the labels are valid, an owner recognises its own objects, and nobody else does.
+// TestLabels: whatever the names, the labels are valid, an owner recognises its own objects, and no other owner does.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	// What deploy items can be called: a DNS label for the namespace, a DNS subdomain for the name.

@@ -325,7 +325,7 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestClaimForFirstConsumer: a claim that nobody asks for yet is ready if its class waits for that.
+// TestClaimForFirstConsumer: a claim without a consumer is ready if its class waits for one.
 func TestClaimForFirstConsumer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

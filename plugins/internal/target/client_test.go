@@ -17,7 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// apiServer answers discovery requests. A group version whose resources are nil cannot be told anything about.
+// apiServer answers discovery requests. A group version without resources fails.
 type apiServer struct {
 	mu      sync.Mutex
 	asked   int
@@ -97,7 +97,7 @@ func TestCluster(t *testing.T) {
 		"there":     {reason: "it is the UID", status: http.StatusOK, want: "one"},
 		"forbidden": {reason: "credentials need no rights in kube-system", status: http.StatusForbidden},
 		"missing":   {reason: "an API server need not have it", status: http.StatusNotFound},
-		"broken":    {reason: "nobody knows yet", status: http.StatusInternalServerError, unknown: true},
+		"broken":    {reason: "the identity is unknown yet", status: http.StatusInternalServerError, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 			text:  "target cluster host:1 does not accept the credentials",
 		},
 		"forbidden": {
-			reason: "somebody may grant the permission while the job has time",
+			reason: "the permission may be granted while the job has time",
 			err:    apierrors.NewForbidden(resource, "a", errors.New("no")), text: "forbidden",
 		},
 		"invalid": {
@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 			err:    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}, text: "denied",
 		},
 		"unknown kind": {
-			reason: "somebody may define the kind while the job has time", err: &meta.NoKindMatchError{}, text: "host:1",
+			reason: "the kind may be defined while the job has time", err: &meta.NoKindMatchError{}, text: "host:1",
 		},
 		"unreachable": {
 			reason: "a target that is down may come back; the URL is left out",

@@ -59,7 +59,7 @@ func silentServer(t *testing.T, requests, http2 bool) string {
 	return server.URL
 }
 
-// TestSilentTarget: whoever asks a target that does not answer hears of that in time.
+// TestSilentTarget: the silence of a target is an error in time.
 func TestSilentTarget(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ requests, http2 bool }{
@@ -84,15 +84,15 @@ func TestSilentTarget(t *testing.T) {
 					t.Errorf("%s: expected the reason %s, but found %v", what, ReasonUnreachable, err)
 				}
 				if !ConcernsAll(t.Context(), err) {
-					t.Errorf("%s: expected that nobody asks for anything else, but found %v", what, err)
+					t.Errorf("%s: expected an error against further requests, but found %v", what, err)
 				}
 			}
 		})
 	}
 }
 
-// TestSharedAnswer: a target is asked once by all who want to know the same, and one who gives up takes no answer away
-// from the others.
+// TestSharedAnswer: a target is asked once for all callers with the same question, and the end of one call takes no
+// answer away from the others.
 func TestSharedAnswer(t *testing.T) {
 	t.Parallel()
 	var s shared[int]
@@ -115,7 +115,7 @@ func TestSharedAnswer(t *testing.T) {
 	<-begun
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("expected that who gives up does not wait, but found %v", err)
+		t.Errorf("expected no wait after the end of the context, but found %v", err)
 	}
 	type answer struct {
 		value int
@@ -142,7 +142,7 @@ func TestSharedAnswer(t *testing.T) {
 		t.Errorf("expected another question after forgetting, but found %d and %v", asked.Load(), err)
 	}
 	if _, err := s.get(t.Context(), time.Now().Add(time.Hour), time.Hour, ask); err != nil || asked.Load() != 3 {
-		t.Errorf("expected that nobody waits for the future, but found %d and %v", asked.Load(), err)
+		t.Errorf("expected no wait for the future, but found %d and %v", asked.Load(), err)
 	}
 }
 

@@ -54,7 +54,7 @@ func get(ctx context.Context, t *testing.T, path string) {
 }
 
 func TestSpans(t *testing.T) { //nolint:paralleltest // the environment is that of the process
-	get(parent(t.Context(), true), t, "/before") // nobody has said where to
+	get(parent(t.Context(), true), t, "/before") // no destination is known
 	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)
 	end := tracing.Start(t.Context(), "manifest", "v1")

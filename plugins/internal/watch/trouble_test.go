@@ -33,7 +33,7 @@ func (b *buffer) String() string {
 	return b.data.String()
 }
 
-// TestForbidden may watch ConfigMaps and not Secrets, until somebody allows that.
+// TestForbidden may watch ConfigMaps and not Secrets, until it is allowed.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	log := &buffer{}

@@ -36,7 +36,7 @@ func TestWakeUps(t *testing.T) {
 			change: func(w *world) { w.Delete(configMaps.Resource, "o"); w.create(configMaps, "o", labels) },
 		},
 		"loses label": {
-			reason: "somebody takes the object away", labels: labels, created: true, streams: []string{"configmaps"},
+			reason: "another client deletes the object", labels: labels, created: true, streams: []string{"configmaps"},
 			change: func(w *world) { w.Patch(configMaps.Resource, "o", `{"metadata":{"labels":null}}`) },
 		},
 		"created": {
@@ -211,7 +211,7 @@ func TestStreamsEnd(t *testing.T) {
 	w.follow("item", w.absent(configMaps, "a"))
 	clock.Step(grace - 1)
 	w.waitForSync(2)
-	w.Eventually("the end of what nobody needs", func() bool {
+	w.Eventually("the end of unused streams", func() bool {
 		clock.Step(time.Second)
 		return cmp.Equal([]string{"configmaps a"}, w.streams())
 	})
