@@ -36,7 +36,7 @@ func TestWakeUps(t *testing.T) {
 			change: func(w *world) { w.Delete(configMaps.Resource, "o"); w.create(configMaps, "o", labels) },
 		},
 		"loses label": {
-			reason: "another client deletes the object", labels: labels, created: true, streams: []string{"configmaps"},
+			reason: "another client takes the label away", labels: labels, created: true, streams: []string{"configmaps"},
 			change: func(w *world) { w.Patch(configMaps.Resource, "o", `{"metadata":{"labels":null}}`) },
 		},
 		"created": {
