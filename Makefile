@@ -186,7 +186,7 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (5m); `make test` runs what they beg
 # The packages that decide. Each change that a mutation makes there should make one of the package's tests fail.
 MUTATE ?= host/internal/contract host/internal/lock sdk/hook host/internal/target \
 	plugins/internal/apply plugins/internal/desired plugins/internal/managedfields plugins/internal/objects \
-	plugins/internal/prune plugins/helm/internal/release plugins/internal/readiness
+	plugins/internal/prune plugins/helm/internal/release plugins/internal/readiness plugins/internal/completion
 .PHONY: mutate
 mutate: cluster-binaries $(TOOLS)/gremlins ## Change the code of the packages MUTATE that decide, and show which changes no test notices; takes hours
 	@export KUBEBUILDER_ASSETS=$$($(CLUSTER) path); for package in $(MUTATE); do echo "== $$package"; \

@@ -66,7 +66,9 @@ func (t *bounded) send(req *http.Request, note func(error)) (*http.Response, err
 		_ = res.Body.Close() // its content is unused
 		return nil, &BusyError{After: pause, Code: res.StatusCode}
 	}
-	body := &boundedBody{ReadCloser: res.Body, ctx: ctx, left: maxBody, note: note, end: func() { late.Stop(); cancel(nil) }}
+	body := &boundedBody{
+		ReadCloser: res.Body, ctx: ctx, left: maxBody, note: note, end: func() { late.Stop(); cancel(nil) },
+	}
 	if req.URL.Query().Get("watch") == "true" {
 		late.Stop()
 		body.left = -1

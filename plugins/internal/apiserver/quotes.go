@@ -76,7 +76,8 @@ var goValue = regexp.MustCompile(`^(?:[&*]*(?:\[\]|map\[[^\]]*\])*[\w.*/]*(?:\[\
 
 // dump is the beginning of a value with fields within a text.
 var dump = regexp.MustCompile(
-	`(?:map\[[^\]]*\]\S*)?\{[\s\p{Z}]*[-+]?[\s\p{Z}]*(?:"(?:[^"\\]|\\.)*"[\s\p{Z}]*:|\w+[\s\p{Z}]*:|\.\.\.|&?[\w.\[\]]*\{)` +
+	`(?:map\[[^\]]*\]\S*)?\{[\s\p{Z}]*[-+]?[\s\p{Z}]*` +
+		`(?:"(?:[^"\\]|\\.)*"[\s\p{Z}]*:|\w+[\s\p{Z}]*:|\.\.\.|&?[\w.\[\]]*\{)` +
 		`|&[\w./]*\{|map\[`)
 
 // closed returns the length of a text from a bracket to its counterpart; that of all if there is none.

@@ -64,7 +64,8 @@ func TestBadKubeconfigIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	proxied := string(kubeconfigFor("https://example.org", "ftp://me:hunter2@example.org"))
 	for _, kubeconfig := range []string{"hunter2: [", "", `{"clusters":"hunter2"}`, proxied} {
-		if _, err := Config([]byte(kubeconfig), Options{}); !errors.Is(err, ErrKubeconfig) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := Config([]byte(kubeconfig), Options{}); !errors.Is(err, ErrKubeconfig) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("expected ErrKubeconfig, but found %v", err)
 		}
 	}
@@ -167,17 +168,31 @@ func TestCheckServer(t *testing.T) {
 	}
 }
 
-// TestPause: nothing sleeps in a request. The error has the length of the pause.
+// TestPause: nothing sleeps in a request. The error has the length of the pause, whether in seconds or as a date.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	client := serve(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "300")
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})
-	var busy *BusyError
-	err := get(t.Context(), client, "a")
-	if !errors.As(err, &busy) || *busy != (BusyError{After: 300 * time.Second, Code: 503}) || !IsSilent(err) {
-		t.Errorf("found %v", err)
+	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for name, c := range map[string]struct {
+		code        int
+		retryAfter  string
+		least, most time.Duration
+	}{
+		"busy":        {http.StatusTooManyRequests, "300", 300 * time.Second, 300 * time.Second},
+		"unavailable": {http.StatusServiceUnavailable, "300", 300 * time.Second, 300 * time.Second},
+		"date":        {http.StatusServiceUnavailable, date, 50 * time.Minute, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := serve(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", c.retryAfter)
+				w.WriteHeader(c.code)
+			})
+			var busy *BusyError
+			err := get(t.Context(), client, "a")
+			if !errors.As(err, &busy) || busy.Code != c.code || busy.After < c.least || busy.After > c.most || !IsSilent(err) {
+				t.Errorf("found %v", err)
+			}
+		})
 	}
 }
 

@@ -162,7 +162,8 @@ func refer(value any, to *Reference) (ref managedresource.TypedObjectReference, 
 	ref = managedresource.TypedObjectReference{APIVersion: to.APIVersion, Kind: to.Kind}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return ref, "", fmt.Errorf("expected a map with the name of an object of kind %s, but found a %s", to.Kind, jsonpath.TypeOf(value))
+		return ref, "", fmt.Errorf("expected a map with the name of an object of kind %s, but found a %s",
+			to.Kind, jsonpath.TypeOf(value))
 	}
 	for _, part := range []struct {
 		name string
@@ -173,7 +174,8 @@ func refer(value any, to *Reference) (ref managedresource.TypedObjectReference, 
 			continue
 		}
 		if *part.into, ok = inner.(string); !ok {
-			return ref, "", fmt.Errorf("expected the %s of an object of kind %s, but found a %s", part.name, to.Kind, jsonpath.TypeOf(inner))
+			return ref, "", fmt.Errorf("expected the %s of an object of kind %s, but found a %s",
+				part.name, to.Kind, jsonpath.TypeOf(inner))
 		}
 	}
 	if ref.Name == "" {

@@ -29,7 +29,9 @@ func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
 var (
 	configMaps, secrets, accounts = plugintest.ConfigMaps, plugintest.Secrets, plugintest.ServiceAccounts
 
-	bindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+	bindings = schema.GroupVersionResource{
+		Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings",
+	}
 )
 
 // world is what one test plays in: Targets that lead to its API server.
@@ -56,7 +58,9 @@ func (w *world) lookup(_ context.Context, name string) (*target.Client, error) {
 }
 
 // create creates an object in the namespace.
-func (w *world) create(resource schema.GroupVersionResource, kind, name string, content fields) *unstructured.Unstructured {
+func (w *world) create(
+	resource schema.GroupVersionResource, kind, name string, content fields,
+) *unstructured.Unstructured {
 	w.Helper()
 	o := &unstructured.Unstructured{Object: content}
 	if o.Object == nil {
@@ -123,7 +127,8 @@ func TestRead(t *testing.T) {
 	w := newWorld(t)
 	atHand := w.create(configMaps, "ConfigMap", "at-hand", fields{"data": fields{"foo": "bar"}})
 	w.create(configMaps, "ConfigMap", "other", fields{"data": fields{"x": "y", "z": "1"}})
-	cluster := w.of("ns", ".metadata.name", "v1", "Namespace", w.Namespace) // a namespace is ignored for a kind that has none
+	// a namespace is ignored for a kind that has none
+	cluster := w.of("ns", ".metadata.name", "v1", "Namespace", w.Namespace)
 	result, err := w.read(w.parse(
 		w.of("a.b.c", ".data.foo", "v1", "ConfigMap", "at-hand"),
 		w.of("a.b.d", "{.data}", "v1", "ConfigMap", "other"),
@@ -145,7 +150,8 @@ func TestVersions(t *testing.T) {
 	w := newWorld(t)
 	resource := schema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers"}
 	atHand := w.create(resource, "HorizontalPodAutoscaler", "a", fields{"spec": fields{
-		"maxReplicas": int64(3), "targetCPUUtilizationPercentage": int64(70), "scaleTargetRef": fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+		"maxReplicas": int64(3), "targetCPUUtilizationPercentage": int64(70),
+		"scaleTargetRef": fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
 	}})
 	const kind = "HorizontalPodAutoscaler"
 	result, err := w.read(w.parse(
@@ -186,8 +192,10 @@ func TestWaiting(t *testing.T) {
 	for _, s := range result.Seen {
 		seen = append(seen, s.Key.Name)
 	}
-	if !slices.Equal(seen, []string{"other", "none", "none", "none", "none"}) || result.Seen[0].ResourceVersion != other.GetResourceVersion() ||
-		result.Seen[1].ResourceVersion != "" || result.Seen[2].Key.Namespace != "" || result.Seen[3].Client != w.targets["other"] {
+	if !slices.Equal(seen, []string{"other", "none", "none", "none", "none"}) ||
+		result.Seen[0].ResourceVersion != other.GetResourceVersion() ||
+		result.Seen[1].ResourceVersion != "" || result.Seen[2].Key.Namespace != "" ||
+		result.Seen[3].Client != w.targets["other"] {
 		t.Errorf("expected to watch what is waited for and not at hand, but found %v", result.Seen)
 	}
 }
@@ -218,9 +226,13 @@ func TestReferenceWithNamespace(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
 	other.create(accounts, "ServiceAccount", "b", account("x"))
 	binding := &unstructured.Unstructured{Object: fields{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": fields{"generateName": "test-"},
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+		"metadata": fields{"generateName": "test-"},
 		"roleRef":  fields{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "none"},
-		"subjects": []any{fields{"kind": "ServiceAccount", "name": "b", "namespace": other.Namespace}, fields{"kind": "User", "name": "c"}},
+		"subjects": []any{
+			fields{"kind": "ServiceAccount", "name": "b", "namespace": other.Namespace},
+			fields{"kind": "User", "name": "c"},
+		},
 	}}
 	created, err := w.Admin.Resource(bindings).Create(t.Context(), binding, metav1.CreateOptions{})
 	if err != nil {
@@ -228,11 +240,17 @@ func TestReferenceWithNamespace(t *testing.T) {
 	}
 	w.DeleteAfter(bindings, created.GetName())
 	from := func(key, path string) managedresource.Export {
-		return through(w.of(key, path, "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", created.GetName()), "ServiceAccount", ".secrets[0].name")
+		return through(
+			w.of(key, path, "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", created.GetName()), "ServiceAccount",
+			".secrets[0].name",
+		)
 	}
 	result, err := w.read(w.parse(
 		from("given", ".subjects[0]"), from("default", ".subjects[1]"),
-		through(w.of("clusterScoped", ".roleRef", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", created.GetName()), "Namespace", ".metadata.name"),
+		through(
+			w.of("clusterScoped", ".roleRef", "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", created.GetName()),
+			"Namespace", ".metadata.name",
+		),
 	))
 	w.mustRead(result, err, fields{"given": "x"},
 		`export "default": ServiceAccount default/c does not exist yet`,
@@ -244,13 +262,21 @@ func TestWhatIsNoReference(t *testing.T) {
 	w := newWorld(t)
 	o := &unstructured.Unstructured{Object: fields{
 		"apiVersion": "example.org/v1", "kind": "Thing", "metadata": fields{"name": "a", "namespace": w.Namespace},
-		"text": "hunter2", "list": []any{fields{"name": "hunter2"}, fields{"name": "b"}}, "number": fields{"name": int64(7)}, "bool": fields{"name": "hunter2", "namespace": true},
-		"empty": fields{}, "null": fields{"name": nil}, "nameless": fields{"name": ""}, "path": fields{"name": "../../secrets"},
+		"text": "hunter2", "list": []any{fields{"name": "hunter2"}, fields{"name": "b"}},
+		"number": fields{"name": int64(7)}, "bool": fields{"name": "hunter2", "namespace": true},
+		"empty": fields{}, "null": fields{"name": nil}, "nameless": fields{"name": ""},
+		"path": fields{"name": "../../secrets"},
 	}}
 	of := func(path string) managedresource.Export {
 		return through(w.of(path, "."+path, "example.org/v1", "Thing", "a"), "Secret", ".data.a")
 	}
-	result, err := w.read(w.parse(of("text"), of("list"), of("number"), of("bool"), of("path"), of("empty"), of("null"), of("nameless"), of("none")), o)
+	result, err := w.read(
+		w.parse(
+			of("text"), of("list"), of("number"), of("bool"), of("path"), of("empty"), of("null"), of("nameless"),
+			of("none"),
+		),
+		o,
+	)
 	w.mustRead(result, nil, nil,
 		`export "empty": Thing NS/a at .empty: there is no name of an object of kind Secret yet`,
 		`export "null": Thing NS/a at .null: there is no name of an object of kind Secret yet`,
@@ -287,13 +313,17 @@ func TestErrorsHideNothing(t *testing.T) {
 	w.targets["theirs"] = w.Client(nobody)
 	a := w.of("good", ".data.foo", "v1", "ConfigMap", "a")
 	named := func(key string) managedresource.Export { return w.of(key, ".data.foo", "v1", "ConfigMap", "a") }
-	result, err := w.read(w.parse(at(named("forbidden"), "theirs"), at(named("missing"), "elsewhere"), a, w.of("large", ".data['big','big']", "v1", "ConfigMap", "a")))
+	result, err := w.read(w.parse(
+		at(named("forbidden"), "theirs"), at(named("missing"), "elsewhere"), a,
+		w.of("large", ".data['big','big']", "v1", "ConfigMap", "a"),
+	))
 	w.mustRead(result, nil, fields{"good": "bar"})
 	if err == nil || !errors.Is(err, errUnknownTarget) || len(sdk.Codes(err)) != 0 {
 		t.Fatalf("expected errors that are worth another try, but found %v", err)
 	}
 	for _, part := range []string{
-		`export "forbidden": read ConfigMap NS/a on Target "theirs": configmaps "a" is forbidden`, `export "missing": no such Target`,
+		`export "forbidden": read ConfigMap NS/a on Target "theirs": configmaps "a" is forbidden`,
+		`export "missing": no such Target`,
 		`export "large": ConfigMap NS/a at .data['big','big']: the path leads to too much`,
 	} {
 		if !strings.Contains(strings.ReplaceAll(err.Error(), w.Namespace, "NS"), part) {
@@ -324,7 +354,9 @@ func TestEndOfContext(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := export.Read(ctx, w.targets[""], w.parse(w.of("a", ".data", "v1", "ConfigMap", "a")), nil, w.lookup, time.Now())
+	_, err := export.Read(
+		ctx, w.targets[""], w.parse(w.of("a", ".data", "v1", "ConfigMap", "a")), nil, w.lookup, time.Now(),
+	)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("expected the end of the context, but found %v", err)
 	}

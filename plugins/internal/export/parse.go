@@ -59,7 +59,7 @@ func parse(e managedresource.Export, path *field.Path) (Value, field.ErrorList) 
 	value.Path, p = parsePath(e.JSONPath, path.Child("jsonPath"))
 	problems = append(problems, p...)
 	if e.FromResource == nil {
-		problems = append(problems, field.Required(path.Child("fromResource"), "it names the object that the value is read from"))
+		problems = append(problems, field.Required(path.Child("fromResource"), "set it to the object with the value"))
 	} else {
 		value.From = *e.FromResource
 		at := path.Child("fromResource")

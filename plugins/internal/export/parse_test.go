@@ -36,10 +36,12 @@ func TestParse(t *testing.T) {
 	if len(problems) > 0 || len(values) != 2 {
 		t.Fatalf("expected two values, but found %v and %v", values, problems)
 	}
-	if v := values[0]; v.Key != "a.b" || v.Path.String() != ".data.a" || v.From.Name != "a" || v.FromObject != nil || v.TargetName != "" {
+	if v := values[0]; v.Key != "a.b" || v.Path.String() != ".data.a" || v.From.Name != "a" || v.FromObject != nil ||
+		v.TargetName != "" {
 		t.Errorf("expected a value of an object, but found %v", v)
 	}
-	if v := values[1]; v.TargetName != "other" || v.FromObject == nil || v.FromObject.Kind != "Secret" || v.FromObject.Path.String() != "data.x" {
+	if v := values[1]; v.TargetName != "other" || v.FromObject == nil || v.FromObject.Kind != "Secret" ||
+		v.FromObject.Path.String() != "data.x" {
 		t.Errorf("expected a value of a referenced object on another Target, but found %v", v)
 	}
 	if values, problems := export.Parse(nil, field.NewPath("exports")); values != nil || problems != nil {
@@ -58,7 +60,8 @@ func TestParseRefuses(t *testing.T) {
 			reason:  "all problems are told at once",
 			exports: managedresource.Exports{DefaultTimeout: "soon", Exports: []managedresource.Export{{}, exported("a..b")}},
 			want: []string{
-				"exports.defaultTimeout", "exports.exports[0].fromResource", "exports.exports[0].jsonPath", "exports.exports[0].key", "exports.exports[1].key",
+				"exports.defaultTimeout", "exports.exports[0].fromResource", "exports.exports[0].jsonPath",
+				"exports.exports[0].key", "exports.exports[1].key",
 			},
 		},
 		"object": {
@@ -66,7 +69,10 @@ func TestParseRefuses(t *testing.T) {
 			exports: managedresource.Exports{Exports: []managedresource.Export{exported("a", func(e *managedresource.Export) {
 				e.FromResource = &managedresource.TypedObjectReference{}
 			})}},
-			want: []string{"exports.exports[0].fromResource.apiVersion", "exports.exports[0].fromResource.kind", "exports.exports[0].fromResource.name"},
+			want: []string{
+				"exports.exports[0].fromResource.apiVersion", "exports.exports[0].fromResource.kind",
+				"exports.exports[0].fromResource.name",
+			},
 		},
 		"reference": {
 			reason: "the other object needs a kind and a path",
@@ -74,20 +80,26 @@ func TestParseRefuses(t *testing.T) {
 				e.FromObjectReference = &managedresource.FromObjectReference{}
 			})}},
 			want: []string{
-				"exports.exports[0].fromObjectRef.apiVersion", "exports.exports[0].fromObjectRef.jsonPath", "exports.exports[0].fromObjectRef.kind",
+				"exports.exports[0].fromObjectRef.apiVersion", "exports.exports[0].fromObjectRef.jsonPath",
+				"exports.exports[0].fromObjectRef.kind",
 			},
 		},
 		"equal keys": {
-			reason: "one would be lost", exports: managedresource.Exports{Exports: []managedresource.Export{exported("a"), exported("a")}},
-			want: []string{"exports.exports[1].key"},
+			reason:  "one would be lost",
+			exports: managedresource.Exports{Exports: []managedresource.Export{exported("a"), exported("a")}},
+			want:    []string{"exports.exports[1].key"},
 		},
 		"key on the way": {
-			reason: "a value is no map", exports: managedresource.Exports{Exports: []managedresource.Export{exported("a.b.c"), exported("ab"), exported("a")}},
+			reason: "a value is no map",
+			exports: managedresource.Exports{Exports: []managedresource.Export{
+				exported("a.b.c"), exported("ab"), exported("a"),
+			}},
 			want: []string{"exports.exports[2].key"},
 		},
 		"the other way": {
-			reason: "in either order", exports: managedresource.Exports{Exports: []managedresource.Export{exported("a"), exported("a.b")}},
-			want: []string{"exports.exports[1].key"},
+			reason:  "in either order",
+			exports: managedresource.Exports{Exports: []managedresource.Export{exported("a"), exported("a.b")}},
+			want:    []string{"exports.exports[1].key"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

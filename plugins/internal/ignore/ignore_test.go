@@ -100,7 +100,8 @@ func TestLeave(t *testing.T) {
 			removed: `{"spec": {"containers": [{"name": "new"}]}}`,
 		},
 		"an element stands for the list": {
-			wanted: `{"spec": {"list": [1]}}`, pointer: "/spec/list/0", left: `{"spec": {"list": [1, 2]}}`, removed: `{"spec": {}}`,
+			wanted: `{"spec": {"list": [1]}}`, pointer: "/spec/list/0", left: `{"spec": {"list": [1, 2]}}`,
+			removed: `{"spec": {}}`,
 		},
 		"an index that there is not": {
 			wanted: `{"spec": {"containers": []}}`, pointer: "/spec/containers/7/image",
@@ -135,7 +136,8 @@ func TestLeave(t *testing.T) {
 
 func TestBundles(t *testing.T) {
 	t.Parallel()
-	certificate := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})
+	certificate := base64.StdEncoding.EncodeToString(block)
 	const webhooks = `"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"`
 	const definition = `"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"`
 	const service = `"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"`
@@ -166,21 +168,26 @@ func TestBundles(t *testing.T) {
 			},
 		},
 		"a placeholder over another one": {
-			wanted: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "Cg=="}}}}}`,
-			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "YQ=="}}}}}`,
+			wanted: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of +
+				`, "caBundle": "Cg=="}}}}}`,
+			live: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of +
+				`, "caBundle": "YQ=="}}}}}`,
 		},
 		"a conversion": {
 			wanted: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `}}}}}`,
-			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` + certificate + `"}}}}}`,
-			want:   []Pointer{{"spec", "conversion", "webhook", "clientConfig", "caBundle"}},
+			live: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` +
+				certificate + `"}}}}}`,
+			want: []Pointer{{"spec", "conversion", "webhook", "clientConfig", "caBundle"}},
 		},
 		"no conversion any more": {
 			wanted: `{` + definition + `, "spec": {}}`,
-			live:   `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` + certificate + `"}}}}}`,
+			live: `{` + definition + `, "spec": {"conversion": {"webhook": {"clientConfig": {` + of + `, "caBundle": "` +
+				certificate + `"}}}}}`,
 		},
 		"an API service": {
-			wanted: `{` + service + `, "spec": {` + of + `}}`, live: `{` + service + `, "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
-			want: []Pointer{{"spec", "caBundle"}},
+			wanted: `{` + service + `, "spec": {` + of + `}}`,
+			live:   `{` + service + `, "spec": {` + of + `, "caBundle": "` + certificate + `"}}`,
+			want:   []Pointer{{"spec", "caBundle"}},
 		},
 		"an API service that is not verified": {
 			wanted: `{` + service + `, "spec": {` + of + `, "insecureSkipTLSVerify": true}}`,
@@ -219,14 +226,23 @@ func TestAutoscalers(t *testing.T) {
 		o.SetNamespace(namespace)
 	}
 	list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{
-		scaler("apps/v1", "Deployment", "web"), scaler("roses.example.org/v1", "Rose", "web"), going, dropped, {Object: fields{}},
+		scaler("apps/v1", "Deployment", "web"), scaler("roses.example.org/v1", "Rose", "web"), going, dropped,
+		{Object: fields{}},
 	}}
 	o := func(apiVersion, kind, name string, replicas any) fields {
-		out := fields{"apiVersion": apiVersion, "kind": kind, "metadata": fields{"namespace": "n", "name": name}, "spec": fields{}}
+		out := fields{
+			"apiVersion": apiVersion, "kind": kind, "metadata": fields{"namespace": "n", "name": name}, "spec": fields{},
+		}
 		if replicas != nil {
 			out["spec"] = fields{"replicas": replicas}
 		}
 		return out
+	}
+	deployment := func(name string, replicas ...int64) fields {
+		if len(replicas) == 0 {
+			return o("apps/v1", "Deployment", name, nil)
+		}
+		return o("apps/v1", "Deployment", name, replicas[0])
 	}
 	notFound := apierrors.NewNotFound(schema.GroupResource{}, "")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
@@ -237,25 +253,31 @@ func TestAutoscalers(t *testing.T) {
 		asks         int
 		fails        bool
 	}{
-		"scaled":        {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(3)), nil, true, 1, false},
-		"another kind":  {o("roses.example.org/v2", "Rose", "web", int64(1)), o("roses.example.org/v2", "Rose", "web", int64(3)), nil, true, 1, false},
-		"not named":     {o("apps/v1", "Deployment", "web", nil), o("apps/v1", "Deployment", "web", int64(3)), nil, true, 1, false},
-		"another group": {o("v1", "Deployment", "web", int64(1)), o("v1", "Deployment", "web", int64(3)), nil, false, 1, false},
-		"another name":  {o("apps/v1", "Deployment", "b", int64(1)), o("apps/v1", "Deployment", "b", int64(3)), nil, false, 1, false},
-		"going":         {o("apps/v1", "Deployment", "going", int64(1)), o("apps/v1", "Deployment", "going", int64(3)), nil, false, 1, false},
-		"dropped":       {o("apps/v1", "Deployment", "unscaled", int64(1)), o("apps/v1", "Deployment", "unscaled", int64(3)), nil, false, 1, false},
-		"about to come": {o("apps/v1", "Deployment", "soon", nil), o("apps/v1", "Deployment", "soon", int64(3)), nil, true, 1, false},
-		"the same":      {o("apps/v1", "Deployment", "web", int64(3)), o("apps/v1", "Deployment", "web", int64(3)), nil, false, 0, false},
-		"the default":   {o("apps/v1", "Deployment", "web", nil), o("apps/v1", "Deployment", "web", int64(1)), nil, false, 0, false},
-		"none wanted":   {o("apps/v1", "Deployment", "web", int64(0)), o("apps/v1", "Deployment", "web", int64(3)), nil, false, 0, false},
-		"none found":    {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(0)), nil, false, 0, false},
-		"no namespace": {o("apps/v1", "Deployment", "web", int64(1)), fields{
-			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": "web"}, "spec": fields{"replicas": int64(3)},
+		"scaled": {deployment("web", 1), deployment("web", 3), nil, true, 1, false},
+		"another kind": {
+			o("roses.example.org/v2", "Rose", "web", int64(1)), o("roses.example.org/v2", "Rose", "web", int64(3)), nil,
+			true, 1, false,
+		},
+		"not named": {deployment("web"), deployment("web", 3), nil, true, 1, false},
+		"another group": {
+			o("v1", "Deployment", "web", int64(1)), o("v1", "Deployment", "web", int64(3)), nil, false, 1, false,
+		},
+		"another name":  {deployment("b", 1), deployment("b", 3), nil, false, 1, false},
+		"going":         {deployment("going", 1), deployment("going", 3), nil, false, 1, false},
+		"dropped":       {deployment("unscaled", 1), deployment("unscaled", 3), nil, false, 1, false},
+		"about to come": {deployment("soon"), deployment("soon", 3), nil, true, 1, false},
+		"the same":      {deployment("web", 3), deployment("web", 3), nil, false, 0, false},
+		"the default":   {deployment("web"), deployment("web", 1), nil, false, 0, false},
+		"none wanted":   {deployment("web", 0), deployment("web", 3), nil, false, 0, false},
+		"none found":    {deployment("web", 1), deployment("web", 0), nil, false, 0, false},
+		"no namespace": {deployment("web", 1), fields{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": fields{"name": "web"},
+			"spec": fields{"replicas": int64(3)},
 		}, nil, false, 0, false},
 		"no replicas":   {o("v1", "ConfigMap", "web", nil), o("v1", "ConfigMap", "web", nil), nil, false, 0, false},
-		"not served":    {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(3)), notFound, false, 1, false},
-		"no permission": {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(3)), forbidden, false, 1, false},
-		"an error":      {o("apps/v1", "Deployment", "web", int64(1)), o("apps/v1", "Deployment", "web", int64(3)), errors.New("x"), false, 2, true},
+		"not served":    {deployment("web", 1), deployment("web", 3), notFound, false, 1, false},
+		"no permission": {deployment("web", 1), deployment("web", 3), forbidden, false, 1, false},
+		"an error":      {deployment("web", 1), deployment("web", 3), errors.New("x"), false, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,8 +17,10 @@ import (
 // FuzzFind: no path and no object makes finding panic or take long, and what was found is bounded.
 func FuzzFind(f *testing.F) {
 	for _, path := range []string{
-		".data.foo", "{..a..b..a}", "{range .a[*]}{[0]}{end}", ".a['b','c'][0,0,0]", "{.a[?(@.n==2)].n}", "{.a[?(@.b[0])]}", "x{.a}y", "{", "[?(",
-		"{.a[-1:9223372036854775807:9223372036854775807]}", "{.a[?(@..b<=1.5)]}", "{.a[-9223372036854775808]}", "{'quoted'}", "{true}{1}{1.5}", "{@}{$}{}", "..", "{end}",
+		".data.foo", "{..a..b..a}", "{range .a[*]}{[0]}{end}", ".a['b','c'][0,0,0]", "{.a[?(@.n==2)].n}",
+		"{.a[?(@.b[0])]}", "x{.a}y", "{", "[?(",
+		"{.a[-1:9223372036854775807:9223372036854775807]}", "{.a[?(@..b<=1.5)]}", "{.a[-9223372036854775808]}",
+		"{'quoted'}", "{true}{1}{1.5}", "{@}{$}{}", "..", "{end}",
 	} {
 		f.Add(path, []byte(`{"data":{"foo":"bar","n":null},"a":[{"n":2,"b":[1]},{"n":1.5,"b":[]},[[]],"x",null,true]}`))
 	}
@@ -45,14 +47,15 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// TestAgreesWithKubectl compares with kubectl's own evaluation, on paths and objects on which that is right: it drops what comes after an
-// empty list, returns the values of maps in random order and takes texts apart.
+// TestAgreesWithKubectl compares with kubectl's own evaluation on paths and objects without its faults: it drops values
+// after an empty list, returns the values of maps in random order and takes texts apart.
 func TestAgreesWithKubectl(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := map[string]any{"a": drawValue(t, 3), "b": drawValue(t, 3)}
 		text := "{" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
-			".a", ".b", ".c", "[*]", "[0]", "[-1]", "[0:2]", "[1]", "[0,1]", "['a','b']", "[?(@.a==1)]", `[?(@.b!="x")]`, "[?(@.a)]", "..a", "[?(@.a<2)]",
+			".a", ".b", ".c", "[*]", "[0]", "[-1]", "[0:2]", "[1]", "[0,1]", "['a','b']", "[?(@.a==1)]", `[?(@.b!="x")]`,
+			"[?(@.a)]", "..a", "[?(@.a<2)]",
 		}), 1, 5).Draw(t, "steps"), "") + "}"
 		want, wantFound := findWithKubectl(t, text, in)
 		path, err := jsonpath.Parse(text)
@@ -119,7 +122,8 @@ func findWithKubectl(t *rapid.T, text string, in map[string]any) ([]any, bool) {
 func TestTextAgreesWithKubectl(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"a={.z.a} b={.number}", "{.list}", "x{.list[*]}", "{range .list[*]}{.t}{'\\t'}{.n}{'\\n'}{end}", "{.list[*].n}|{.data.empty}|{.floats[0].v}",
+		"a={.z.a} b={.number}", "{.list}", "x{.list[*]}", "{range .list[*]}{.t}{'\\t'}{.n}{'\\n'}{end}",
+		"{.list[*].n}|{.data.empty}|{.floats[0].v}",
 	} {
 		path := kubectl.New("path")
 		if err := path.Parse(text); err != nil {

@@ -56,7 +56,7 @@ func brace(text string) string {
 	switch {
 	case strings.Contains(text, "{"):
 		return text
-	case strings.HasPrefix(text, ".") || strings.HasPrefix(text, "$") || strings.HasPrefix(text, "@") || strings.HasPrefix(text, "["):
+	case text != "" && strings.ContainsRune(".$@[", rune(text[0])):
 		return "{" + text + "}"
 	default:
 		return "{." + text + "}"

@@ -38,37 +38,68 @@ func TestPath(t *testing.T) {
 		want   any
 		found  bool
 	}{
-		"bare":           {reason: "a path needs no braces", path: ".data.foo", want: "bar", found: true},
-		"braces":         {reason: "a path may have braces", path: "{.data.foo}", want: "bar", found: true},
-		"no dot":         {reason: "nor a leading dot", path: "data.foo", want: "bar", found: true},
-		"root":           {reason: "nor does it have to start at the root", path: "$.data.foo", want: "bar", found: true},
-		"map":            {reason: "a value may be anything", path: ".z", want: in["z"], found: true},
-		"whole":          {reason: "even the object as a whole", path: "{@}", want: in, found: true},
-		"dotted key":     {reason: "keys with dots are escaped as with kubectl", path: `.data.a\.b`, want: "dotted", found: true},
-		"quoted key":     {reason: "or quoted", path: `{.data['foo']}`, want: "bar", found: true},
-		"several":        {reason: "several values are a list", path: ".list[*].n", want: []any{int64(1), int64(2)}, found: true},
-		"filter":         {reason: "filters work", path: ".list[?(@.n==2)].t", want: "y", found: true},
-		"text filter":    {reason: "also with text", path: `.list[?(@.t!="x")].n`, want: int64(2), found: true},
-		"exists filter":  {reason: "a filter may ask for what is there", path: `.holes[?(@.in[1])].in[0]`, want: "a", found: true},
-		"mixed numbers":  {reason: "numbers are numbers, with a fraction or not", path: ".floats[?(@.v>1)].v", want: []any{1.5, int64(2)}, found: true},
-		"large numbers":  {reason: "a number beyond all integers is more than they are", path: ".largest[?(@.v<9223372036854775808)].v", want: int64(math.MaxInt64), found: true},
-		"slice":          {reason: "slices work", path: ".list[0:2].t", want: []any{"x", "y"}, found: true},
-		"last":           {reason: "so do negative indices", path: ".list[-1].t", want: "y", found: true},
-		"step":           {reason: "and steps, however large", path: ".list[0:2:9223372036854775807].t", want: "x", found: true},
-		"union":          {reason: "unions keep their order", path: ".list[1,0].t", want: []any{"y", "x"}, found: true},
-		"wildcard":       {reason: "the values of a map come by their keys", path: ".z.*", want: []any{"1", "2", "3"}, found: true},
-		"recursive":      {reason: "recursive descent works", path: "{..c}", want: "3", found: true},
-		"empty list":     {reason: "an empty list ends nothing but itself", path: ".holes[*].in[*]", want: []any{"a", "b"}, found: true},
-		"integer":        {reason: "integers keep their precision", path: ".number", want: int64(9007199254740993), found: true},
-		"text":           {reason: "a path with text around it is a text", path: "n={.number}!", want: "n=9007199254740993!", found: true},
-		"two":            {reason: "two expressions are a text, too", path: "{.z.a}{.z.b}", want: "12", found: true},
-		"JSON in text":   {reason: "maps become JSON in a text", path: "z: {.z}", want: `z: {"a":"1","b":"2","c":"3"}`, found: true},
-		"range":          {reason: "ranges repeat", path: "{range .list[*]}{.t}={.n};{end}", want: "x=1;y=2;", found: true},
-		"range of one":   {reason: "and are a text however often", path: "{range .list[?(@.n==1)]}{.n}{end}", want: "1", found: true},
-		"nested ranges":  {reason: "within one another", path: "{range .holes[1]}<{range .in[*]}{@},{end}>{end}", want: "<a,b,>", found: true},
-		"open range":     {reason: "a range may be left open", path: "{range .list[*]}{.t}", want: "xy", found: true},
-		"empty":          {reason: "an empty text is a value", path: ".data.empty", want: "", found: true},
-		"several nulls":  {reason: "a null is one of several values", path: ".data['none','foo']", want: []any{nil, "bar"}, found: true},
+		"bare":   {reason: "a path needs no braces", path: ".data.foo", want: "bar", found: true},
+		"braces": {reason: "a path may have braces", path: "{.data.foo}", want: "bar", found: true},
+		"no dot": {reason: "nor a leading dot", path: "data.foo", want: "bar", found: true},
+		"root":   {reason: "nor does it have to start at the root", path: "$.data.foo", want: "bar", found: true},
+		"map":    {reason: "a value may be anything", path: ".z", want: in["z"], found: true},
+		"whole":  {reason: "even the object as a whole", path: "{@}", want: in, found: true},
+		"dotted key": {
+			reason: "keys with dots are escaped as with kubectl", path: `.data.a\.b`, want: "dotted", found: true,
+		},
+		"quoted key": {reason: "or quoted", path: `{.data['foo']}`, want: "bar", found: true},
+		"several": {
+			reason: "several values are a list", path: ".list[*].n", want: []any{int64(1), int64(2)}, found: true,
+		},
+		"filter":      {reason: "filters work", path: ".list[?(@.n==2)].t", want: "y", found: true},
+		"text filter": {reason: "also with text", path: `.list[?(@.t!="x")].n`, want: int64(2), found: true},
+		"exists filter": {
+			reason: "a filter may ask for what is there", path: `.holes[?(@.in[1])].in[0]`, want: "a", found: true,
+		},
+		"mixed numbers": {
+			reason: "numbers are numbers, with a fraction or not", path: ".floats[?(@.v>1)].v", want: []any{1.5, int64(2)},
+			found: true,
+		},
+		"large numbers": {
+			reason: "a number beyond all integers is more than they are", path: ".largest[?(@.v<9223372036854775808)].v",
+			want: int64(math.MaxInt64), found: true,
+		},
+		"slice": {reason: "slices work", path: ".list[0:2].t", want: []any{"x", "y"}, found: true},
+		"last":  {reason: "so do negative indices", path: ".list[-1].t", want: "y", found: true},
+		"step": {
+			reason: "and steps, however large", path: ".list[0:2:9223372036854775807].t", want: "x", found: true,
+		},
+		"union": {reason: "unions keep their order", path: ".list[1,0].t", want: []any{"y", "x"}, found: true},
+		"wildcard": {
+			reason: "the values of a map come by their keys", path: ".z.*", want: []any{"1", "2", "3"}, found: true,
+		},
+		"recursive": {reason: "recursive descent works", path: "{..c}", want: "3", found: true},
+		"empty list": {
+			reason: "an empty list ends nothing but itself", path: ".holes[*].in[*]", want: []any{"a", "b"}, found: true,
+		},
+		"integer": {
+			reason: "integers keep their precision", path: ".number", want: int64(9007199254740993), found: true,
+		},
+		"text": {
+			reason: "a path with text around it is a text", path: "n={.number}!", want: "n=9007199254740993!", found: true,
+		},
+		"two": {reason: "two expressions are a text, too", path: "{.z.a}{.z.b}", want: "12", found: true},
+		"JSON in text": {
+			reason: "maps become JSON in a text", path: "z: {.z}", want: `z: {"a":"1","b":"2","c":"3"}`, found: true,
+		},
+		"range": {reason: "ranges repeat", path: "{range .list[*]}{.t}={.n};{end}", want: "x=1;y=2;", found: true},
+		"range of one": {
+			reason: "and are a text however often", path: "{range .list[?(@.n==1)]}{.n}{end}", want: "1", found: true,
+		},
+		"nested ranges": {
+			reason: "within one another", path: "{range .holes[1]}<{range .in[*]}{@},{end}>{end}", want: "<a,b,>",
+			found: true,
+		},
+		"open range": {reason: "a range may be left open", path: "{range .list[*]}{.t}", want: "xy", found: true},
+		"empty":      {reason: "an empty text is a value", path: ".data.empty", want: "", found: true},
+		"several nulls": {
+			reason: "a null is one of several values", path: ".data['none','foo']", want: []any{nil, "bar"}, found: true,
+		},
 		"null":           {reason: "null alone is no value", path: ".data.none"},
 		"missing":        {reason: "a missing key is no value", path: ".data.bar"},
 		"missing parent": {reason: "nor is one below a missing key", path: ".status.a.b"},
@@ -162,13 +193,19 @@ func TestTooMuch(t *testing.T) {
 	for name, c := range map[string]struct{ reason, path string }{
 		"recursion of recursion": {reason: "each descent multiplies", path: "{..a..a..a..a}"},
 		"union of unions":        {reason: "each union doubles", path: ".deep" + strings.Repeat("['a','a']", 100)},
-		"range of ranges":        {reason: "each range multiplies", path: "{range .deep}" + strings.Repeat("{range ['a','a']}", 100)},
-		"many results":           {reason: "results are bounded", path: ".wide[*]"},
-		"filters":                {reason: "filters do work, too", path: ".wide[?(@['n','n','n','n','n','n','n','n','n','n'].x==1)]"},
-		"a large value":          {reason: "a value must fit into an object", path: ".big"},
-		"overlapping values":     {reason: "values that hold one another count as often as they come", path: ".deep..a"},
-		"a large text":           {reason: "a text must fit, too", path: "{.big} {.big}"},
-		"a growing text":         {reason: "wherever it comes from", path: "{range .wide[*]}" + strings.Repeat("x", 500) + "{end}"},
+		"range of ranges": {
+			reason: "each range multiplies", path: "{range .deep}" + strings.Repeat("{range ['a','a']}", 100),
+		},
+		"many results": {reason: "results are bounded", path: ".wide[*]"},
+		"filters": {
+			reason: "filters do work, too", path: ".wide[?(@['n','n','n','n','n','n','n','n','n','n'].x==1)]",
+		},
+		"a large value":      {reason: "a value must fit into an object", path: ".big"},
+		"overlapping values": {reason: "values that hold one another count as often as they come", path: ".deep..a"},
+		"a large text":       {reason: "a text must fit, too", path: "{.big} {.big}"},
+		"a growing text": {
+			reason: "wherever it comes from", path: "{range .wide[*]}" + strings.Repeat("x", 500) + "{end}",
+		},
 	} {
 		path, err := jsonpath.Parse(c.path)
 		if err != nil {

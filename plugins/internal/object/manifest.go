@@ -99,7 +99,8 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	require(fields, path, "kind")
 	if apiVersion, _ := fields["apiVersion"].(string); apiVersion != "" {
 		if _, err := schema.ParseGroupVersion(apiVersion); err != nil {
-			problems = append(problems, field.Invalid(path.Child("apiVersion"), apiVersion, `expected a form like "v1" or "apps/v1"`))
+			problems = append(problems,
+				field.Invalid(path.Child("apiVersion"), apiVersion, `expected a form like "v1" or "apps/v1"`))
 		}
 	}
 	metadata, ok := fields["metadata"].(map[string]any)
@@ -108,7 +109,8 @@ func checkIdentity(fields map[string]any, path *field.Path) field.ErrorList {
 	}
 	require(metadata, path.Child("metadata"), "name")
 	if _, ok := metadata["namespace"].(string); !ok && metadata["namespace"] != nil {
-		problems = append(problems, field.Invalid(path.Child("metadata", "namespace"), field.OmitValueType{}, "expected a string"))
+		problems = append(problems,
+			field.Invalid(path.Child("metadata", "namespace"), field.OmitValueType{}, "expected a string"))
 	}
 	problems = append(problems, checkStringMap(metadata["labels"], path.Child("metadata", "labels"))...)
 	problems = append(problems, checkStringMap(metadata["annotations"], path.Child("metadata", "annotations"))...)
@@ -127,7 +129,9 @@ func checkSecret(secret map[string]any, path *field.Path) field.ErrorList {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		text, ok := data[key].(string)
 		if _, err := base64.StdEncoding.DecodeString(text); ok && err != nil {
-			problems = append(problems, field.Invalid(path.Child("data").Key(key), field.OmitValueType{}, "expected base64; plain text goes into stringData"))
+			at := path.Child("data").Key(key)
+			problems = append(problems,
+				field.Invalid(at, field.OmitValueType{}, "expected base64; plain text goes into stringData"))
 		}
 	}
 	return problems
@@ -155,7 +159,8 @@ func checkStringMap(value any, path *field.Path) field.ErrorList {
 	var problems field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if _, ok := entries[key].(string); !ok {
-			problems = append(problems, field.Invalid(path.Key(key), field.OmitValueType{}, "expected a string; numbers and booleans need quotes"))
+			problems = append(problems,
+				field.Invalid(path.Key(key), field.OmitValueType{}, "expected a string; numbers and booleans need quotes"))
 		}
 	}
 	return problems

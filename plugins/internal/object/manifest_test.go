@@ -18,7 +18,8 @@ func TestParse(t *testing.T) {
 		problems []string
 	}{
 		"nothing": {
-			reason: "an entry without a manifest is reported", raw: "", problems: []string{"m: Required value: the manifest is empty"},
+			reason: "an entry without a manifest is reported", raw: "",
+			problems: []string{"m: Required value: the manifest is empty"},
 		},
 		"null": {
 			reason: "null is nothing", raw: "null", problems: []string{"m: Required value: the manifest is empty"},
@@ -29,7 +30,8 @@ func TestParse(t *testing.T) {
 		},
 		"numbers": {
 			reason: "integers keep their precision, and what only the API server sets is dropped",
-			raw:    `{"apiVersion":"v1","kind":"A","metadata":{"name":"a","uid":"1","managedFields":[],"creationTimestamp":null},"n":9007199254740993}`,
+			raw: `{"apiVersion":"v1","kind":"A","metadata":{"name":"a","uid":"1","managedFields":[],` +
+				`"creationTimestamp":null},"n":9007199254740993}`,
 			want: []map[string]any{{
 				"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": "a"}, "n": int64(9007199254740993),
 			}},
@@ -49,12 +51,14 @@ func TestParse(t *testing.T) {
 		},
 		"list of a kind": {
 			reason: "what is named after its items is a list of them",
-			raw:    `{"apiVersion":"example.org/v1","kind":"AList","items":[{"apiVersion":"example.org/v1","kind":"A","metadata":{"name":"a"}}]}`,
-			want:   []map[string]any{{"apiVersion": "example.org/v1", "kind": "A", "metadata": map[string]any{"name": "a"}}},
+			raw: `{"apiVersion":"example.org/v1","kind":"AList","items":[{"apiVersion":"example.org/v1","kind":"A",` +
+				`"metadata":{"name":"a"}}]}`,
+			want: []map[string]any{{"apiVersion": "example.org/v1", "kind": "A", "metadata": map[string]any{"name": "a"}}},
 		},
 		"custom List": {
 			reason: "neither does the kind List of another group",
-			raw:    `{"apiVersion":"example.org/v1","kind":"List","metadata":{"name":"a"},"items":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`,
+			raw: `{"apiVersion":"example.org/v1","kind":"List","metadata":{"name":"a"},"items":[{"apiVersion":"v1",` +
+				`"kind":"A","metadata":{"name":"a"}}]}`,
 			want: []map[string]any{{
 				"apiVersion": "example.org/v1", "kind": "List", "metadata": map[string]any{"name": "a"},
 				"items": []any{map[string]any{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": "a"}}},
@@ -90,8 +94,8 @@ func TestParse(t *testing.T) {
 		},
 		"values of a Secret": {
 			reason: "wrong ones are reported by their keys, and not quoted",
-			raw: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"a":"hunter2!","b":424242,"c":"YQ==","d":null},
-				"stringData":{"e":true,"f":"f"}}`,
+			raw: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},
+				"data":{"a":"hunter2!","b":424242,"c":"YQ==","d":null},"stringData":{"e":true,"f":"f"}}`,
 			problems: []string{
 				"m.stringData[e]: Invalid value: expected a string; numbers and booleans need quotes",
 				"m.data[b]: Invalid value: expected a string; numbers and booleans need quotes",
@@ -102,7 +106,8 @@ func TestParse(t *testing.T) {
 			reason: "only a Secret of the API server itself is one",
 			raw:    `{"apiVersion":"example.org/v1","kind":"Secret","metadata":{"name":"a"},"data":{"a":1}}`,
 			want: []map[string]any{{
-				"apiVersion": "example.org/v1", "kind": "Secret", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"a": int64(1)},
+				"apiVersion": "example.org/v1", "kind": "Secret", "metadata": map[string]any{"name": "a"},
+				"data": map[string]any{"a": int64(1)},
 			}},
 		},
 		"aggregated role": {
@@ -120,9 +125,12 @@ func TestParse(t *testing.T) {
 			problems: []string{"m.metadata.labels[x]: Invalid value: expected a string; numbers and booleans need quotes"},
 		},
 		"identity": {
-			reason:   "everything that is missing is reported at once",
-			raw:      `{"kind":7,"metadata":{"namespace":1}}`,
-			problems: []string{"m.apiVersion: Required value", "m.kind: Invalid value: expected a string", "m.metadata.name: Required value", "m.metadata.namespace: Invalid value: expected a string"},
+			reason: "everything that is missing is reported at once",
+			raw:    `{"kind":7,"metadata":{"namespace":1}}`,
+			problems: []string{
+				"m.apiVersion: Required value", "m.kind: Invalid value: expected a string", "m.metadata.name: Required value",
+				"m.metadata.namespace: Invalid value: expected a string",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

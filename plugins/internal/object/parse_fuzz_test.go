@@ -10,16 +10,20 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 )
 
-// FuzzParse: what was parsed has an identity, can be copied and written, and is the same when it is parsed again. So it stays
-// what it is on its way through a hook that does not change it.
+// FuzzParse: a parsed object has an identity, can be copied and written, and is the same when it is parsed again. So a
+// hook without changes keeps it.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		``, `null`, `[]`, `"a"`, `{`, `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"n":[1,1.5,1e400,-0.0,9007199254740993,1e17]}`,
-		`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[null]},{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`,
+		``, `null`, `[]`, `"a"`, `{`,
+		`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"n":[1,1.5,1e400,-0.0,9007199254740993,1e17]}`,
+		`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[null]},{"apiVersion":"v1",` +
+			`"kind":"A","metadata":{"name":"a"}}]}`,
 		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","uid":"1"},"data":{"a":"YQ=="},"stringData":{"b":"b"}}`,
 		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":7,"stringData":{"b":"b"}}`,
-		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"a"},"rules":[],"aggregationRule":{}}`,
-		`{"apiVersion":"v1","kind":"AList","metadata":{"name":"a"},"items":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`,
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"a"},"rules":[],` +
+			`"aggregationRule":{}}`,
+		`{"apiVersion":"v1","kind":"AList","metadata":{"name":"a"},"items":[{"apiVersion":"v1","kind":"A",` +
+			`"metadata":{"name":"a"}}]}`,
 	} {
 		f.Add([]byte(seed))
 	}

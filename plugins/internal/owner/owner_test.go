@@ -32,17 +32,44 @@ func TestOf(t *testing.T) {
 		taken  bool
 		says   string
 	}{
-		"none":            {reason: "nobody has labelled it", want: owner.Nobodys},
-		"other labels":    {reason: "they say nothing", labels: map[string]string{"app": "web"}, want: owner.Nobodys},
-		"ours":            {reason: "the label has namespace and name", labels: by.Labels(), want: owner.Ours, says: `the deploy item "shop.web"`},
-		"marked":          {reason: "the mark is that of the installation", labels: by.Labels(), mark: "here", want: owner.Ours, says: `the deploy item "shop.web"`},
-		"adopted":         {reason: "Landscaper has labelled it for the name", labels: map[string]string{upstream: "web"}, want: owner.Ours, says: `the deploy item "web"`},
-		"another name":    {reason: "Landscaper has labelled it for another", labels: map[string]string{upstream: "db"}, want: owner.Others, says: `the deploy item "db"`},
-		"other namespace": {reason: "the name alone is not enough", labels: map[string]string{owner.Label: "yard.web", upstream: "web"}, want: owner.Others, taken: true, says: `the deploy item "yard.web"`},
-		"both":            {reason: "our label counts more", labels: map[string]string{owner.Label: "shop.web", upstream: "db"}, want: owner.Ours, says: `the deploy item "shop.web"`},
-		"empty":           {reason: "an empty label is somebody's", labels: map[string]string{owner.Label: ""}, want: owner.Others, taken: true, says: `the deploy item ""`},
-		"elsewhere":       {reason: "another control plane has an item of that name", labels: by.Labels(), mark: "there", want: owner.Foreign, taken: true, says: `the deploy item "shop.web" of the installation there`},
-		"from elsewhere":  {reason: "the item was in that control plane itself", labels: by.Labels(), mark: "before", want: owner.Ours, says: `the deploy item "shop.web" of the installation before`},
+		"none":         {reason: "nobody has labelled it", want: owner.Nobodys},
+		"other labels": {reason: "they say nothing", labels: map[string]string{"app": "web"}, want: owner.Nobodys},
+		"ours": {
+			reason: "the label has namespace and name", labels: by.Labels(), want: owner.Ours,
+			says: `the deploy item "shop.web"`,
+		},
+		"marked": {
+			reason: "the mark is that of the installation", labels: by.Labels(), mark: "here", want: owner.Ours,
+			says: `the deploy item "shop.web"`,
+		},
+		"adopted": {
+			reason: "Landscaper has labelled it for the name", labels: map[string]string{upstream: "web"},
+			want: owner.Ours, says: `the deploy item "web"`,
+		},
+		"another name": {
+			reason: "Landscaper has labelled it for another", labels: map[string]string{upstream: "db"},
+			want: owner.Others, says: `the deploy item "db"`,
+		},
+		"other namespace": {
+			reason: "the name alone is not enough", labels: map[string]string{owner.Label: "yard.web", upstream: "web"},
+			want: owner.Others, taken: true, says: `the deploy item "yard.web"`,
+		},
+		"both": {
+			reason: "our label counts more", labels: map[string]string{owner.Label: "shop.web", upstream: "db"},
+			want: owner.Ours, says: `the deploy item "shop.web"`,
+		},
+		"empty": {
+			reason: "an empty label has an owner", labels: map[string]string{owner.Label: ""}, want: owner.Others,
+			taken: true, says: `the deploy item ""`,
+		},
+		"elsewhere": {
+			reason: "another control plane has an item of that name", labels: by.Labels(), mark: "there",
+			want: owner.Foreign, taken: true, says: `the deploy item "shop.web" of the installation there`,
+		},
+		"from elsewhere": {
+			reason: "the item was in that control plane itself", labels: by.Labels(), mark: "before", want: owner.Ours,
+			says: `the deploy item "shop.web" of the installation before`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +94,9 @@ func TestOf(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	by := owner.Release{Namespace: "shop", Name: "web", Item: owner.Owner{Namespace: "shop", Name: "item", Installation: "here"}}
+	by := owner.Release{
+		Namespace: "shop", Name: "web", Item: owner.Owner{Namespace: "shop", Name: "item", Installation: "here"},
+	}
 	named := func(namespace, name string) map[string]string {
 		return map[string]string{"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace}
 	}
@@ -80,7 +109,10 @@ func TestRelease(t *testing.T) {
 		"ours":              {annotations: named("shop", "web"), want: owner.Ours, says: "the release shop/web"},
 		"another name":      {annotations: named("shop", "db"), want: owner.Others, says: "the release shop/db"},
 		"another namespace": {annotations: named("yard", "web"), want: owner.Others, says: "the release yard/web"},
-		"another item":      {labels: map[string]string{owner.Label: "shop.other"}, annotations: named("shop", "web"), want: owner.Others, says: `the deploy item "shop.other"`},
+		"another item": {
+			labels: map[string]string{owner.Label: "shop.other"}, annotations: named("shop", "web"), want: owner.Others,
+			says: `the deploy item "shop.other"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +136,7 @@ func TestWithoutUpstreamLabel(t *testing.T) {
 	}
 }
 
-// TestLabels: whatever the names, the labels are valid, an owner recognises its own objects, and nobody else does.
+// TestLabels: whatever the names, the labels are valid, an owner recognises its own objects, and no other owner does.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	// What deploy items can be called: a DNS label for the namespace, a DNS subdomain for the name.

@@ -68,7 +68,8 @@ func (c check) run(ctx context.Context, r *reader.Reader, done []*unstructured.U
 
 func (c check) runSelector(ctx context.Context, r *reader.Reader, done []*unstructured.Unstructured, v *Verdict) error {
 	isDone := func(d *unstructured.Unstructured) bool {
-		return c.target == "" && d.GroupVersionKind() == c.selector.gvk && c.selector.labels.Matches(labels.Set(d.GetLabels()))
+		return c.target == "" && d.GroupVersionKind() == c.selector.gvk &&
+			c.selector.labels.Matches(labels.Set(d.GetLabels()))
 	}
 	selected := 0
 	missing, err := r.List(ctx, c.target, c.selector.gvk, c.selector.labels, func(o reader.Object) {

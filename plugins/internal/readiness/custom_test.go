@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,15 +103,12 @@ func (w *world) mustWait(v readiness.Verdict, err error, want ...string) {
 }
 
 // ofConfigMaps returns a configuration with one check of the ConfigMaps with these names.
-func ofConfigMaps(requirements string, names ...string) string {
-	var refs []string
-	for _, name := range names {
-		refs = append(refs, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","name":%q,"namespace":"NS"}`, name))
-	}
-	return fmt.Sprintf(`{"custom":[{"name":"c","resourceSelector":[%s],"requirements":[%s]}]}`, strings.Join(refs, ","), requirements)
+func ofConfigMaps(requirement string, names ...string) string {
+	return checks(checkOf("c", objects("v1 ConfigMap", names...), requirement))
 }
 
-const fooIsBar = `{"jsonPath":".data.foo","operator":"=","values":[{"value":"bar"}]}`
+// fooIsBar is a requirement.
+var fooIsBar = requires(".data.foo", "=", `"bar"`)
 
 func TestReferences(t *testing.T) {
 	t.Parallel()
@@ -127,7 +123,8 @@ func TestReferences(t *testing.T) {
 		`readiness check "c": ConfigMap NS/none does not exist yet`)
 	var seen []string
 	for _, s := range v.Seen {
-		if s.Client != w.targets[""] || s.Mapping.Resource.Resource != "configmaps" || (s.Key.Name == "none") != (s.ResourceVersion == "") {
+		if s.Client != w.targets[""] || s.Mapping.Resource.Resource != "configmaps" ||
+			(s.Key.Name == "none") != (s.ResourceVersion == "") {
 			t.Errorf("expected what to watch, but found %v", s)
 		}
 		seen = append(seen, s.Key.Name)
@@ -144,9 +141,8 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 	w := newWorld(t)
 	atHand := w.configMap("at-hand", nil, nil)
 	w.configMap("other", nil, nil)
-	check := `{"name":"c","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"at-hand","namespace":"NS"},
-		{"apiVersion":"v1","kind":"ConfigMap","name":"other","namespace":"NS"}],"requirements":[` + fooIsBar + `]}`
-	v, err := w.run(`{"custom":[`+check+`,`+check+`]}`, atHand)
+	check := checkOf("c", objects("v1 ConfigMap", "at-hand", "other"), fooIsBar)
+	v, err := w.run(checks(check, check), atHand)
 	if err != nil || len(v.Waiting) != 4 {
 		t.Fatalf("expected that both checks wait for both objects, but found %v and %v", v.Waiting, err)
 	}
@@ -164,7 +160,7 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 func TestLabelSelector(t *testing.T) {
 	t.Parallel()
 	w, other := newWorld(t), newWorld(t)
-	document := `{"custom":[{"name":"c","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS","tier":"x"}},"requirements":[` + fooIsBar + `]}]}`
+	document := checks(checkOf("c", labelled("v1 ConfigMap", `"app":"NS","tier":"x"`), fooIsBar))
 	none := `readiness check "c": no object of kind ConfigMap has the labels app=NS,tier=x yet`
 	v, err := w.run(document)
 	w.mustWait(v, err, none)
@@ -177,8 +173,10 @@ func TestLabelSelector(t *testing.T) {
 	w.mustWait(v, err)
 	other.configMap("bad", labels, map[string]string{"foo": "baz"})
 	v, err = w.run(document)
-	w.mustWait(v, err, `readiness check "c": ConfigMap `+other.Namespace+`/bad: expected .data.foo = "bar", but found "baz"`)
-	if len(v.Seen) != 1 || v.Seen[0].Key != (object.Key{Kind: "ConfigMap", Namespace: other.Namespace, Name: "bad"}) || v.Seen[0].ResourceVersion == "" {
+	w.mustWait(v, err,
+		`readiness check "c": ConfigMap `+other.Namespace+`/bad: expected .data.foo = "bar", but found "baz"`)
+	bad := object.Key{Kind: "ConfigMap", Namespace: other.Namespace, Name: "bad"}
+	if len(v.Seen) != 1 || v.Seen[0].Key != bad || v.Seen[0].ResourceVersion == "" {
 		t.Errorf("expected to watch the object that is not ready, but found %v", v.Seen)
 	}
 }
@@ -191,7 +189,7 @@ func TestLabelSelectorReadsAllPages(t *testing.T) {
 	for i := range more {
 		w.configMap(fmt.Sprintf("c%d", i), labels, nil)
 	}
-	v, err := w.run(`{"custom":[{"name":"c","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}},"requirements":[` + fooIsBar + `]}]}`)
+	v, err := w.run(checks(checkOf("c", labelled("v1 ConfigMap", `"app":"NS"`), fooIsBar)))
 	if got := w.Requests.Take(); err != nil || len(v.Waiting) != more || len(got) != 2 {
 		t.Errorf("expected %d objects with two requests, but found %d with %v and %v", more, len(v.Waiting), got, err)
 	}
@@ -200,10 +198,10 @@ func TestLabelSelectorReadsAllPages(t *testing.T) {
 func TestUnservedKinds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	v, err := w.run(`{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"example.org/v1","kind":"Thing","name":"a"}],
-		"labelSelector":{"apiVersion":"example.org/v1","kind":"Thing","matchLabels":{"a":"b"}},"requirements":[` + fooIsBar + `]}]}`)
+	const kind = "example.org/v1 Thing"
+	v, err := w.run(checks(checkOf("c", objects(kind, "a")+","+labelled(kind, `"a":"b"`), fooIsBar)))
 	w.mustWait(v, err,
-		`readiness check "c": Thing a: the target does not serve this kind in example.org/v1 yet`,
+		`readiness check "c": Thing NS/a: the target does not serve this kind in example.org/v1 yet`,
 		`readiness check "c": Thing: the target does not serve this kind in example.org/v1 yet`)
 }
 
@@ -217,13 +215,11 @@ func TestErrorsHideNothing(t *testing.T) {
 	unknown.BearerToken = "no-such-token"
 	w.targets["unknown"] = w.Client(unknown)
 	check := func(name, target string) string {
-		return fmt.Sprintf(`{"name":%q,"targetName":%q,"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}],"requirements":[%s]}`,
-			name, target, fooIsBar)
+		return checkOf(name, fmt.Sprintf(`"targetName":%q,`, target)+objects("v1 ConfigMap", "a"), fooIsBar)
 	}
-	v, err := w.run(`{"custom":[` + check("forbidden", "theirs") + `,` + check("missing", "elsewhere") + `,` + check("own", "") + `,
-		{"name":"both","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"../x","namespace":"NS"},
-			{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}],"requirements":[` + fooIsBar + `]},
-		{"name":"list","targetName":"theirs","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"a":"b"}},"requirements":[` + fooIsBar + `]}]}`)
+	v, err := w.run(checks(check("forbidden", "theirs"), check("missing", "elsewhere"), check("own", ""),
+		checkOf("both", objects("v1 ConfigMap", "../x", "a"), fooIsBar),
+		checkOf("list", `"targetName":"theirs",`+labelled("v1 ConfigMap", `"a":"b"`), fooIsBar)))
 	w.mustWait(v, nil,
 		`readiness check "own": ConfigMap NS/a: expected .data.foo = "bar", but there is no value yet`,
 		`readiness check "both": ConfigMap NS/a: expected .data.foo = "bar", but there is no value yet`)
@@ -231,7 +227,8 @@ func TestErrorsHideNothing(t *testing.T) {
 		t.Fatalf("expected errors that are worth another try, but found %v", err)
 	}
 	for _, part := range []string{
-		`readiness check "forbidden": read ConfigMap NS/a on Target "theirs": configmaps "a" is forbidden`, `readiness check "missing": target "elsewhere"`,
+		`readiness check "forbidden": read ConfigMap NS/a on Target "theirs": configmaps "a" is forbidden`,
+		`readiness check "missing": target "elsewhere"`,
 		`readiness check "both": read ConfigMap NS/../x: invalid resource name`,
 		`readiness check "list": list objects of kind ConfigMap in all namespaces: configmaps is forbidden`,
 	} {
@@ -239,7 +236,7 @@ func TestErrorsHideNothing(t *testing.T) {
 			t.Errorf("expected %q in %v", part, err)
 		}
 	}
-	if _, err = w.run(`{"custom":[` + check("unknown", "unknown") + `]}`); len(sdk.Codes(err)) != 1 {
+	if _, err = w.run(checks(check("unknown", "unknown"))); len(sdk.Codes(err)) != 1 {
 		t.Errorf("expected the code of wrong credentials, but found %v", err)
 	}
 }
@@ -250,12 +247,15 @@ func TestOtherTarget(t *testing.T) {
 	w.configMap("a", nil, map[string]string{"foo": "bar"})
 	w.targets["other"] = w.Client(plugintest.Config())
 	stale := toUnstructured(t, &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "a"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "a"},
 	})
-	document := `{"custom":[{"name":"c","targetName":"other","resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"namespace":"NS"}],"requirements":[` + fooIsBar + `]}]}`
-	v, err := w.run(fmt.Sprintf(document, "a"), stale)
+	document := func(name string) string {
+		return checks(checkOf("c", `"targetName":"other",`+objects("v1 ConfigMap", name), fooIsBar))
+	}
+	v, err := w.run(document("a"), stale)
 	w.mustWait(v, err) // an object at hand is of the own Target, so it does not count
-	v, err = w.run(fmt.Sprintf(document, "b"))
+	v, err = w.run(document("b"))
 	w.mustWait(v, err, `readiness check "c": ConfigMap NS/b on Target "other" does not exist yet`)
 	if len(v.Seen) != 1 || v.Seen[0].Client != w.targets["other"] {
 		t.Errorf("expected to watch the other Target, but found %v", v.Seen)
@@ -267,18 +267,21 @@ func TestDoneAndGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.targets["other"] = w.targets[""]
-	done := newObject(t, "v1 ConfigMap", `{"labels":{"app":"`+w.Namespace+`"}}`, "", "")
+	done := newObject("v1 ConfigMap", map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": w.Namespace}},
+	})
 	done.SetNamespace(w.Namespace)
 	const none = `readiness check "c": no object of kind %s has the labels app=NS yet`
 	for selector, want := range map[string]string{
-		`"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","namespace":"NS"}]`: "",
-		`"resourceSelector":[{"apiVersion":"v1","kind":"ConfigMap","name":"b","namespace":"NS"}]`: `readiness check "c": ConfigMap NS/b does not exist yet`,
+		objects("v1 ConfigMap", "a"): "",
+		objects("v1 ConfigMap", "b"): `readiness check "c": ConfigMap NS/b does not exist yet`,
 
-		`"labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}}`:                      "",
-		`"labelSelector":{"apiVersion":"v1","kind":"Secret","matchLabels":{"app":"NS"}}`:                         fmt.Sprintf(none, "Secret"),
-		`"targetName":"other","labelSelector":{"apiVersion":"v1","kind":"ConfigMap","matchLabels":{"app":"NS"}}`: fmt.Sprintf(none, "ConfigMap"),
+		labelled("v1 ConfigMap", `"app":"NS"`): "",
+		labelled("v1 Secret", `"app":"NS"`):    fmt.Sprintf(none, "Secret"),
+
+		`"targetName":"other",` + labelled("v1 ConfigMap", `"app":"NS"`): fmt.Sprintf(none, "ConfigMap"),
 	} {
-		document := strings.ReplaceAll(`{"custom":[{"name":"c",`+selector+`,"requirements":[`+fooIsBar+`]}]}`, "NS", w.Namespace)
+		document := strings.ReplaceAll(checks(checkOf("c", selector, fooIsBar)), "NS", w.Namespace)
 		v, err := parse(t, document).Run(t.Context(), nil, []*unstructured.Unstructured{done}, w.lookup, time.Now())
 		if got := strings.ReplaceAll(strings.Join(v.Waiting, ";"), w.Namespace, "NS"); err != nil || got != want {
 			t.Errorf("%s: expected %q, but found %q and %v", selector, want, got, err)
@@ -304,9 +307,8 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	v, err := w.run(`{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"v1","kind":"Secret","name":"a","namespace":"NS"}],"requirements":[
-		{"jsonPath":".data.password","operator":"=","values":[{"value":"cGFzcw=="}]},{"jsonPath":".data.password","operator":"!"},
-		{"jsonPath":".data.password","operator":"in","values":[{"value":"cGFzcw=="}]}]}]}`)
+	v, err := w.run(checks(checkOf("c", objects("v1 Secret", "a"), requires(".data.password", "=", `"cGFzcw=="`),
+		requires(".data.password", "!"), requires(".data.password", "in", `"cGFzcw=="`))))
 	w.mustWait(v, err,
 		`readiness check "c": Secret NS/a: expected .data.password = a hidden value, but found a hidden value`,
 		`readiness check "c": Secret NS/a: expected .data.password not to exist, but found a hidden value`,
@@ -317,40 +319,37 @@ func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := newObject(t, "v1 ConfigMap", "", "", "")
+	o := newObject("v1 ConfigMap", nil)
 	if _, err := parse(t, `{}`).Run(ctx, asWanted(o), nil, noTarget, time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("expected the end of the context, but found %v", err)
 	}
 }
 
-// TestClaimForFirstConsumer: a claim that nobody asks for yet is ready if its class waits for that.
+// TestClaimForFirstConsumer: a claim without a consumer is ready if its class waits for one.
 func TestClaimForFirstConsumer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for mode, want := range map[storagev1.VolumeBindingMode][]string{
 		storagev1.VolumeBindingWaitForFirstConsumer: nil,
-		storagev1.VolumeBindingImmediate:            {"PersistentVolumeClaim NS/a: it is not bound yet"},
+		storagev1.VolumeBindingImmediate:            {"PersistentVolumeClaim n/a: it is not bound yet"},
 	} {
 		class, err := w.admin.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Provisioner: "example.org/none", VolumeBindingMode: &mode,
+			ObjectMeta:  metav1.ObjectMeta{GenerateName: "test-"},
+			Provisioner: "example.org/none", VolumeBindingMode: &mode,
 		}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.DeleteAfter(storagev1.SchemeGroupVersion.WithResource("storageclasses"), class.Name)
-		claim := toUnstructured(t, &corev1.PersistentVolumeClaim{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.Namespace},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: &class.Name,
-				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			},
-			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+		claim := newObject("v1 PersistentVolumeClaim", map[string]any{
+			"spec": map[string]any{"storageClassName": class.Name}, "status": map[string]any{"phase": "Pending"},
 		})
 		v, err := w.run(`{}`, claim)
 		w.mustWait(v, err, want...)
 	}
-	missing := newObject(t, "v1 PersistentVolumeClaim", "", `{"storageClassName":"none"}`, `{"phase":"Pending"}`)
+	missing := newObject("v1 PersistentVolumeClaim", map[string]any{
+		"spec": map[string]any{"storageClassName": "none"}, "status": map[string]any{"phase": "Pending"},
+	})
 	v, err := w.run(`{}`, missing)
 	w.mustWait(v, err, "PersistentVolumeClaim n/a: it is not bound yet; StorageClass none does not exist yet")
 }
@@ -359,34 +358,45 @@ func TestClaimForFirstConsumer(t *testing.T) {
 // tests of package jsonpath.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
-	o := newObject(t, "example.org/v1 Thing", "", `{"n":1,"list":[1,2],"null":null,"some":[1,null],"long":"`+strings.Repeat("x", 200)+`","big":9007199254740993}`, "")
+	o := newObject("example.org/v1 Thing", map[string]any{"spec": map[string]any{
+		"n": int64(1), "list": []any{int64(1), int64(2)}, "null": nil, "some": []any{int64(1), nil},
+		"long": strings.Repeat("x", 200), "big": int64(9007199254740993),
+	}})
+	const noValue = "but there is no value yet"
 	for _, c := range []struct{ reason, requirement, want string }{
-		{"numbers are worth the same", `{"jsonPath":".spec.n","operator":"==","values":[{"value":1.0}]}`, ""},
-		{"integers keep their precision", `{"jsonPath":".spec.big","operator":"=","values":[{"value":9007199254740992}]}`, `.spec.big = 9007199254740992, but found 9007199254740993`},
-		{"all values count", `{"jsonPath":"{.spec.list[*]}","operator":"=","values":[{"value":1}]}`, `{.spec.list[*]} = 1, but found 2`},
-		{"a list is one value", `{"jsonPath":"spec.list","operator":"=","values":[{"value":[1,2]}]}`, ""},
-		{"what exists is not missing", `{"jsonPath":".spec.n","operator":"!"}`, `.spec.n not to exist, but found 1`},
-		{"what is missing is", `{"jsonPath":".spec.x","operator":"!"}`, ""},
-		{"null is missing", `{"jsonPath":".spec.null","operator":"!"}`, ""},
-		{"null does not exist", `{"jsonPath":".spec.null","operator":"exists"}`, `.spec.null to exist, but there is no value yet`},
-		{"one of several neither", `{"jsonPath":".spec.some[*]","operator":"exists"}`, `.spec.some[*] to exist, but there is no value yet`},
-		{"what is missing is not unequal", `{"jsonPath":".spec.x","operator":"!=","values":[{"value":1}]}`, `.spec.x != 1, but there is no value yet`},
-		{"a value may be what is expected", `{"jsonPath":".spec.n","operator":"=","values":[{"value":1}]}`, ""},
-		{"a number is no text", `{"jsonPath":".spec.n","operator":"=","values":[{"value":"1"}]}`, `.spec.n = "1", but found 1`},
-		{"null is no value among others", `{"jsonPath":".spec.some[*]","operator":"=","values":[{"value":1}]}`, `.spec.some[*] = 1, but there is no value yet`},
-		{"one of several is there", `{"jsonPath":".spec.some[*]","operator":"!"}`, `.spec.some[*] not to exist, but found 1`},
-		{"any value exists", `{"jsonPath":".spec.list[*]","operator":"exists"}`, ""},
-		{"another value is unequal", `{"jsonPath":".spec.n","operator":"!=","values":[{"value":false}]}`, ""},
-		{"the same is not", `{"jsonPath":".spec.n","operator":"!=","values":[{"value":1}]}`, `.spec.n != 1, but found 1`},
-		{"one of the values may be expected", `{"jsonPath":".spec.list[*]","operator":"in","values":[{"value":2},{"value":1}]}`, ""},
-		{"all are within", `{"jsonPath":".spec.list[*]","operator":"in","values":[{"value":2}]}`, `.spec.list[*] in [2], but found 1`},
-		{"or outside", `{"jsonPath":".spec.list[*]","operator":"notin","values":[{"value":3},{"value":"1"}]}`, ""},
-		{"all of them", `{"jsonPath":".spec.list[*]","operator":"notin","values":[{"value":2}]}`, `.spec.list[*] notin [2], but found 2`},
-		{"nor outside", `{"jsonPath":".spec.x","operator":"notin","values":[{"value":1}]}`, `.spec.x notin [1], but there is no value yet`},
-		{"long values are cut", `{"jsonPath":".spec.long","operator":"in","values":[{"value":"a"},{"value":2}]}`, `.spec.long in ["a",2], but found "` + strings.Repeat("x", 99) + `…`},
-		{"a path that does not suit leads nowhere", `{"jsonPath":".spec[0]","operator":"exists"}`, `.spec[0] to exist, but there is no value yet`},
+		{"numbers are worth the same", requires(".spec.n", "==", `1.0`), ""},
+		{
+			"integers keep their precision", requires(".spec.big", "=", `9007199254740992`),
+			`.spec.big = 9007199254740992, but found 9007199254740993`,
+		},
+		{"all values count", requires("{.spec.list[*]}", "=", `1`), `{.spec.list[*]} = 1, but found 2`},
+		{"a list is one value", requires("spec.list", "=", `[1,2]`), ""},
+		{"what exists is not missing", requires(".spec.n", "!"), `.spec.n not to exist, but found 1`},
+		{"what is missing is", requires(".spec.x", "!"), ""},
+		{"null is missing", requires(".spec.null", "!"), ""},
+		{"null does not exist", requires(".spec.null", "exists"), `.spec.null to exist, ` + noValue},
+		{"one of several neither", requires(".spec.some[*]", "exists"), `.spec.some[*] to exist, ` + noValue},
+		{"what is missing is not unequal", requires(".spec.x", "!=", `1`), `.spec.x != 1, ` + noValue},
+		{"a value may be what is expected", requires(".spec.n", "=", `1`), ""},
+		{"a number is no text", requires(".spec.n", "=", `"1"`), `.spec.n = "1", but found 1`},
+		{"null is no value among others", requires(".spec.some[*]", "=", `1`), `.spec.some[*] = 1, ` + noValue},
+		{"one of several is there", requires(".spec.some[*]", "!"), `.spec.some[*] not to exist, but found 1`},
+		{"any value exists", requires(".spec.list[*]", "exists"), ""},
+		{"another value is unequal", requires(".spec.n", "!=", `false`), ""},
+		{"the same is not", requires(".spec.n", "!=", `1`), `.spec.n != 1, but found 1`},
+		{"one of the values may be expected", requires(".spec.list[*]", "in", `2`, `1`), ""},
+		{"all are within", requires(".spec.list[*]", "in", `2`), `.spec.list[*] in [2], but found 1`},
+		{"or outside", requires(".spec.list[*]", "notin", `3`, `"1"`), ""},
+		{"all of them", requires(".spec.list[*]", "notin", `2`), `.spec.list[*] notin [2], but found 2`},
+		{"nor outside", requires(".spec.x", "notin", `1`), `.spec.x notin [1], ` + noValue},
+		{
+			"long values are cut", requires(".spec.long", "in", `"a"`, `2`),
+			`.spec.long in ["a",2], but found "` + strings.Repeat("x", 99) + `…`,
+		},
+		{"a path that does not suit leads nowhere", requires(".spec[0]", "exists"), `.spec[0] to exist, ` + noValue},
 	} {
-		document := `{"custom":[{"name":"c","resourceSelector":[{"apiVersion":"example.org/v1","kind":"Thing","name":"a","namespace":"n"}],"requirements":[` + c.requirement + `]}]}`
+		document := checks(checkOf("c", objects("example.org/v1 Thing", "a"), c.requirement))
+		document = strings.ReplaceAll(document, "NS", "n")
 		v, err := parse(t, document).Run(t.Context(), asWanted(o), nil, noTarget, time.Now())
 		if err != nil {
 			t.Fatal(err)

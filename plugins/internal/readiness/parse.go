@@ -81,7 +81,8 @@ func parseSelector(s managedresource.LabelSelector, path *field.Path) (*selector
 	problems := require(s.APIVersion, path.Child("apiVersion"))
 	problems = append(problems, require(s.Kind, path.Child("kind"))...)
 	if len(s.MatchLabels) == 0 {
-		problems = append(problems, field.Required(path.Child("matchLabels"), "without labels every object of the kind would be checked"))
+		problems = append(problems,
+			field.Required(path.Child("matchLabels"), "without labels every object of the kind would be checked"))
 	}
 	matching, err := labels.ValidatedSelectorFromSet(s.MatchLabels)
 	if err != nil {
@@ -103,7 +104,8 @@ var numberOfValues = map[selection.Operator][2]int{
 
 func operators() []selection.Operator {
 	return []selection.Operator{
-		selection.Exists, selection.DoesNotExist, selection.Equals, selection.DoubleEquals, selection.NotEquals, selection.In, selection.NotIn,
+		selection.Exists, selection.DoesNotExist, selection.Equals, selection.DoubleEquals, selection.NotEquals,
+		selection.In, selection.NotIn,
 	}
 }
 

@@ -14,8 +14,7 @@ func judgePod(o *unstructured.Unstructured) state {
 	case "Succeeded":
 		return state{}
 	case "Failed":
-		said := object.Condition{Reason: object.Text(o.Object, "status", "reason"), Message: object.Text(o.Object, "status", "message")}
-		return failedWith("the Pod has failed%s", because(said, containers(o)))
+		return failedWith("the Pod has failed%s", because(reasonIn(o.Object, "status"), containers(o)))
 	case "":
 		return waitingFor("no node has seen it yet")
 	}
@@ -27,6 +26,12 @@ func judgePod(o *unstructured.Unstructured) state {
 	}
 	said, _ := object.ConditionOf(o, "Ready")
 	return waitingFor("it is not ready%s", because(said, containers(o)))
+}
+
+// reasonIn returns the reason and the message in the map at a path.
+func reasonIn(in map[string]any, path ...string) object.Condition {
+	fields, _ := object.Value(in, path...).(map[string]any)
+	return object.Condition{Reason: object.Text(fields, "reason"), Message: object.Text(fields, "message")}
 }
 
 // because appends the texts of containers and, after them, of a condition.
@@ -48,7 +53,7 @@ func containers(o *unstructured.Unstructured) []string {
 		object.Maps(o.Object, "status", "initContainerStatuses"), object.Maps(o.Object, "status", "containerStatuses"),
 	} {
 		for _, c := range list {
-			said := object.Condition{Reason: object.Text(c, "state", "waiting", "reason"), Message: object.Text(c, "state", "waiting", "message")}
+			said := reasonIn(c, "state", "waiting")
 			code := object.Count(c, "state", "terminated", "exitCode")
 			switch {
 			case said.Reason != "":

@@ -54,7 +54,7 @@ func bindsLate(ctx context.Context, r *reader.Reader, claim *unstructured.Unstru
 	})
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("; it may only be waiting for its first consumer, as its StorageClass cannot be read: %v", err)
+		return false, fmt.Sprintf("; it may wait for its first consumer, but its StorageClass cannot be read: %v", err)
 	case class.Live == nil:
 		return false, "; " + class.Missing
 	default:

@@ -93,17 +93,19 @@ func (t *texts) at(text string, i int, counts func(found string) bool) int {
 
 // events are the times of hooks.
 var events = []string{
-	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete", "post-delete",
+	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete",
+	"post-delete",
 }
 
 // words are frequent in the messages of Helm, of API servers and of this package, and are values every now and then.
 var words = strings.Fields(`
-	after already apiVersion because before cannot chart cluster complete connection container context create created default definition
-	delete deleted denied deploy deployed disabled does enabled error executing exist exists expected failed false field file forbidden found
-	from function have hook install invalid kind kubernetes line manifest message metadata missing must name namespace none null number object
-	operation pending pointer property ready refused rejected release render rendered renders replace required resource revision running
-	rollback schema secret server service spec status string supported template that this timeout true type unknown unsupported upgrade user
-	value values version wait with without wrong
+	after already apiVersion because before cannot chart cluster complete connection container context create
+	created default definition delete deleted denied deploy deployed disabled does enabled error executing exist
+	exists expected failed false field file forbidden found from function have hook install invalid kind kubernetes
+	line manifest message metadata missing must name namespace none null number object operation pending pointer
+	property ready refused rejected release render rendered renders replace required resource revision running
+	rollback schema secret server service spec status string supported template that this timeout true type unknown
+	unsupported upgrade user value values version wait with without wrong
 `)
 
 // New returns a Redactor for given values, any JSON.
@@ -190,8 +192,10 @@ func spellings(text string) []string {
 	raw, query := []byte(text), url.QueryEscape(text)
 	return []string{
 		inJSON(text, true), inJSON(text, false),
-		query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(text), strings.TrimPrefix(url.UserPassword("", text).String(), ":"),
-		base64.RawStdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw), base64.RawURLEncoding.EncodeToString(raw),
+		query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(text),
+		strings.TrimPrefix(url.UserPassword("", text).String(), ":"),
+		base64.RawStdEncoding.EncodeToString(raw), base64.URLEncoding.EncodeToString(raw),
+		base64.RawURLEncoding.EncodeToString(raw),
 	}
 }
 

@@ -31,31 +31,68 @@ func TestHide(t *testing.T) {
 		text   string
 		want   string
 	}{
-		"value": {reason: "the purpose", values: values{"a": "hunter22"}, text: `spec.type: Invalid value: "hunter22"`, want: `spec.type: Invalid value: "***"`},
-		"nested": {
-			reason: "values are anywhere", values: values{"a": []any{values{"b": "pass"}}}, text: "is pass, no", want: "is ***, no",
+		"value": {
+			reason: "the purpose", values: values{"a": "hunter22"}, text: `spec.type: Invalid value: "hunter22"`,
+			want: `spec.type: Invalid value: "***"`,
 		},
-		"short":          {reason: "it would be found everywhere", values: values{"a": "abc"}, text: "abc", want: "abc"},
-		"within a word":  {reason: "a short one is part of many words", values: values{"a": "port"}, text: "spec.ports: port", want: "spec.ports: ***"},
-		"long in a word": {reason: "no other word has it", values: values{"a": "hunter22"}, text: "xhunter22x", want: "x***x"},
-		"longest first":  {reason: "nothing of a value is left", values: values{"a": "hunter22", "b": "hunter22-and-more"}, text: "hunter22-and-more", want: "***"},
-		"release":        {reason: "names are public", values: values{"a": "shop", "b": "market"}, text: "release shop of market", want: "release shop of market"},
-		"field":          {reason: "names of fields are public", values: values{"replicas": "replicas"}, text: "spec.replicas", want: "spec.replicas"},
-		"word":           {reason: "messages are made of it", values: values{"a": "required"}, text: "a value is required", want: "a value is required"},
+		"nested": {
+			reason: "values are anywhere", values: values{"a": []any{values{"b": "pass"}}}, text: "is pass, no",
+			want: "is ***, no",
+		},
+		"short": {reason: "it would be found everywhere", values: values{"a": "abc"}, text: "abc", want: "abc"},
+		"within a word": {
+			reason: "a short one is part of many words", values: values{"a": "port"}, text: "spec.ports: port",
+			want: "spec.ports: ***",
+		},
+		"long in a word": {
+			reason: "no other word has it", values: values{"a": "hunter22"}, text: "xhunter22x", want: "x***x",
+		},
+		"longest first": {
+			reason: "nothing of a value is left", values: values{"a": "hunter22", "b": "hunter22-and-more"},
+			text: "hunter22-and-more", want: "***",
+		},
+		"release": {
+			reason: "names are public", values: values{"a": "shop", "b": "market"}, text: "release shop of market",
+			want: "release shop of market",
+		},
+		"field": {
+			reason: "names of fields are public", values: values{"replicas": "replicas"}, text: "spec.replicas",
+			want: "spec.replicas",
+		},
+		"word": {
+			reason: "messages are made of it", values: values{"a": "required"}, text: "a value is required",
+			want: "a value is required",
+		},
 		"value that begins with a word": {
 			reason: "the longer one counts", values: values{"a": "required-secret"}, text: "is required-secret", want: "is ***",
 		},
-		"quoted":   {reason: "Go quotes it", values: values{"a": `say "so"`}, text: fmt.Sprintf("got %q", `say "so"`), want: `got "***"`},
-		"base64":   {reason: "Secrets have it so", values: values{"a": "hunter"}, text: base64.StdEncoding.EncodeToString([]byte("hunter")), want: "***"},
-		"lines":    {reason: "YAML is quoted line by line", values: values{"a": "first line\nsecond line"}, text: "at second line: x", want: "at ***: x"},
+		"quoted": {
+			reason: "Go quotes it", values: values{"a": `say "so"`}, text: fmt.Sprintf("got %q", `say "so"`),
+			want: `got "***"`,
+		},
+		"base64": {
+			reason: "Secrets have it so", values: values{"a": "hunter"},
+			text: base64.StdEncoding.EncodeToString([]byte("hunter")), want: "***",
+		},
+		"lines": {
+			reason: "YAML is quoted line by line", values: values{"a": "first line\nsecond line"},
+			text: "at second line: x", want: "at ***: x",
+		},
 		"one line": {reason: "messages have one line", values: values{"a": "x y\nz u"}, text: "at x y z u", want: "at ***"},
 		"number":   {reason: "a password without quotes", values: values{"a": 12345678}, text: "12345678", want: "***"},
 		"port":     {reason: "a number that is of use", values: values{"a": 65535}, text: "65535", want: "65535"},
 		"YAML": {
-			reason: "the library shortens it", values: values{"a": "hunter22hunter22"}, text: "cannot unmarshal !!str `hunter2...` into map", want: "cannot unmarshal !!str `hunter2...` into map",
+			reason: "the library shortens it", values: values{"a": "hunter22hunter22"},
+			text: "cannot unmarshal !!str `hunter2...` into map", want: "cannot unmarshal !!str `hunter2...` into map",
 		},
-		"strconv": {reason: "it may be a part of a value", text: `strconv.Atoi: parsing "hunt\"er": invalid syntax`, want: `strconv.Atoi: parsing ***: invalid syntax`},
-		"decoder": {reason: "it quotes all of an object", text: `Object 'Kind' is missing in '{"a":"it's"}'`, want: `Object 'Kind' is missing in ***`},
+		"strconv": {
+			reason: "it may be a part of a value", text: `strconv.Atoi: parsing "hunt\"er": invalid syntax`,
+			want: `strconv.Atoi: parsing ***: invalid syntax`,
+		},
+		"decoder": {
+			reason: "it quotes all of an object", text: `Object 'Kind' is missing in '{"a":"it's"}'`,
+			want: `Object 'Kind' is missing in ***`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +154,8 @@ func TestHideWhatSecretsHold(t *testing.T) {
 	t.Parallel()
 	s := redactorOf(t, nil)
 	s.LearnObject([]byte(
-		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"creds-of-shop"},"data":{"a":"aHVudGVyMjI="},"stringData":{"b":"plain-text"}}`))
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"creds-of-shop"},"data":{"a":"aHVudGVyMjI="},` +
+			`"stringData":{"b":"plain-text"}}`))
 	s.LearnObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"nothing-secret"}}`))
 	got := s.Hide(`Secret "creds-of-shop": aHVudGVyMjI= hunter22 plain-text nothing-secret`)
 	if want := `Secret "creds-of-shop": *** *** *** nothing-secret`; got != want {

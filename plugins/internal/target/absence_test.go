@@ -21,17 +21,22 @@ func TestDoubt(t *testing.T) {
 		objectPath      = "/apis/example.org/v1/namespaces/ns/relics/a"
 		forbidden       = `403 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
 		unknown         = `404 404 page not found`
-		missing         = `404 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{"name":"a"},"code":404}`
+		missing         = `404 {"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound",` +
+			`"details":{"name":"a"},"code":404}`
 	)
 	list := func(names ...string) string {
 		var items []string
 		for _, name := range names {
-			items = append(items, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"`+name+`"}}`)
+			items = append(
+				items, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"`+name+`"}}`,
+			)
 		}
-		return `200 {"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[` + strings.Join(items, ",") + `]}`
+		return `200 {"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[` +
+			strings.Join(items, ",") + `]}`
 	}
 	definition := func(kind string) string {
-		return `200 {"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"x.example.org"},` +
+		return `200 {"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1",` +
+			`"metadata":{"name":"x.example.org"},` +
 			`"spec":{"group":"example.org","names":{"kind":"` + kind + `","plural":"x"}}}`
 	}
 	for name, c := range map[string]struct {
@@ -41,17 +46,24 @@ func TestDoubt(t *testing.T) {
 		first, later string
 	}{
 		"not defined": {
-			reason:  "nothing defines it, and nothing serves its group",
-			answers: map[string]string{definitionsPath: list("x.other.org", "x.of.example.org"), servicesPath: list("v1.other.org")},
+			reason: "nothing defines it, and nothing serves its group",
+			answers: map[string]string{
+				definitionsPath: list("x.other.org", "x.of.example.org"), servicesPath: list("v1.other.org"),
+			},
 		},
 		"another kind of the group": {
-			reason:  "its definition is of another kind",
-			answers: map[string]string{definitionsPath: list("x.example.org"), definitionsPath + "/x.example.org": definition("Other"), servicesPath: list()},
+			reason: "its definition is of another kind",
+			answers: map[string]string{
+				definitionsPath: list("x.example.org"), definitionsPath + "/x.example.org": definition("Other"),
+				servicesPath: list(),
+			},
 		},
 		"defined": {
-			reason:  "the API server will serve it",
-			answers: map[string]string{definitionsPath: list("x.example.org"), definitionsPath + "/x.example.org": definition("Relic")},
-			first:   "CustomResourceDefinition x.example.org", later: "CustomResourceDefinition x.example.org",
+			reason: "the API server will serve it",
+			answers: map[string]string{
+				definitionsPath: list("x.example.org"), definitionsPath + "/x.example.org": definition("Relic"),
+			},
+			first: "CustomResourceDefinition x.example.org", later: "CustomResourceDefinition x.example.org",
 		},
 		"aggregated": {
 			reason:  "its server is away",
@@ -68,14 +80,18 @@ func TestDoubt(t *testing.T) {
 			first:   "asked again",
 		},
 		"rights for definitions alone": {
-			reason:  "an APIService may serve it",
-			answers: map[string]string{definitionsPath: list(), servicesPath: forbidden, objectPath: unknown, "/readyz": "200 ok"},
-			first:   "asked again",
+			reason: "an APIService may serve it",
+			answers: map[string]string{
+				definitionsPath: list(), servicesPath: forbidden, objectPath: unknown, "/readyz": "200 ok",
+			},
+			first: "asked again",
 		},
 		"no rights, not ready": {
-			reason:  "it is starting",
-			answers: map[string]string{definitionsPath: forbidden, objectPath: unknown, "/readyz": "500 crd-informer-synced failed"},
-			first:   "the API server is not ready", later: "the API server is not ready",
+			reason: "it is starting",
+			answers: map[string]string{
+				definitionsPath: forbidden, objectPath: unknown, "/readyz": "500 crd-informer-synced failed",
+			},
+			first: "the API server is not ready", later: "the API server is not ready",
 		},
 		"no rights, served": {
 			reason:  "only the discovery lacks it",

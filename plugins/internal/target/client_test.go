@@ -17,7 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// apiServer answers discovery requests. A group version whose resources are nil cannot be told anything about.
+// apiServer answers discovery requests. A group version without resources fails.
 type apiServer struct {
 	mu      sync.Mutex
 	asked   int
@@ -97,7 +97,7 @@ func TestCluster(t *testing.T) {
 		"there":     {reason: "it is the UID", status: http.StatusOK, want: "one"},
 		"forbidden": {reason: "credentials need no rights in kube-system", status: http.StatusForbidden},
 		"missing":   {reason: "an API server need not have it", status: http.StatusNotFound},
-		"broken":    {reason: "nobody knows yet", status: http.StatusInternalServerError, unknown: true},
+		"broken":    {reason: "the identity is unknown yet", status: http.StatusInternalServerError, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,8 @@ func TestCluster(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(c.status)
 				if c.status == http.StatusOK && r.URL.Path == "/api/v1/namespaces/kube-system" {
-					_, _ = w.Write([]byte(`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"kube-system","uid":"one"}}`))
+					_, _ = w.Write([]byte(`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata",` +
+						`"metadata":{"name":"kube-system","uid":"one"}}`))
 				}
 			}))
 			defer server.Close()
@@ -144,7 +145,8 @@ func TestMapping(t *testing.T) {
 	if _, err := client.Mapping(ctx, gvk("example.org", "v1", "Widget"), began); !meta.IsNoMatchError(err) {
 		t.Errorf("expected that an unserved version is unknown, but found %v", err)
 	}
-	if m, err := client.MappingInAnyVersion(ctx, gvk("example.org", "v1", "Widget"), began); err != nil || m.Resource.Version != "v2" {
+	if m, err := client.MappingInAnyVersion(ctx, gvk("example.org", "v1", "Widget"), began); err != nil ||
+		m.Resource.Version != "v2" {
 		t.Errorf("expected the mapping of another version, but found %v and %v", m, err)
 	}
 	if server.asked != 1 {
@@ -170,12 +172,17 @@ func TestMapping(t *testing.T) {
 // TestFailedDiscovery: a kind of which the API server could tell nothing is not unknown, and others are known.
 func TestFailedDiscovery(t *testing.T) {
 	t.Parallel()
-	down := newTestClient(t, &apiServer{groups: map[string][]metav1.APIResource{"example.org/v1": {widget}, "down.org/v1": nil}})
+	down := newTestClient(
+		t, &apiServer{groups: map[string][]metav1.APIResource{"example.org/v1": {widget}, "down.org/v1": nil}},
+	)
 	if _, err := down.Mapping(t.Context(), gvk("example.org", "v1", "Widget"), time.Now()); err != nil {
 		t.Errorf("expected other groups to be known, but found %v", err)
 	}
-	for reason, client := range map[string]*Client{"its group is down": down, "it refuses": newTestClient(t, &apiServer{refuses: true})} {
-		if _, err := client.Mapping(t.Context(), gvk("down.org", "v1", "Thing"), time.Now()); err == nil || meta.IsNoMatchError(err) {
+	for reason, client := range map[string]*Client{
+		"its group is down": down, "it refuses": newTestClient(t, &apiServer{refuses: true}),
+	} {
+		if _, err := client.Mapping(t.Context(), gvk("down.org", "v1", "Thing"), time.Now()); err == nil ||
+			meta.IsNoMatchError(err) {
 			t.Errorf("%s: expected an error about discovery, but found %v", reason, err)
 		}
 	}

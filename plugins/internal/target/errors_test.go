@@ -34,19 +34,28 @@ func TestExplain(t *testing.T) {
 	}{
 		"unauthorized": {
 			reason: "wrong credentials stay wrong", err: apierrors.NewUnauthorized("no"),
-			codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized}, text: "target cluster host:1 does not accept the credentials",
+			codes: []v1alpha1.ErrorCode{v1alpha1.ErrorUnauthorized},
+			text:  "target cluster host:1 does not accept the credentials",
 		},
 		"forbidden": {
-			reason: "somebody may grant the permission while the job has time",
+			reason: "the permission may be granted while the job has time",
 			err:    apierrors.NewForbidden(resource, "a", errors.New("no")), text: "forbidden",
 		},
-		"invalid":     {reason: "the object is wrong", err: apierrors.NewInvalid(schema.GroupKind{Kind: "A"}, "a", nil), codes: config, text: "invalid"},
-		"bad request": {reason: "the object is wrong", err: apierrors.NewBadRequest("cannot read it"), codes: config, text: "cannot read it"},
+		"invalid": {
+			reason: "the object is wrong", err: apierrors.NewInvalid(schema.GroupKind{Kind: "A"}, "a", nil), codes: config,
+			text: "invalid",
+		},
+		"bad request": {
+			reason: "the object is wrong", err: apierrors.NewBadRequest("cannot read it"), codes: config,
+			text: "cannot read it",
+		},
 		"webhook": {
 			reason: "a denial by a webhook has the status of a bad request but may be another one next time",
 			err:    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 400, Message: "denied the request"}}, text: "denied",
 		},
-		"unknown kind": {reason: "somebody may define the kind while the job has time", err: &meta.NoKindMatchError{}, text: "host:1"},
+		"unknown kind": {
+			reason: "the kind may be defined while the job has time", err: &meta.NoKindMatchError{}, text: "host:1",
+		},
 		"unreachable": {
 			reason: "a target that is down may come back; the URL is left out",
 			err:    &url.Error{Op: "Get", URL: "https://host:1/api/very/long", Err: errors.New("connection refused")},
@@ -62,7 +71,8 @@ func TestExplain(t *testing.T) {
 		},
 		"canceled": {reason: "an end of the call is not the target's fault", err: context.Canceled, text: "context canceled"},
 		"not found": {
-			reason: "a missing namespace may come", err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), text: "not found",
+			reason: "a missing namespace may come",
+			err:    apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "a"), text: "not found",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +89,8 @@ func TestExplain(t *testing.T) {
 			}
 			if known := new(sdk.Error); errors.As(got, &known) && known.TargetSilent != c.silent {
 				t.Errorf("%s: expected a silent target: %t", c.reason, c.silent)
+			} else if name == "busy" && known.RetryAfter != time.Minute {
+				t.Errorf("%s: expected the pause of the target, but found %s", c.reason, known.RetryAfter)
 			}
 		})
 	}
@@ -103,7 +115,8 @@ func TestCollect(t *testing.T) {
 	}
 	errs = append(errs, sdk.ConfigurationError("Reason", "last"))
 	got := target.Collect(errs)
-	if text := got.Error(); !strings.HasPrefix(text, "error 0; error 1; ") || !strings.HasSuffix(text, "error 19; and 3 more") {
+	if text := got.Error(); !strings.HasPrefix(text, "error 0; error 1; ") ||
+		!strings.HasSuffix(text, "error 19; and 3 more") {
 		t.Errorf("expected the first errors and how many more there are, but found %q", got)
 	}
 	if len(sdk.Codes(got)) != 1 {
@@ -114,18 +127,31 @@ func TestCollect(t *testing.T) {
 func TestWithWaysOut(t *testing.T) {
 	t.Parallel()
 	const wayOut = `annotate the deploy item with landscaper.gardener.cloud/delete-without-uninstall: "true"`
-	unreachable := target.Explain("host:1", &url.Error{Op: "Get", URL: "https://host:1", Err: errors.New("connection refused")})
+	unreachable := target.Explain(
+		"host:1", &url.Error{Op: "Get", URL: "https://host:1", Err: errors.New("connection refused")},
+	)
 	for name, c := range map[string]struct {
 		reason string
 		err    error
 		want   bool
 	}{
-		"unreachable":  {reason: "the cluster may be gone for good", err: fmt.Errorf("delete ConfigMap a/b: %w", unreachable), want: true},
-		"unauthorized": {reason: "the credentials may be gone for good", err: target.Explain("host:1", apierrors.NewUnauthorized("no")), want: true},
-		"no target":    {reason: "the Target may be gone for good", err: &sdk.Error{Reason: sdk.ReasonTargetMissing, Err: errors.New("missing")}, want: true},
+		"unreachable": {
+			reason: "the cluster may be gone for good", err: fmt.Errorf("delete ConfigMap a/b: %w", unreachable),
+			want: true,
+		},
+		"unauthorized": {
+			reason: "the credentials may be gone for good", err: target.Explain("host:1", apierrors.NewUnauthorized("no")),
+			want: true,
+		},
+		"no target": {
+			reason: "the Target may be gone for good",
+			err:    &sdk.Error{Reason: sdk.ReasonTargetMissing, Err: errors.New("missing")}, want: true,
+		},
 		"one object": {
 			reason: "a target that refuses one object is there",
-			err:    target.Explain("host:1", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no"))),
+			err: target.Explain(
+				"host:1", apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("no")),
+			),
 		},
 		"another error": {reason: "what it means is not known here", err: context.Canceled},
 	} {

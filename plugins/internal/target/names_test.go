@@ -27,9 +27,15 @@ func TestMappingByName(t *testing.T) {
 		{reason: "the plural", group: "example.org", version: "v2", name: "fishes", kind: "Fish", wantVersion: "v2"},
 		{reason: "the singular", group: "example.org", version: "v2", name: "fish", kind: "Fish", wantVersion: "v2"},
 		{reason: "any case", group: "example.org", version: "v2", name: "FiShEs", kind: "Fish", wantVersion: "v2"},
-		{reason: "a version that is not served", group: "example.org", version: "v1", name: "fishes", kind: "Fish", wantVersion: "v2"},
+		{
+			reason: "a version that is not served", group: "example.org", version: "v1", name: "fishes", kind: "Fish",
+			wantVersion: "v2",
+		},
 		{reason: "no version", group: "example.org", name: "fishes", kind: "Fish", wantVersion: "v2"},
-		{reason: "no singular name is served", group: "example.org", version: "v2", name: "oldie", kind: "Oldie", wantVersion: "v2"},
+		{
+			reason: "no singular name is served", group: "example.org", version: "v2", name: "oldie", kind: "Oldie",
+			wantVersion: "v2",
+		},
 		{reason: "no name is not a name", group: "example.org", version: "v2"},
 		{reason: "another group", group: "other.org", version: "v1", name: "fishes"},
 		{reason: "a subresource", group: "example.org", version: "v2", name: "fishes/status"},

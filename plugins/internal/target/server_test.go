@@ -48,7 +48,8 @@ func silentServer(t *testing.T, requests, http2 bool) string {
 		t.Cleanup(func() { _ = listener.Close() })
 		return "https://" + listener.Addr().String()
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	silence := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	server := httptest.NewUnstartedServer(http.HandlerFunc(silence))
 	server.EnableHTTP2 = http2
 	server.StartTLS()
 	t.Cleanup(func() {
@@ -58,7 +59,7 @@ func silentServer(t *testing.T, requests, http2 bool) string {
 	return server.URL
 }
 
-// TestSilentTarget: whoever asks a target that does not answer hears of that in time.
+// TestSilentTarget: the silence of a target is an error in time.
 func TestSilentTarget(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ requests, http2 bool }{
@@ -83,15 +84,15 @@ func TestSilentTarget(t *testing.T) {
 					t.Errorf("%s: expected the reason %s, but found %v", what, ReasonUnreachable, err)
 				}
 				if !ConcernsAll(t.Context(), err) {
-					t.Errorf("%s: expected that nobody asks for anything else, but found %v", what, err)
+					t.Errorf("%s: expected an error against further requests, but found %v", what, err)
 				}
 			}
 		})
 	}
 }
 
-// TestSharedAnswer: a target is asked once by all who want to know the same, and one who gives up takes no answer away
-// from the others.
+// TestSharedAnswer: a target is asked once for all callers with the same question, and the end of one call takes no
+// answer away from the others.
 func TestSharedAnswer(t *testing.T) {
 	t.Parallel()
 	var s shared[int]
@@ -114,7 +115,7 @@ func TestSharedAnswer(t *testing.T) {
 	<-begun
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("expected that who gives up does not wait, but found %v", err)
+		t.Errorf("expected no wait after the end of the context, but found %v", err)
 	}
 	type answer struct {
 		value int
@@ -141,7 +142,7 @@ func TestSharedAnswer(t *testing.T) {
 		t.Errorf("expected another question after forgetting, but found %d and %v", asked.Load(), err)
 	}
 	if _, err := s.get(t.Context(), time.Now().Add(time.Hour), time.Hour, ask); err != nil || asked.Load() != 3 {
-		t.Errorf("expected that nobody waits for the future, but found %d and %v", asked.Load(), err)
+		t.Errorf("expected no wait for the future, but found %d and %v", asked.Load(), err)
 	}
 }
 
@@ -158,50 +159,15 @@ func boundedClient(t *testing.T, wait time.Duration, answer http.HandlerFunc) *C
 	}), server.URL)
 }
 
-// TestTargetThatAsksToWait: nobody sleeps in a request. The error says how long the target wants to be left alone.
-func TestTargetThatAsksToWait(t *testing.T) {
-	t.Parallel()
-	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-		t.Run(http.StatusText(code), func(t *testing.T) {
-			t.Parallel()
-			client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", "300")
-				w.WriteHeader(code)
-			})
-			err := get(t.Context(), client, "a")
-			var explained *sdk.Error
-			if !errors.As(Explain(client.Host, err), &explained) || explained.Reason != ReasonBusy ||
-				!explained.TargetSilent || explained.RetryAfter != 300*time.Second {
-				t.Errorf("found %#v", explained)
-			}
-			if !ConcernsAll(t.Context(), err) {
-				t.Errorf("expected that nobody asks for anything else, but found %v", err)
-			}
-		})
-	}
-}
-
-// TestTargetThatAsksToWaitUntil: a date says the same as seconds do.
-func TestTargetThatAsksToWaitUntil(t *testing.T) {
-	t.Parallel()
-	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})
-	var explained *sdk.Error
-	err := Explain(client.Host, get(t.Context(), client, "a"))
-	if !errors.As(err, &explained) || explained.Reason != ReasonBusy || explained.RetryAfter < 50*time.Minute {
-		t.Errorf("found %#v", explained)
-	}
-}
-
 // TestTargetThatSaysNothing: the error of a target that refuses without a word says what it answers.
 func TestTargetThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`)
+		_, _ = io.WriteString(
+			w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`,
+		)
 	})
 	err := Explain(client.Host, get(t.Context(), client, "a"))
 	if err == nil || !strings.Contains(err.Error(), "it asks to wait (HTTP 429)") {

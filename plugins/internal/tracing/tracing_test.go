@@ -38,7 +38,9 @@ func parent(ctx context.Context, sampled bool) context.Context {
 
 func get(ctx context.Context, t *testing.T, path string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://target:6443"+path+"?token=secret", http.NoBody)
+	request, err := http.NewRequestWithContext(
+		ctx, http.MethodGet, "https://target:6443"+path+"?token=secret", http.NoBody,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func get(ctx context.Context, t *testing.T, path string) {
 }
 
 func TestSpans(t *testing.T) { //nolint:paralleltest // the environment is that of the process
-	get(parent(t.Context(), true), t, "/before") // nobody has said where to
+	get(parent(t.Context(), true), t, "/before") // no destination is known
 	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)
 	end := tracing.Start(t.Context(), "manifest", "v1")
@@ -64,7 +66,8 @@ func TestSpans(t *testing.T) { //nolint:paralleltest // the environment is that 
 	end()
 	var got []string
 	for _, s := range collector.Spans() {
-		if s.Service != "pergola-manifest" || s.Parent != "0200000000000000" || !strings.HasPrefix(s.TraceID, "01") || strings.Contains(s.Message, "secret") {
+		if s.Service != "pergola-manifest" || s.Parent != "0200000000000000" || !strings.HasPrefix(s.TraceID, "01") ||
+			strings.Contains(s.Message, "secret") {
 			t.Errorf("%+v", s)
 		}
 		line := s.Name + " " + s.Attributes["url.path"]
@@ -73,7 +76,8 @@ func TestSpans(t *testing.T) { //nolint:paralleltest // the environment is that 
 		}
 		got = append(got, line)
 	}
-	if want := "GET target /found, GET target /forbidden Forbidden, GET target /down no answer"; strings.Join(got, ", ") != want {
+	if want := "GET target /found, GET target /forbidden Forbidden, GET target /down " +
+		"no answer"; strings.Join(got, ", ") != want {
 		t.Errorf("expected %s, but found %s", want, strings.Join(got, ", "))
 	}
 }

@@ -150,7 +150,8 @@ func (g *game) changeSomething() {
 	g.Helper()
 	name := objectName(rand.N(gameObjects))
 	if rand.N(4) == 0 {
-		if err := g.Objects(configMaps.Resource).Delete(g.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := g.Objects(configMaps.Resource).Delete(g.Context(), name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			g.Fatal(err)
 		}
 		return
@@ -161,7 +162,9 @@ func (g *game) changeSomething() {
 		o.SetLabels(labels)
 	}
 	o.SetAnnotations(map[string]string{"changed": fmt.Sprint(changes.Add(1))})
-	if _, err := g.Objects(configMaps.Resource).Apply(g.Context(), name, o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+	if _, err := g.Objects(configMaps.Resource).Apply(
+		g.Context(), name, o, metav1.ApplyOptions{FieldManager: "test", Force: true},
+	); err != nil {
 		g.Fatal(err)
 	}
 }

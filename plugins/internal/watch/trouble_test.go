@@ -33,7 +33,7 @@ func (b *buffer) String() string {
 	return b.data.String()
 }
 
-// TestForbidden may watch ConfigMaps and not Secrets, until somebody allows that.
+// TestForbidden may watch ConfigMaps and not Secrets, until it is allowed.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	log := &buffer{}
@@ -89,14 +89,18 @@ func TestServerAway(t *testing.T) {
 // TestExpiredResourceVersion makes the target forget what the watch has seen last.
 func TestExpiredResourceVersion(t *testing.T) {
 	t.Parallel()
-	const expired = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}`
+	const expired = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old",` +
+		`"reason":"Expired","code":410}`
 	for name, c := range map[string]struct {
 		reason string
 		status int
 		body   string
 	}{
 		"answer": {reason: "the watch is refused", status: http.StatusGone, body: expired},
-		"event":  {reason: "the watch begins, and then ends with an error", status: http.StatusOK, body: `{"type":"ERROR","object":` + expired + `}`},
+		"event": {
+			reason: "the watch begins, and then ends with an error", status: http.StatusOK,
+			body: `{"type":"ERROR","object":` + expired + `}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +149,8 @@ func TestOlderServer(t *testing.T) {
 			return nil, nil
 		}
 		return answer(r, http.StatusUnprocessableEntity,
-			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden","reason":"Invalid","code":422}`), nil
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"sendInitialEvents is forbidden",`+
+				`"reason":"Invalid","code":422}`), nil
 	})
 	w.create(configMaps, "o", labels)
 	w.create(configMaps, "unlabelled", nil)

@@ -23,14 +23,20 @@ func TestWakeUps(t *testing.T) {
 		// streams that tell about the object in the end.
 		streams []string
 	}{
-		"changed": {reason: "the usual case", labels: labels, created: true, change: func(w *world) { w.touch(configMaps, "o") }, streams: []string{"configmaps"}},
-		"deleted": {reason: "gone is a change", labels: labels, created: true, change: func(w *world) { w.Delete(configMaps.Resource, "o") }, streams: []string{"configmaps"}},
+		"changed": {
+			reason: "the usual case", labels: labels, created: true, change: func(w *world) { w.touch(configMaps, "o") },
+			streams: []string{"configmaps"},
+		},
+		"deleted": {
+			reason: "gone is a change", labels: labels, created: true,
+			change: func(w *world) { w.Delete(configMaps.Resource, "o") }, streams: []string{"configmaps"},
+		},
 		"replaced": {
 			reason: "another object of the name is a change", labels: labels, created: true, streams: []string{"configmaps"},
 			change: func(w *world) { w.Delete(configMaps.Resource, "o"); w.create(configMaps, "o", labels) },
 		},
 		"loses label": {
-			reason: "somebody takes the object away", labels: labels, created: true, streams: []string{"configmaps"},
+			reason: "another client takes the label away", labels: labels, created: true, streams: []string{"configmaps"},
 			change: func(w *world) { w.Patch(configMaps.Resource, "o", `{"metadata":{"labels":null}}`) },
 		},
 		"created": {
@@ -38,7 +44,8 @@ func TestWakeUps(t *testing.T) {
 			streams: []string{"configmaps o"},
 		},
 		"unlabelled, changed": {
-			reason: "a custom check looks at objects of others", created: true, change: func(w *world) { w.touch(configMaps, "o") },
+			reason: "a custom check looks at objects of others", created: true,
+			change:  func(w *world) { w.touch(configMaps, "o") },
 			streams: []string{"configmaps o"},
 		},
 		"unlabelled, deleted": {
@@ -204,7 +211,7 @@ func TestStreamsEnd(t *testing.T) {
 	w.follow("item", w.absent(configMaps, "a"))
 	clock.Step(grace - 1)
 	w.waitForSync(2)
-	w.Eventually("the end of what nobody needs", func() bool {
+	w.Eventually("the end of unused streams", func() bool {
 		clock.Step(time.Second)
 		return cmp.Equal([]string{"configmaps a"}, w.streams())
 	})
@@ -263,14 +270,18 @@ func TestNamespaceDeleted(t *testing.T) {
 	w.Delete(namespaces.Resource, w.Namespace)
 	// There is no controller; this is what it does.
 	for _, m := range []target.Mapping{configMaps, secrets} {
-		if err := w.Objects(m.Resource).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		if err := w.Objects(m.Resource).DeleteCollection(
+			t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.mustWake("managed")
 	// It looks, and waits for the object to come back.
 	w.follow("managed", w.absent(configMaps, "o"))
-	w.Eventually("the watch by name", func() bool { return cmp.Equal([]string{"configmaps", "configmaps o"}, w.streams()) })
+	w.Eventually(
+		"the watch by name", func() bool { return cmp.Equal([]string{"configmaps", "configmaps o"}, w.streams()) },
+	)
 	w.waitForSync(2)
 	w.mustNotHaveWoken()
 }

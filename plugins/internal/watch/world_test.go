@@ -44,7 +44,8 @@ func goroutinesLeft() string {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		stacks.Reset()
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-		if !strings.Contains(stacks.String(), "internal/watch.(*") && !strings.Contains(stacks.String(), "cache.(*Reflector)") {
+		if !strings.Contains(stacks.String(), "internal/watch.(*") &&
+			!strings.Contains(stacks.String(), "cache.(*Reflector)") {
 			return ""
 		}
 	}
