@@ -79,8 +79,8 @@ func read(ctx context.Context, client *target.Client, name helm.Release, revisio
 
 func unreadable(name helm.Release, revision int, err error) error {
 	return &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
-		"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before "+
-			"it counts", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
+		"read revision %d of %s: %w: %w; repair Secret %s in namespace %s, or delete it to fall back to the previous "+
+			"revision", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
 }
 
 // decode returns the objects in the content of a revision.
