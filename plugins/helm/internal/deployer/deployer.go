@@ -86,12 +86,14 @@ func New(options Options) (*Deployer, error) {
 }
 
 func (d *Deployer) use(s settings.Settings) error {
+	d.helm = d.options.Helm(s.Workers, d.options.Log)
 	charts, err := chartsource.New(chartsource.Config{
 		Config: fetch.Config{
 			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge,
 			Registries: s.Registries, UserAgent: d.options.UserAgent, Clock: d.options.Clock,
 		},
-		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers,
+		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers, Helm: d.helm,
+		Limits: helm.Limits{RenderTime: s.Limits.RenderTime, MemoryBytes: s.Limits.MemoryBytes},
 	})
 	if err != nil {
 		return err
@@ -101,7 +103,6 @@ func (d *Deployer) use(s settings.Settings) error {
 		err = d.charts.Close()
 	}
 	d.settings, d.charts = s, charts
-	d.helm = d.options.Helm(s.Workers, d.options.Log)
 	return err
 }
 

@@ -114,6 +114,9 @@ func (o *operation) perform() (*helm.Result, error) {
 		return o.renderOnly()
 	case helm.Values:
 		return o.combineValues()
+	case helm.Index:
+		listed, err := helm.ReadIndex(o.req.Chart.Path, o.req.Wanted)
+		return &helm.Result{Listed: listed}, err
 	case helm.Install, helm.Upgrade:
 		defer o.tellWarnings() // for a chart with an error in its templates
 		return o.deploy()

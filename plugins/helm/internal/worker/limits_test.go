@@ -16,12 +16,14 @@ import (
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	memory := func(r *helm.Request) { r.Limits.MemoryBytes = 128 << 20 }
+	_, err := newPool(t, Options{}).Run(t.Context(), request("grows", memory, action(helm.Index)), &observer{})
+	wantError(t, err, helm.LimitExceeded, "reading the index", "memory limit of 128Mi", "the index is too large")
 	for _, test := range []struct {
 		reason, scenario, text string
 	}{
-		{"memory, little by little", "grows", "128Mi of memory"},
-		{"memory, all at once", "grows at once", "128Mi of memory"},
-		{"the stack", "recurses", "128Mi of memory"},
+		{"memory, little by little", "grows", "memory limit of 128Mi"},
+		{"memory, all at once", "grows at once", "memory limit of 128Mi"},
+		{"the stack", "recurses", "memory limit of 128Mi"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +43,7 @@ func TestTimeForRendering(t *testing.T) {
 				req := request(scenario, func(r *helm.Request) { r.Action, r.Limits.RenderTime = action, 500*time.Millisecond })
 				_, err := newPool(t, Options{}).Run(t.Context(), req, &observer{})
 				var found *helm.Error
-				if !errors.As(err, &found) || !strings.Contains(found.Message, "500ms to render") && !strings.Contains(found.Message, "within 500ms") {
+				if !errors.As(err, &found) || !strings.Contains(found.Message, "time limit of 500ms") && !strings.Contains(found.Message, "within 500ms") {
 					t.Errorf("found %v", err)
 				}
 			})
