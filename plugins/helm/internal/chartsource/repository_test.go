@@ -222,7 +222,7 @@ func TestRepositoryMisbehaves(t *testing.T) {
 		code   v1alpha1.ErrorCode
 		text   string
 	}{
-		"Cut":          {"a connection can break", chartserver.File, cut, chartsource.ReasonUnavailable, "", "broken off"},
+		"Cut":          {"a connection can break", chartserver.File, cut, chartsource.ReasonUnavailable, "", "broke off"},
 		"Endless":      {"there is a limit", chartserver.File, chartserver.Endless(plain), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65536 bytes"},
 		"EndlessIndex": {"there is a limit", chartserver.Index, chartserver.Endless([]byte("apiVersion: v1\n")), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65537 bytes"},
 		"Page":         {"it is no repository", chartserver.Index, chartserver.Answer(http.StatusOK, []byte("<html>hello</html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "helmChartRepoUrl"},

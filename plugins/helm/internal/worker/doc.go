@@ -18,9 +18,9 @@
 //
 // # Reuse
 //
-// The start of a worker takes a hundred times as long as a small chart, in time and CPU time. After a success a worker waits for the next request, and a
-// request waits for a moment for a busy worker. After an error a worker ends: a wait of Helm's may go on in it. See
-// Pool.Run.
+// The start of a worker, with the first use of Helm in it, takes a hundred times as long as a small chart, and a
+// multiple of the CPU time of a whole job. After a success a worker waits for the next request, and a request waits for
+// a moment for a busy worker. After an error a worker ends: a wait of Helm's may go on in it. See Pool.Run.
 //
 // # Limits
 //
