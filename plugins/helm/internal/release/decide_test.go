@@ -195,33 +195,34 @@ func TestDecideRemoval(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason  string
+		is      state
 		history []Revision
 		claimed bool
 		want    Action
 	}{
-		"none":                    {reason: "it is gone", want: Nothing},
-		"ours":                    {reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
-		"ours, changed":           {reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
-		"ours, failed":            {reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
-		"ours, interrupted":       {reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
-		"ours, half removed":      {reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
-		"ours, uninstalled":       {reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
-		"ours, in progress":       {reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
-		"ours, stuck":             {reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
-		"of another":              {reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
-		"of another, interrupted": {reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
-		"nobody's":                {reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
-		"nobody's, claimed":       {reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
-		"nobody's, in progress":   {reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
-		"nobody's, uninstalled":   {reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
+		"none":                    {is: absent, reason: "it is gone", want: Nothing},
+		"ours":                    {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
+		"ours, changed":           {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
+		"ours, failed":            {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
+		"ours, interrupted":       {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
+		"ours, half removed":      {is: owned, reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
+		"ours, uninstalled":       {is: owned, reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
+		"ours, in progress":       {is: busy, reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
+		"ours, stuck":             {is: owned, reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		"of another":              {is: foreign, reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
+		"of another, interrupted": {is: foreign, reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
+		"nobody's":                {is: unowned, reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
+		"nobody's, claimed":       {is: owned, reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
+		"nobody's, in progress":   {is: busy, reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
+		"nobody's, uninstalled":   {is: uninstalled, reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := wanted()
 			want.Claimed = c.claimed
 			got := DecideRemoval(c.history, want)
-			if got.Action != c.want || got.Why == "" {
-				t.Errorf("%s: expected %s, but found %+v", c.reason, c.want, got)
+			if is := stateAtRemoval(c.history, want); is != c.is || got.Action != c.want || got.Why == "" {
+				t.Errorf("%s: expected %s: %s, but found %s: %+v", c.reason, c.is, c.want, is, got)
 			}
 			var marked []int
 			if c.want == Uninstall {
