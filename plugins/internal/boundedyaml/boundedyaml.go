@@ -33,10 +33,7 @@ func ToJSON(document []byte) ([]byte, error) {
 	if utf8.Valid(document) && json.Valid(document) {
 		return compact(document)
 	}
-	if err := check(document); err != nil {
-		return nil, err
-	}
-	if err := CheckAliases(document, maxExpanded); err != nil {
+	if err := Check(document, maxExpanded); err != nil {
 		return nil, err
 	}
 	content, err := sigsyaml.YAMLToJSONStrict(document)
@@ -81,13 +78,16 @@ func hasTwice(from *json.Decoder) bool {
 	return false
 }
 
-// CheckAliases returns an error if a document with its aliases replaced is larger than most bytes, roughly, or if it
-// is no YAML. The error quotes nothing of it.
-func CheckAliases(document []byte, most int) error {
+// Check returns an error about a document with costs far beyond its size: with a directive %TAG, or larger than most
+// bytes, roughly, with its aliases replaced. The error quotes nothing of it.
+func Check(document []byte, most int) error {
+	if err := checkTags(document); err != nil {
+		return err
+	}
 	if !bytes.ContainsRune(document, '&') || !bytes.ContainsRune(document, '*') {
 		return nil
 	}
-	node, err := Parse(document)
+	node, err := parse(document)
 	if err != nil {
 		return err
 	}
@@ -99,9 +99,13 @@ func CheckAliases(document []byte, most int) error {
 
 // Parse returns a document as it is written, with its aliases in place. Errors quote nothing of it.
 func Parse(document []byte) (*yaml.Node, error) {
-	if err := check(document); err != nil {
+	if err := checkTags(document); err != nil {
 		return nil, err
 	}
+	return parse(document)
+}
+
+func parse(document []byte) (*yaml.Node, error) {
 	node := &yaml.Node{}
 	if err := yaml.Unmarshal(document, node); err != nil {
 		return nil, errNoYAML
@@ -112,13 +116,12 @@ func Parse(document []byte) (*yaml.Node, error) {
 // tagDirective finds the directive at the beginning of a line, with the line ends of all parsers.
 var tagDirective = regexp.MustCompile(`(?:^|[\r\n\x{85}\x{2028}\x{2029}\x{feff}])%TAG`)
 
-// check refuses documents with costs for the parsers themselves far beyond their size: the expansion of a directive
-// %TAG is repeated with each tag.
-func check(document []byte) error {
+// checkTags refuses a directive %TAG: the parsers repeat its text with each tag.
+func checkTags(document []byte) error {
 	switch {
 	case !utf8.Valid(document):
 		return errUTF8 // the directive would not be found
-	case tagDirective.Match(document):
+	case bytes.Contains(document, []byte("%TAG")) && tagDirective.Match(document):
 		return errTags
 	default:
 		return nil

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -43,16 +42,12 @@ var (
 // manifest, chosen by choose, such as (*Manifest).ChartLayer. The blobs of the set may have limit bytes together, in
 // memory until it returns. It may leave a rest of set unread.
 //
-// An error of set is in the chain of the error, and one of choose is returned as it is.
+// An error of set, or of choose, is returned as it is.
 func ReadArtifactSet(
-	set io.Reader, limit int64, choose func(*Manifest) (ocispec.Descriptor, error),
+	set fetch.Body, limit int64, choose func(*Manifest) (ocispec.Descriptor, error),
 ) (*Unpacked, error) {
-	source := &source{from: set}
 	found := &artifactSet{left: limit, index: map[string][]byte{}, blobs: map[digest.Digest][]byte{}}
-	if err := found.read(source, limit); err != nil {
-		if source.err != nil {
-			return nil, fmt.Errorf("read the artifact set: %w", source.err)
-		}
+	if err := found.read(set, limit); err != nil {
 		return nil, err
 	}
 	main, err := found.main()
@@ -77,20 +72,6 @@ func ReadArtifactSet(
 	return artifact, err
 }
 
-// source keeps an error of a reader, because it is no error in the content.
-type source struct {
-	from io.Reader
-	err  error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.from.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
-}
-
 // artifactSet has the index and the blobs of an artifact set.
 type artifactSet struct {
 	// left is the rest of the limit for blobs.
@@ -105,7 +86,10 @@ func (s *artifactSet) read(from io.Reader, limit int64) error {
 	var content io.Reader = plain
 	if magic, _ := plain.Peek(2); string(magic) == "\x1f\x8b" {
 		zip, err := gzip.NewReader(plain)
-		if err != nil {
+		switch {
+		case errors.As(err, new(*fetch.Error)):
+			return err
+		case err != nil:
 			return invalidf("the artifact set cannot be uncompressed: %w", err)
 		}
 		content = zip

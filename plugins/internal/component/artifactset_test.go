@@ -49,7 +49,7 @@ func packed(t helper, files map[string][]byte, more ...file) []byte {
 }
 
 func readSet(content []byte) (*component.Unpacked, error) {
-	return component.ReadArtifactSet(bytes.NewReader(content), limit, (*component.Manifest).ChartLayer)
+	return component.ReadArtifactSet(bodyOf(bytes.NewReader(content)), limit, (*component.Manifest).ChartLayer)
 }
 
 func TestReadArtifactSet(t *testing.T) {
@@ -151,18 +151,23 @@ func many(t helper, n int) []byte {
 	return tarOf(t, files...)
 }
 
+// bodyOf is the body of a download; its errors are temporary.
+func bodyOf(from io.Reader) fetch.Body {
+	return fetch.Body{From: from, Explain: func(err error) error { return fetch.Errorf(fetch.Unavailable, "%w", err) }}
+}
+
 // TestReadArtifactSetKeepsErrors: who fetches a set knows best whether to try again.
 func TestReadArtifactSetKeepsErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the connection has broken off")
 	whole := packed(t, set(t, "."))
 	for _, content := range [][]byte{nil, whole[:600], zipped(t, whole)[:5], zipped(t, whole)[:200]} {
-		_, err := component.ReadArtifactSet(io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken)), limit, (*component.Manifest).ChartLayer)
-		if !errors.Is(err, broken) || errors.As(err, new(*fetch.Error)) {
+		_, err := component.ReadArtifactSet(bodyOf(io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken))), limit, (*component.Manifest).ChartLayer)
+		if !errors.Is(err, broken) || fetch.Explain(err).Kind != fetch.Unavailable {
 			t.Errorf("after %d bytes: found %v", len(content), err)
 		}
 	}
-	_, err := component.ReadArtifactSet(bytes.NewReader(whole), limit, func(*component.Manifest) (ocispec.Descriptor, error) { return ocispec.Descriptor{}, broken })
+	_, err := component.ReadArtifactSet(bodyOf(bytes.NewReader(whole)), limit, func(*component.Manifest) (ocispec.Descriptor, error) { return ocispec.Descriptor{}, broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("found %v", err)
 	}

@@ -119,7 +119,7 @@ func DescriptorBlob(config []byte) (ocispec.Descriptor, error) {
 // checkDescriptor refuses an invalid digest or size.
 func checkDescriptor(what string, d ocispec.Descriptor) (ocispec.Descriptor, error) {
 	if d.Digest.Validate() != nil || d.Size < 0 {
-		return ocispec.Descriptor{}, invalidf("%s has a digest or size that cannot be right", what)
+		return ocispec.Descriptor{}, invalidf("%s has an invalid digest or size", what)
 	}
 	return d, nil
 }

@@ -72,7 +72,7 @@ func TestMainOfIndex(t *testing.T) {
 		"marked":  {manifests: []object{one, marked, other}, want: marked},
 		"several": {manifests: []object{marked, marked}, says: "an index with 2 manifests of components"},
 		"empty":   {manifests: []object{}, says: "an index without manifests"},
-		"digest":  {manifests: []object{{"digest": "sha256:x"}}, says: "the first manifest of the index has a digest or size that cannot be right"},
+		"digest":  {manifests: []object{{"digest": "sha256:x"}}, says: "the first manifest of the index has an invalid digest or size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +98,7 @@ func TestNoComponent(t *testing.T) {
 		"another type": {object{"config": blob("application/vnd.cncf.helm.config.v1+json", nil)}, `no component but to an artifact of the type "application/vnd.cncf.helm.config.v1+json"`},
 		"no config":    {object{"layers": []object{}}, "a manifest without a config"},
 		"an index":     {object{"manifests": []object{}}, "an index of indexes"},
-		"size":         {object{"config": object{"mediaType": configType, "digest": blob("", nil)["digest"], "size": -1}}, "the config of the component's manifest has a digest or size"},
+		"size":         {object{"config": object{"mediaType": configType, "digest": blob("", nil)["digest"], "size": -1}}, "the config of the component's manifest has an invalid digest or size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestNoComponent(t *testing.T) {
 	}
 	for document, says := range map[string]string{
 		"hunter2": "cannot be read as JSON", "{}": `of the type "", which is not known`,
-		`{"componentDescriptorLayer":{"mediaType":"` + tarType + `","digest":"../x"}}`: "has a digest or size that cannot be right",
+		`{"componentDescriptorLayer":{"mediaType":"` + tarType + `","digest":"../x"}}`: "has an invalid digest or size",
 	} {
 		_, err := component.DescriptorBlob([]byte(document))
 		refused(t, err, says)
@@ -155,7 +155,7 @@ func TestChartLayer(t *testing.T) {
 		"legacy":  {layers: []object{provenance, legacy}, want: legacy},
 		"none":    {layers: []object{provenance}, says: "has 0 layers with a chart"},
 		"several": {layers: []object{chart, chart}, says: "has 2 layers with a chart"},
-		"digest":  {layers: []object{{"mediaType": helmType}}, says: "the layer with the chart has a digest or size"},
+		"digest":  {layers: []object{{"mediaType": helmType}}, says: "the layer with the chart has an invalid digest or size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -95,7 +95,7 @@ func TestReadSpoiled(t *testing.T) {
 		"version":      {components.Version{InsideVersion: "1.2.4"}, `is that of "example.com/shop" "1.2.4"`},
 		"config":       {components.Version{ConfigType: "a/b"}, `an artifact of the type "a/b"`},
 		"type":         {components.Version{DescriptorType: "a/b"}, `of the type "a/b", which is not known`},
-		"size":         {components.Version{Refer: func(d *ocispec.Descriptor) { d.Size = -1 }}, "size that cannot be right"},
+		"size":         {components.Version{Refer: func(d *ocispec.Descriptor) { d.Size = -1 }}, "an invalid digest or size"},
 		"schema":       {components.Version{Schema: "v4"}, `it has the schema "v4"`},
 		"document":     {components.Version{Document: []byte("a: [hunter2")}, "it is no YAML"},
 		"tar":          {components.Version{DescriptorFile: "other.yaml"}, "has no file component-descriptor.yaml"},

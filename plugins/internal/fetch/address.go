@@ -63,8 +63,8 @@ func (f *Fetcher) FromAddress(ctx context.Context, at Address) (*File, error) {
 		case isRefusal(status):
 			return Memo{}, nil, a.refused()
 		case status == http.StatusNotFound, status == http.StatusGone:
-			return Memo{}, nil, Errorf(NotFound, "there is nothing at this address: the server has answered with "+
-				"status %d (%s); check the address, or publish the chart", status, http.StatusText(status))
+			return Memo{}, nil, Errorf(NotFound, "there is nothing at this address: status %d (%s); check the "+
+				"address, or publish the chart", status, http.StatusText(status))
 		default:
 			return Memo{}, nil, statusError("server", status)
 		}

@@ -54,7 +54,7 @@ func newCache(config Config) (*cache, error) {
 		dir, err = filepath.Abs(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make cache %s: %w; the plugin needs a directory that it can write to", config.Dir, err)
+		return nil, fmt.Errorf("make cache %s: %w; give the plugin a writable directory", config.Dir, err)
 	}
 	return &cache{
 		dir: dir, maxBytes: config.MaxBytes, maxAge: config.MaxAge, clock: config.Clock, files: map[string]*File{},
@@ -201,8 +201,8 @@ func (u *unfinished) Write(p []byte) (int, error) {
 	c.unfinished, u.bytes = c.unfinished+n, u.bytes+n
 	c.trim(c.maxBytes)
 	if others && c.size+c.unfinished > c.maxBytes { // one at a time always finds room
-		return 0, Errorf(CacheFailed, "cache %s is full with files that are in use or being downloaded; "+
-			"it is tried again, or have the operator of the deployer raise the size of its cache", c.dir)
+		return 0, Errorf(CacheFailed, "cache %s is full: all files are in use or being downloaded; "+
+			"the download is retried, or have the operator of the deployer raise the size of its cache", c.dir)
 	}
 	return len(p), nil
 }
@@ -238,11 +238,11 @@ func (c *cache) failed(operation string, err error) error {
 		defer c.mu.Unlock()
 		c.trim(0)
 	}
-	return Errorf(CacheFailed, "%s cache %s: %w; the plugin needs a directory that it can write to, with room for "+
-		"the size of the cache", operation, c.dir, err)
+	return Errorf(CacheFailed, "%s cache %s: %w; give the plugin a writable directory with room for the size of "+
+		"the cache", operation, c.dir, err)
 }
 
 func tooLarge(limit int64) error {
-	return Errorf(TooLarge, "it is larger than the %d bytes allowed; use a smaller one, or have the operator of "+
-		"the deployer allow more", limit)
+	return Errorf(TooLarge, "it is larger than the limit of %d bytes; use a smaller one, or have the operator of "+
+		"the deployer raise the limit", limit)
 }

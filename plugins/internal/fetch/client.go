@@ -54,7 +54,7 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = Errorf(Unavailable, "the server has stopped sending")
+		err = Errorf(Unavailable, "the server stopped sending")
 	}
 	return n, err
 }
@@ -67,7 +67,7 @@ func (c *stallConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-var errCAData = errors.New("expected certificates in PEM as CA data, but found none that can be read")
+var errCAData = errors.New("invalid CA data: expected certificates in PEM")
 
 // withAuthorities returns a transport with trust in the given authorities only, in PEM. With none it accepts any
 // certificate.
@@ -136,7 +136,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return Errorf(Unavailable, "redirected more than %d times", maxRedirects)
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return Errorf(Unavailable, "redirected from https to http, which is not followed")
+		return Errorf(Unavailable, "refused a redirect from https to http")
 	}
 	// The next server must not get the address before the redirect: it may have a token in it.
 	req.Header.Del("Referer")

@@ -87,7 +87,7 @@ func TestLoginsAndProblems(t *testing.T) {
 		"Tokens":      {reason: "tokens instead", document: `{"auths": {"r": {"identitytoken": "i", "registrytoken": "t"}}}`, want: []auth.Credential{{RefreshToken: "i", AccessToken: "t"}}},
 		"Empty":       {reason: "nothing to log in with, such as with a helper of Docker", document: `{"auths": {"r": {}}, "credsStore": "x"}`},
 		"NoJSON":      {reason: "something else", document: "secret", problem: `Secret "s": expected a docker configuration`},
-		"BadAuth":     {reason: "no base64", document: `{"auths": {"r": {"auth": "secret!"}}}`, problem: `the entry "r" has a field auth`},
+		"BadAuth":     {reason: "no base64", document: `{"auths": {"r": {"auth": "secret!"}}}`, problem: `the entry "r" has an invalid field auth`},
 		"OthersAuth":  {reason: "what is wrong with others does not matter", document: `{"auths": {"s": {"auth": "secret!"}}}`},
 		"UserProblem": {reason: "no user belongs there", document: `{"auths": {"me:secret@r": {"auth": "x!"}}}`, problem: `the entry "r" has`},
 	}

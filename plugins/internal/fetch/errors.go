@@ -97,13 +97,13 @@ func connectionError(err error) error {
 	case errors.As(err, &found):
 		return found
 	case errors.As(err, &certificate):
-		return fmt.Errorf("the certificate of the server is not trusted: %w; if it is from a private authority, add that "+
-			"to the credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
+		return fmt.Errorf("the certificate of the server is not trusted: %w; add its private authority to the "+
+			"credentials for its address (customCAData), or, for a registry, have the operator add it", certificate.Err)
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, http.ErrSchemeMismatch):
 		return err
 	default:
-		return errors.New("the server does not answer as one of HTTP does")
+		return errors.New("invalid HTTP response")
 	}
 }
 
@@ -127,7 +127,7 @@ func (b Body) Read(p []byte) (int, error) {
 // bodyOf is the body of an answer.
 func bodyOf(from io.Reader) Body {
 	return Body{From: from, Explain: func(err error) error {
-		return Errorf(Unavailable, "the answer has broken off: %w", connectionError(err))
+		return Errorf(Unavailable, "the response broke off: %w", connectionError(err))
 	}}
 }
 
@@ -147,14 +147,14 @@ func (a access) refused() error {
 	problems := strings.Join(a.problems, "; ")
 	switch {
 	case problems != "":
-		return Errorf(CredentialsInvalid, "%s needs other credentials than the Context's %s has, "+
-			"some of which cannot be used: %s", a.server, a.field, problems)
+		return Errorf(CredentialsInvalid, "%s refuses the usable credentials of the Context's %s; "+
+			"repair the others: %s", a.server, a.field, problems)
 	case a.tried:
-		return Errorf(Unauthorized, "%s does not accept the credentials of the Context's %s, or does not allow them "+
-			"to read this; check user and password there, and that the address is right", a.server, a.field)
+		return Errorf(Unauthorized, "%s refuses the credentials of the Context's %s, or they may not read this; "+
+			"check user, password and address", a.server, a.field)
 	default:
-		return Errorf(CredentialsMissing, "%s wants credentials, and the Context has none for it; "+
-			"add some to the Context's %s, and check that the address is right", a.server, a.field)
+		return Errorf(CredentialsMissing, "%s requires credentials, but the Context has none for it; "+
+			"add them to the Context's %s, or correct the address", a.server, a.field)
 	}
 }
 
@@ -165,5 +165,5 @@ func isRefusal(status int) bool {
 
 // statusError is an error about an answer with any other status.
 func statusError(who string, status int) error {
-	return Errorf(Unavailable, "the %s has answered with status %d (%s)", who, status, http.StatusText(status))
+	return Errorf(Unavailable, "the %s answered with status %d (%s)", who, status, http.StatusText(status))
 }

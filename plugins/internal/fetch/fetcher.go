@@ -143,7 +143,7 @@ func HasDigest(want string) Check {
 		if want == "" || found == want {
 			return nil
 		}
-		return Errorf(DigestMismatch, "expected the digest %s, but found %s; the archive was replaced or spoiled "+
-			"after it was published, publish it again", want, found)
+		return Errorf(DigestMismatch, "expected the digest %s, but found %s; the archive was replaced or "+
+			"damaged after its publication; publish it again", want, found)
 	}
 }

@@ -190,7 +190,7 @@ func (r *blobReader) open(blob ocispec.Descriptor) error {
 	ctx := auth.AppendRepositoryScope(r.ctx, ref, auth.ActionPull)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return Errorf(Invalid, "the digest %q cannot be in an address", blob.Digest)
+		return Errorf(Invalid, "invalid digest %q", blob.Digest)
 	}
 	answer, err := r.pull.repository.Client.Do(req)
 	if err != nil {
@@ -223,7 +223,7 @@ func (r *blobReader) close() {
 }
 
 // errMismatch is about content with another digest or size than expected.
-var errMismatch = Errorf(DigestMismatch, "the registry has sent content with another digest or size; push it again")
+var errMismatch = Errorf(DigestMismatch, "the registry sent content with another digest or size; push it again")
 
 // errRefused is the error of a pull with a refused login.
 var errRefused = Errorf(Unauthorized, "the registry refuses the login")
@@ -254,7 +254,7 @@ func (p *Pull) explain(err error) error {
 		p.login != auth.EmptyCredential && (p.login.Username == "" || p.login.Password == ""):
 		return errRefused
 	default:
-		return Errorf(Unavailable, "the registry does not answer as one does, or wants a token from a server that is "+
-			"not asked: one without https, or at an internal address that is not the registry's")
+		return Errorf(Unavailable, "unexpected response of the registry; or its token server was refused, without https "+
+			"or at an internal address other than the registry's")
 	}
 }

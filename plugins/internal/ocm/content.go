@@ -42,7 +42,7 @@ func (r *Reader) Content(
 	case component.Wget:
 		return r.address(ctx, a, credentials.ChartRepositories, want)
 	default:
-		return nil, fetch.Errorf(fetch.Invalid, "the access leads to a chart repository, which has nothing but charts")
+		return nil, fetch.Errorf(fetch.Invalid, "the access leads to a chart repository, but expected other content than a chart")
 	}
 }
 
@@ -118,7 +118,7 @@ func (r *Reader) layerOf(
 	for _, candidate := range candidates {
 		if candidate.Digest.Validate() != nil {
 			return layer, fetch.Errorf(fetch.Invalid,
-				"the artifact is an index with a manifest whose digest cannot be right")
+				"the artifact is an index with an invalid digest of a manifest")
 		}
 		_, document, err := p.Manifest(ctx, candidate.Digest.String(), "")
 		if err != nil {
@@ -197,7 +197,7 @@ func (r *Reader) address(
 	u, err := url.Parse(a.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 		return nil, fetch.Errorf(fetch.Invalid,
-			"the access has a url that is no address with http:// or https://, a host, and no user")
+			"the access has an invalid url: expected http:// or https://, a host, and no user")
 	}
 	at := fetch.Address{
 		URL: u, Own: fetch.CredentialsFor(credentials, u), All: credentials, Limit: want.Limit, Check: want.Check,
@@ -242,6 +242,6 @@ func verifyFile(file *fetch.File, want digest.Digest) error {
 			return nil
 		}
 	}
-	return fetch.Errorf(fetch.DigestMismatch, "the content has the digest %s, but expected %s, which is the digest of the "+
-		"resource; push it again, or correct the component descriptor", found, want)
+	return fetch.Errorf(fetch.DigestMismatch, "the content has the digest %s, but expected %s, the digest of the resource; "+
+		"push it again, or correct the component descriptor", found, want)
 }

@@ -5,8 +5,9 @@
 //
 // A source is an archive in the provider configuration itself, an archive at an address, a chart in an OCI registry,
 // a chart in a chart repository, or a chart as the resource of a component version, read by package component. Others
-// need a resolver; see package plugins/helm/chart. Of an archive only the first bytes are checked here: they must be
-// those of gzip.
+// need a resolver; see package plugins/helm/chart. Content of servers is read elsewhere: archives and indexes of
+// repositories by a worker, documents of components by package component within bounds. Of an archive only the first
+// bytes are checked here: they must be those of gzip.
 //
 // A chart repository, and an archive at an address, get the credentials for their address. An archive outside its
 // repository gets them too if it is on the same server, and otherwise those for its own address, if there are some. A
@@ -17,7 +18,7 @@
 // All errors are *sdk.Error, except for the cause of an ended context.
 //
 //	reason                   when                                             code                       the call
-//	ChartSourceInvalid       the source cannot be right                       ERR_CONFIGURATION_PROBLEM  fails
+//	ChartSourceInvalid       the source is invalid                            ERR_CONFIGURATION_PROBLEM  fails
 //	ChartResolverMissing     fromResource has no resolver                     ERR_CONFIGURATION_PROBLEM  fails
 //	ChartResolveFailed       the resolver has failed                          those of the resolver      as it says
 //	ChartComponentInvalid    the component leads to no chart                  ERR_CONFIGURATION_PROBLEM  fails

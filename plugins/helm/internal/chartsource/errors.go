@@ -13,7 +13,7 @@ const Operation = "FetchChart"
 
 // Reasons of errors. The package comment has the codes and the retries of each.
 const (
-	// ReasonSourceInvalid: the source cannot be right.
+	// ReasonSourceInvalid: the source is invalid.
 	ReasonSourceInvalid = "ChartSourceInvalid"
 	// ReasonResolverMissing: no resolver for the component model.
 	ReasonResolverMissing = "ChartResolverMissing"

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/component"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/ocm"
@@ -28,6 +29,9 @@ type Config struct {
 	// ArchiveBytes bounds an archive, IndexBytes the index of a repository. They default to DefaultArchiveBytes and
 	// DefaultIndexBytes.
 	ArchiveBytes, IndexBytes int64
+	// Helm reads the indexes of repositories, within RenderTime and MemoryBytes of Limits.
+	Helm   helm.Helm
+	Limits helm.Limits
 	// Resolvers are for charts of the component model beyond the Fetcher's own means; nil for none.
 	Resolvers map[chart.Field]chart.Resolver
 }
@@ -37,9 +41,6 @@ type Fetcher struct {
 	config     Config
 	files      *fetch.Fetcher
 	components *ocm.Reader
-
-	// parsing has room for one index in memory.
-	parsing chan struct{}
 }
 
 // New makes the cache's directory and returns a Fetcher, to be closed.
@@ -51,9 +52,7 @@ func New(config Config) (*Fetcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fetcher{
-		config: config, files: files, components: ocm.NewReader(files), parsing: make(chan struct{}, 1),
-	}, nil
+	return &Fetcher{config: config, files: files, components: ocm.NewReader(files)}, nil
 }
 
 // Close removes the cache, also archives in use.

@@ -95,7 +95,7 @@ func TestRegistryRefuses(t *testing.T) {
 			w.wantError(t, chart, loginFor("elsewhere.example.org", registry.Host()+"/charts/pla"), chartsource.ReasonCredentialsMissing,
 				v1alpha1.ErrorConfigurationProblem)
 			wrong := withDockerConfig(fmt.Sprintf(`{"auths": {%q: {"username": "x", "password": %q}}}`, registry.Host(), password))
-			w.wantError(t, chart, wrong, chartsource.ReasonUnauthorized, v1alpha1.ErrorUnauthorized, "does not accept")
+			w.wantError(t, chart, wrong, chartsource.ReasonUnauthorized, v1alpha1.ErrorUnauthorized, "refuses the credentials")
 			unusable := &sdk.Credentials{Registries: []sdk.RegistryCredentials{{Secret: "pull", Problem: "there is no such Secret"}}}
 			w.wantError(t, chart, unusable, chartsource.ReasonCredentialsInvalid, "", `Secret "pull": there is no such Secret`)
 			w.wantError(t, chart, withDockerConfig("[]"), chartsource.ReasonCredentialsInvalid, "", `Secret "pull": expected a docker configuration`)
@@ -244,7 +244,7 @@ func TestRegistryManifests(t *testing.T) {
 		"image":      {chartsource.ReasonArchiveInvalid, problem, "a container image"},
 		"with-two":   {chartsource.ReasonArchiveInvalid, problem, "with 2 manifests of a chart"},
 		"two-layers": {chartsource.ReasonArchiveInvalid, problem, "2 layers"},
-		"path":       {chartsource.ReasonArchiveInvalid, problem, "cannot be right"},
+		"path":       {chartsource.ReasonArchiveInvalid, problem, "invalid digest or size"},
 		"huge":       {chartsource.ReasonTooLarge, problem, "larger than"},
 		"wrong-size": {chartsource.ReasonDigestMismatch, problem, "another digest or size"},
 		"nothing":    {chartsource.ReasonNotFound, "", "no such artifact"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -24,19 +26,13 @@ func (f *Fetcher) fromRepository(
 	index := fetch.Address{
 		URL: o.url.JoinPath("index.yaml"), Own: own, All: all, Limit: f.config.IndexBytes, Use: "index",
 	}
-	versions, err := f.versions(ctx, index, o)
+	v, err := f.lookUp(ctx, index, o)
 	if err != nil {
 		return nil, err
 	}
-	v := versions.pick(o.version, o.constraint)
-	if v == nil {
-		return nil, fetch.Errorf(fetch.NotFound, "the repository has the chart in %d versions, of which the newest is %s, "+
-			"but in none that fits %q; choose another, or publish it", len(versions), versions[0].Version, o.version)
-	}
 	digest, err := normalizeDigest(v.Digest)
 	if err != nil {
-		return nil, fetch.Errorf(fetch.Invalid, "the digest that the index has for version %s cannot be right: %w",
-			v.Version, err)
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an invalid digest for version %s: %w", v.Version, err)
 	}
 	o.version = v.Version
 	failed := fetch.Errorf(fetch.Invalid, "the index has no address for version %s", v.Version)
@@ -74,7 +70,7 @@ func (f *Fetcher) versionInRegistry(
 	ref, errs := parseRef(address, nil)
 	o, ok := ref.(registryOrigin)
 	if len(errs) > 0 || !ok {
-		return nil, fetch.Errorf(fetch.Invalid, "the index has an address that is no reference to a chart in a registry")
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an invalid reference to a chart in a registry")
 	}
 	archive, err := f.components.Artifact(ctx, o.ref, credentials.Registries, f.want())
 	if err != nil {
@@ -96,35 +92,84 @@ func endsJob(err error) bool {
 	return false
 }
 
-// versions returns the versions of a chart in an index.
-func (f *Fetcher) versions(ctx context.Context, at fetch.Address, o repositoryOrigin) (versions, error) {
+// maxListed bounds a helm.Listed as JSON.
+const maxListed = 1 << 20
+
+// lookUp returns the wanted version of a chart. A worker reads the index, once for all jobs with the same wish.
+func (f *Fetcher) lookUp(ctx context.Context, at fetch.Address, o repositoryOrigin) (*helm.ChartVersion, error) {
 	what := "the index of chart repository " + fetch.Display(o.url)
 	index, err := f.files.FromAddress(ctx, at)
 	if err != nil {
 		return nil, about(what, err)
 	}
 	defer index.Release()
-	select {
-	case f.parsing <- struct{}{}:
-		defer func() { <-f.parsing }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	document, err := os.ReadFile(index.Path)
+	key := fetch.KeyOf("listed", index.Digest, o.name, o.version)
+	file, err := f.files.File(ctx, key, func(ctx context.Context, _ fetch.Memo) (fetch.Memo, *fetch.File, error) {
+		result, err := f.config.Helm.Run(ctx, &helm.Request{
+			Action: helm.Index, Chart: helm.Chart{Path: index.Path},
+			Wanted: helm.Wanted{Name: o.name, Version: o.version}, Limits: f.config.Limits,
+		}, silent{})
+		if err != nil {
+			return fetch.Memo{}, nil, aboutIndex(err)
+		}
+		document, err := json.Marshal(result.Listed)
+		if err != nil {
+			return fetch.Memo{}, nil, err
+		}
+		file, err := f.files.Store(bytes.NewReader(document), maxListed)
+		return fetch.Memo{Fixed: true}, file, err
+	})
 	if err != nil {
-		return nil, about(what, fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err))
+		return nil, about(what, err)
 	}
-	found, err := parseIndex(document, o.name)
+	defer file.Release()
+	document, err := os.ReadFile(file.Path)
+	var listed helm.Listed
+	if err == nil {
+		err = json.Unmarshal(document, &listed)
+	}
 	switch {
 	case err != nil:
-		return nil, about(what, fetch.Errorf(fetch.Invalid,
-			"its index.yaml cannot be read: %w; check that helmChartRepoUrl is the address of a chart repository", err))
-	case len(found) == 0:
+		return nil, about(what, fetch.Errorf(fetch.CacheFailed, "read the cache: %w", err))
+	case listed.Versions == 0:
 		return nil, fetch.Errorf(fetch.NotFound,
 			"the repository has no chart of this name; check helmChartName, or publish it")
+	case listed.Found == nil:
+		return nil, fetch.Errorf(fetch.NotFound, "the repository has %d versions of the chart, the newest %s, but none "+
+			"for %q; choose another, or publish it", listed.Versions, listed.Newest, o.version)
 	}
-	return found, nil
+	return listed.Found, nil
 }
+
+// aboutIndex explains an error of the worker with the index.
+func aboutIndex(err error) error {
+	failure, ok := errors.AsType[*helm.Error](err)
+	switch {
+	case !ok:
+		return err
+	case failure.Kind == helm.ChartInvalid:
+		return fetch.Errorf(fetch.Invalid,
+			"its index.yaml cannot be read: %w; check that helmChartRepoUrl is the address of a chart repository", err)
+	case failure.Kind == helm.LimitExceeded:
+		return fetch.Errorf(fetch.TooLarge, "%w", err)
+	default:
+		return fetch.Errorf(fetch.Unavailable, "%w", err)
+	}
+}
+
+// silent is the observer of an index: it changes nothing and has nothing to report.
+type silent struct{}
+
+var errNoChange = errors.New("reading an index changes nothing")
+
+func (silent) Changing(context.Context) error { return errNoChange }
+func (silent) Rendered(context.Context, []helm.Object) ([]helm.Object, error) {
+	return nil, errNoChange
+}
+func (silent) Found(context.Context, []helm.Found) error { return errNoChange }
+func (silent) Progress(string, string)                   {}
+func (silent) Warning(string, string)                    {}
+func (silent) Log(string)                                {}
 
 // isArchive is the check of archives.
 func isArchive(_ string, begin []byte) error {
@@ -168,7 +213,7 @@ func normalizeDigest(text string) (string, error) {
 func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	ref, err := url.Parse(address)
 	if err != nil {
-		return nil, fetch.Errorf(fetch.Invalid, "the index has an address that cannot be parsed") // err would quote it
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an invalid address") // err would quote it
 	}
 	u := repository.JoinPath("/").ResolveReference(ref)
 	if !ref.IsAbs() && ref.Host == "" && u.RawQuery == "" {
@@ -176,7 +221,7 @@ func resolveURL(repository *url.URL, address string) (*url.URL, error) {
 	}
 	u, invalid := parseURL(u.String(), nil)
 	if invalid != nil {
-		return nil, fetch.Errorf(fetch.Invalid, "the index has an address that is none: %s", invalid.Detail)
+		return nil, fetch.Errorf(fetch.Invalid, "the index has an invalid address: %s", invalid.Detail)
 	}
 	return u, nil
 }

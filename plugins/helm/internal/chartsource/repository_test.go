@@ -1,11 +1,13 @@
 package chartsource_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -72,13 +74,13 @@ func TestRepositoryErrors(t *testing.T) {
 		text                         string
 	}{
 		"NoChart":     {"it may be published later", "nothing", "", chartsource.ReasonNotFound, "", "no chart of this name"},
-		"NoVersion":   {"it may be published later", "plain", ">99", chartsource.ReasonNotFound, "", "none that fits \">99\""},
+		"NoVersion":   {"it may be published later", "plain", ">99", chartsource.ReasonNotFound, "", "none for \">99\""},
 		"NoArchive":   {"it may be published later", "missing", "", chartsource.ReasonNotFound, "", "nowhere.tgz"},
 		"WrongDigest": {"the archive is not the one of the index", "wrong-digest", "", chartsource.ReasonDigestMismatch, v1alpha1.ErrorConfigurationProblem, "sha256:000"},
 		"OddDigest":   {"it is none", "odd-digest", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "SHA-256"},
 		"NoAddress":   {"nothing to download", "no-address", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "no address"},
 		"User":        {"secrets in addresses get into messages", "user-address", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "without a user"},
-		"OCI":         {"it is none", "bad-oci", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "no reference"},
+		"OCI":         {"it is none", "bad-oci", "", chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "invalid reference"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +222,7 @@ func TestRepositoryMisbehaves(t *testing.T) {
 		code   v1alpha1.ErrorCode
 		text   string
 	}{
-		"Cut":          {"a connection can break", chartserver.File, cut, chartsource.ReasonUnavailable, "", "broken off"},
+		"Cut":          {"a connection can break", chartserver.File, cut, chartsource.ReasonUnavailable, "", "broke off"},
 		"Endless":      {"there is a limit", chartserver.File, chartserver.Endless(plain), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65536 bytes"},
 		"EndlessIndex": {"there is a limit", chartserver.Index, chartserver.Endless([]byte("apiVersion: v1\n")), chartsource.ReasonTooLarge, v1alpha1.ErrorConfigurationProblem, "65537 bytes"},
 		"Page":         {"it is no repository", chartserver.Index, chartserver.Answer(http.StatusOK, []byte("<html>hello</html>")), chartsource.ReasonArchiveInvalid, v1alpha1.ErrorConfigurationProblem, "helmChartRepoUrl"},
@@ -248,3 +250,49 @@ func TestRepositoryMisbehaves(t *testing.T) {
 
 // isConditional says whether a request asks only for what has changed.
 func isConditional(r chartserver.Request) bool { return r.Header.Get("If-None-Match") != "" }
+
+// failing is a worker that fails at each index, and counts them.
+type failing struct {
+	err  error
+	runs int
+}
+
+func (f *failing) Run(ctx context.Context, req *helm.Request, o helm.Observer) (*helm.Result, error) {
+	if f.runs++; f.err != nil {
+		return nil, f.err
+	}
+	return reader{}.Run(ctx, req, o)
+}
+
+// TestIndexIsReadByAWorker: once for all jobs with the same wish, and within its limits.
+func TestIndexIsReadByAWorker(t *testing.T) {
+	t.Parallel()
+	repository := chartserver.StartRepository(t, chartserver.Options{})
+	add(t, repository, plain)
+	credentials := trustIn(repository.URL(), repository.CA())
+	chart := ofRepository(repository.URL(), "plain", "")
+	worker := &failing{}
+	w := newWorldWith(t, chartsource.Config{Helm: worker})
+	for kind, want := range map[helm.Kind]string{
+		helm.ChartInvalid: chartsource.ReasonArchiveInvalid, helm.LimitExceeded: chartsource.ReasonTooLarge,
+	} {
+		worker.err = &helm.Error{Kind: kind, Message: "its end"}
+		w.wantError(t, chart, credentials, want, v1alpha1.ErrorConfigurationProblem, "the index of chart repository", "its end")
+	}
+	worker.err = &helm.Error{Kind: helm.Crashed, Message: "its end"}
+	w.wantError(t, chart, credentials, chartsource.ReasonUnavailable, "", "its end")
+	worker.err, worker.runs = nil, 0
+	w.want(t, chart, credentials, plain)
+	w.later()
+	w.want(t, chart, credentials, plain)
+	if worker.runs != 1 {
+		t.Errorf("expected an unchanged index to be read once, but found %d times", worker.runs)
+	}
+	w.want(t, ofRepository(repository.URL(), "plain", "<9"), credentials, plain)
+	add(t, repository, other)
+	w.later()
+	w.want(t, chart, credentials, other)
+	if worker.runs != 3 {
+		t.Errorf("expected the index to be read for another version, and after its change, but found %d times", worker.runs)
+	}
+}

@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/chart"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
 )
@@ -41,7 +41,6 @@ type (
 	repositoryOrigin struct {
 		url           *url.URL
 		name, version string
-		constraint    *semver.Constraints
 	}
 	// resolverOrigin is a chart for a resolver.
 	resolverOrigin struct {
@@ -230,12 +229,11 @@ func parseRepository(r helmv1alpha1.HelmChartRepo, path *field.Path) (origin, fi
 		errs = append(errs, field.Invalid(name, r.HelmChartName,
 			"expected the name of a chart, but found characters that no name has"))
 	}
-	constraint, parseErr := parseConstraint(r.HelmChartVersion)
-	if parseErr != nil {
-		errs = append(errs, field.Invalid(path.Child("helmChartVersion"), r.HelmChartVersion, parseErr.Error()))
+	if _, err := helm.ParseConstraint(r.HelmChartVersion); err != nil {
+		errs = append(errs, field.Invalid(path.Child("helmChartVersion"), r.HelmChartVersion, err.Error()))
 	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	return repositoryOrigin{url: u, name: r.HelmChartName, version: r.HelmChartVersion, constraint: constraint}, nil
+	return repositoryOrigin{url: u, name: r.HelmChartName, version: r.HelmChartVersion}, nil
 }

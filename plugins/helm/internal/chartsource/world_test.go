@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
+	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	helmv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -63,6 +64,9 @@ func newWorldWith(t *testing.T, config chartsource.Config) *world {
 	t.Helper()
 	w := &world{clock: clocktesting.NewFakeClock(time.Unix(1e9, 0)), dir: t.TempDir()}
 	config.Dir, config.Clock, config.FreshFor = w.dir, w.clock, freshFor
+	if config.Helm == nil {
+		config.Helm = reader{}
+	}
 	var err error
 	if w.Fetcher, err = chartsource.New(config); err != nil {
 		t.Fatal(err)
@@ -73,6 +77,14 @@ func newWorldWith(t *testing.T, config chartsource.Config) *world {
 		}
 	})
 	return w
+}
+
+// reader reads indexes without a worker.
+type reader struct{}
+
+func (reader) Run(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
+	listed, err := helm.ReadIndex(req.Chart.Path, req.Wanted)
+	return &helm.Result{Listed: listed}, err
 }
 
 // parse returns the source of a chart.

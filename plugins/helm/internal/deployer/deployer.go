@@ -85,12 +85,14 @@ func New(options Options) (*Deployer, error) {
 }
 
 func (d *Deployer) use(s settings.Settings) error {
+	runner := d.options.Helm(s.Workers, d.options.Log)
 	charts, err := chartsource.New(chartsource.Config{
 		Config: fetch.Config{
 			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge,
 			Registries: s.Registries, UserAgent: d.options.UserAgent, Clock: d.options.Clock,
 		},
-		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers,
+		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers, Helm: runner,
+		Limits: helm.Limits{RenderTime: s.Limits.RenderTime, MemoryBytes: s.Limits.MemoryBytes},
 	})
 	if err != nil {
 		return err
@@ -99,7 +101,7 @@ func (d *Deployer) use(s settings.Settings) error {
 		// Nothing is under way yet: a plugin is configured before its first call.
 		err = d.tools.Charts.Close()
 	}
-	d.tools.Settings, d.tools.Charts, d.tools.Helm = s, charts, d.options.Helm(s.Workers, d.options.Log)
+	d.tools.Settings, d.tools.Charts, d.tools.Helm = s, charts, runner
 	return err
 }
 

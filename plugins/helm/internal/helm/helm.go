@@ -30,6 +30,8 @@ const (
 	Render Action = "render"
 	// Values combines the values with those of the chart. It needs no cluster.
 	Values Action = "values"
+	// Index looks a chart up in the index of a chart repository. It needs neither a release nor a cluster.
+	Index Action = "index"
 	// Install makes the first revision of a release.
 	Install Action = "install"
 	// Upgrade makes another revision.
@@ -45,8 +47,10 @@ type Request struct {
 	Kubeconfig []byte
 	// Release names the release.
 	Release Release
-	// Chart is the chart to deploy. Not for Uninstall.
+	// Chart is the chart to deploy; for Index the index. Not for Uninstall.
 	Chart Chart
+	// Wanted is the chart to look up, for Index.
+	Wanted Wanted
 	// Values override those of the chart: a JSON object; nil for none.
 	Values json.RawMessage
 	// Revision is the revision seen by templates, for Render: the first one is an installation, later ones are upgrades.
@@ -124,9 +128,9 @@ func (r Release) Annotations() map[string]string {
 	return map[string]string{nameAnnotation: r.Name, namespaceAnnotation: r.Namespace}
 }
 
-// Chart is a packed chart in a file.
+// Chart is a packed chart, or an index, in a file.
 type Chart struct {
-	// Path of the archive.
+	// Path of the file.
 	Path string
 }
 
@@ -169,7 +173,7 @@ type Observer interface {
 	Changing(ctx context.Context) error
 	// Rendered gets the objects of the chart, without those of hooks and of the folder crds, before any of them is
 	// created, and returns the objects to create instead, of the same names. After an error nothing is created. Not
-	// called for Values and Uninstall.
+	// called for Values, Index and Uninstall.
 	Rendered(ctx context.Context, objects []Object) ([]Object, error)
 	// Found is called with existing objects not created by the release, before any of them is changed in a takeover.
 	// After an error there are no further changes.
@@ -232,13 +236,13 @@ type Hook struct {
 
 // Result is the result of a request.
 type Result struct {
-	// Revision is the new one, or for Uninstall the last one; zero for Render and Values, and for Uninstall without a
-	// release.
+	// Revision is the new one, or for Uninstall the last one; zero for Render, Values and Index, and for Uninstall without
+	// a release.
 	Revision int
-	// Chart is the chart's metadata. Not for Uninstall.
+	// Chart is the chart's metadata. Not for Index and Uninstall.
 	Chart Metadata
 	// Definitions are the objects of the folders crds, Objects those of the templates without hooks, and Hooks those of
-	// hooks. Not for Values and Uninstall.
+	// hooks. Not for Values, Index and Uninstall.
 	Definitions []Object
 	Objects     []Object
 	Hooks       []Hook
@@ -247,6 +251,8 @@ type Result struct {
 	Ignored []string
 	// Values are the values of the rendering, with the chart's own: a JSON object. For Values only.
 	Values json.RawMessage
+	// Listed is the chart in the index, for Index.
+	Listed *Listed
 	// Kept are the objects left by Uninstall because of their own policy, in Helm's words.
 	Kept string
 }

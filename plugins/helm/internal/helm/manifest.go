@@ -35,7 +35,8 @@ var (
 )
 
 // ParseManifest returns the objects of a manifest as Helm reads them, those of lists one by one. Their source is that
-// of a comment, or else the given one. Errors name it and the document, and hold no values.
+// of a comment, or else the given one. Errors name it and the document, and hold no values. It parses one document after
+// the other, and may take some hundred times the size of each in memory.
 func ParseManifest(source, manifest string) ([]Object, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifest)))
 	var objects []Object
@@ -62,7 +63,7 @@ func parseDocument(source string, text []byte) ([]Object, error) {
 	if len(text) > maxDocument {
 		return nil, errTooLarge
 	}
-	if err := boundedyaml.CheckAliases(text, maxDocument); err != nil {
+	if err := boundedyaml.Check(text, maxDocument); err != nil {
 		return nil, err
 	}
 	content, err := yaml.YAMLToJSON(text)

@@ -116,6 +116,10 @@ func TestParseManifest(t *testing.T) {
 		"deep blocks": {
 			reason: "this way, too", manifest: "a:\n" + strings.Repeat("- ", 1_000_000), problem: "it is no YAML",
 		},
+		"tags": {
+			reason: "each would repeat the text of the directive", manifest: "%TAG !t! tag:hunter2\r--- {a: !t!b c}\n",
+			problem: "it has a directive %TAG",
+		},
 		"copies": {
 			reason: "few values, but large ones", problem: "its aliases stand for more than 4194304 bytes",
 			manifest: "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n",

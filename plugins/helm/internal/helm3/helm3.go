@@ -86,6 +86,9 @@ func (o *operation) perform() (*helm.Result, error) {
 		return o.render()
 	case helm.Values:
 		return o.renderer.CombineValues()
+	case helm.Index:
+		listed, err := helm.ReadIndex(o.req.Chart.Path, o.req.Wanted)
+		return &helm.Result{Listed: listed}, err
 	case helm.Install, helm.Upgrade:
 		defer o.reportWarnings() // for a chart with an error in its templates
 		return o.deploy()

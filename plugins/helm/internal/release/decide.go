@@ -2,7 +2,6 @@ package release
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
@@ -103,61 +102,30 @@ type Decision struct {
 // Decide returns the next operation towards the wanted release; see the package comment. history is in ascending
 // order.
 func Decide(history []Revision, want Want) Decision {
-	if len(history) == 0 {
-		return Decision{Action: Install, Revision: 1, Why: "there is no release"}
+	newest, is := Newest(history), stateOf(history, want)
+	d := Decision{Newest: newest.Version, Why: explain(is, newest, want)}
+	switch is {
+	case current:
+		d.Action, d.Revision = Nothing, newest.Version
+		return d
+	case foreign, otherChart:
+		d.Action = Conflict
+		return d
+	case busy:
+		d.Action, d.Until = Wait, newest.busyUntil(want)
+		return d
+	case absent, uninstalled, neverDeployed:
+		d.Action = Install
+	default:
+		d.Action = Upgrade
 	}
-	newest := history[len(history)-1]
-	taken := newest.Status != StatusUninstalled && newest.isOfAnother(want)
-	if taken && !want.TakeOwnership && !want.accepts(newest) {
-		return Decision{Action: Conflict, Newest: newest.Version, Why: newest.refusalTo(want)}
-	}
-	adopted := Unclaimed(history, want)
-	if adopted && newest.Chart != want.Chart && !want.TakeOwnership {
-		return Decision{Action: Conflict, Newest: newest.Version, Why: fmt.Sprintf(
-			"it belongs to no deploy item and is of chart %q, but the deploy item deploys chart %q: choose another name for "+
-				"the release, or set helmDeploymentConfig.takeOwnership to true, and it is taken over", newest.Chart, want.Chart)}
-	}
-	d := Decision{
-		Action: Upgrade, Newest: newest.Version, Revision: newest.Version + 1, Interrupted: interrupted(history),
-		Adopted: adopted,
-	}
-	if taken {
+	d.Revision, d.Interrupted = newest.Version+1, unsettled(history)
+	d.Adopted = Unclaimed(history, want)
+	if is != uninstalled && newest.isOfAnother(want) {
 		d.TakenFrom = newest.ownerFor(want)
 	}
-	made := newest.isMadeFor(want)
 	if attempt := attemptAt(history, want); attempt.isMadeFor(want) {
 		d.Retry, d.Children = attempt.Version, attempt.Children
-	}
-	switch {
-	case newest.Status == StatusUninstalled:
-		d.Action, d.Why = Install, fmt.Sprintf("revision %d was uninstalled", newest.Version)
-	case !newest.Status.settled() && !made && newest.mayChange(want):
-		return newest.waitFor(want)
-	case neverDeployed(history):
-		d.Action, d.Why = Install, fmt.Sprintf("revision %d is %s, and none was ever deployed", newest.Version, newest.Status)
-	case newest.Status != StatusDeployed:
-		d.Why = fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)
-	case taken:
-		d.Why = fmt.Sprintf("revision %d belongs to %s", newest.Version, d.TakenFrom)
-	case newest.Item == "":
-		d.Why = fmt.Sprintf("revision %d belongs to no deploy item yet", newest.Version)
-	case !made:
-		d.Why = fmt.Sprintf("revision %d was made by somebody else", newest.Version)
-	case newest.Input == RolledBack:
-		d.Why = fmt.Sprintf("with revision %d a failed upgrade was rolled back", newest.Version)
-	case newest.Input != want.Input:
-		d.Why = fmt.Sprintf("revision %d was made from another chart, or with other values", newest.Version)
-	case newest.Children != want.Children && !want.AnyChildren:
-		d.Why = fmt.Sprintf("revision %d has objects that an HTTP hook has changed in another way", newest.Version)
-	case want.Force:
-		d.Why = "it is forced"
-	case want.Drifted:
-		d.Why = fmt.Sprintf("objects of revision %d have changed", newest.Version)
-	default:
-		return Decision{
-			Action: Nothing, Newest: newest.Version, Revision: newest.Version,
-			Why: fmt.Sprintf("revision %d is deployed", newest.Version),
-		}
 	}
 	return d
 }
@@ -178,24 +146,26 @@ func (d Decision) RenderedAs() int {
 // DecideRemoval returns the next operation to remove the release of a deleted deploy item; see the package comment.
 // history is in ascending order. The wanted Input does not matter.
 func DecideRemoval(history []Revision, want Want) Decision {
-	if len(history) == 0 {
-		return Decision{Action: Nothing, Why: "there is no release"}
-	}
-	newest := history[len(history)-1]
-	d := Decision{
-		Action: Uninstall, Newest: newest.Version, Why: fmt.Sprintf("revision %d is %s", newest.Version, newest.Status),
-	}
-	switch {
-	case newest.isOfAnother(want) && !want.accepts(newest):
-		d.Action, d.Why = Leave, fmt.Sprintf("it belongs to %s, and goes with that", newest.ownerFor(want))
-	case newest.Item == "" && !want.Claimed:
-		d.Action, d.Why = Leave, "it belongs to no deploy item; if it is to go, uninstall it with the Helm CLI"
-	case newest.Item == "" && newest.Status == StatusUninstalled:
+	newest, is := Newest(history), stateAtRemoval(history, want)
+	d := Decision{Newest: newest.Version, Why: fmt.Sprintf("revision %d is %s", newest.Version, newest.Status)}
+	switch is {
+	case absent, uninstalled:
 		d.Action = Nothing
-	case !newest.Status.settled() && !newest.isMadeFor(want) && newest.mayChange(want):
-		return newest.waitFor(want)
+	case foreign, unowned:
+		d.Action = Leave
+	case busy:
+		d.Action, d.Until = Wait, newest.busyUntil(want)
 	default:
-		d.Interrupted = interrupted(history)
+		d.Action, d.Interrupted = Uninstall, unsettled(history)
+	}
+	switch is {
+	case foreign:
+		d.Why = fmt.Sprintf("it belongs to %s, and goes with that", newest.ownerFor(want))
+	case unowned:
+		d.Why = "it belongs to no deploy item; to remove it, uninstall it with the Helm CLI"
+	case absent, busy:
+		d.Why = explain(is, newest, want)
+	default:
 	}
 	return d
 }
@@ -243,93 +213,4 @@ func Of(history []Revision, want Want) owner.Relation {
 // Chart then.
 func Unclaimed(history []Revision, want Want) bool {
 	return Exists(history) && history[len(history)-1].Item == "" && !want.Claimed
-}
-
-// neverDeployed reports whether no installation has succeeded yet. Only deployed revisions become superseded.
-func neverDeployed(history []Revision) bool {
-	return !slices.ContainsFunc(history, func(r Revision) bool {
-		return r.Status == StatusDeployed || r.Status == StatusSuperseded
-	})
-}
-
-// interrupted returns the revisions in progress without a working process; the caller has checked the newest one.
-func interrupted(history []Revision) []int {
-	var versions []int
-	for _, r := range history {
-		if !r.Status.settled() {
-			versions = append(versions, r.Version)
-		}
-	}
-	return versions
-}
-
-// isOfAnother reports whether the release belongs to another deploy item, even one of the same name.
-func (r Revision) isOfAnother(want Want) bool {
-	return r.Item != "" && (r.Item != want.Item || r.isForeignTo(want))
-}
-
-// isForeignTo reports whether the release belongs to a deploy item of another installation. A revision may be older
-// than the label, and has none then.
-func (r Revision) isForeignTo(want Want) bool {
-	return r.Installation != "" && want.Installation != "" && r.Installation != want.Installation
-}
-
-// accepts reports whether the deploy item may take the release of the item of its name in another installation: by
-// order of the user, or because this item was restored from that one and the release has not changed since.
-func (w Want) accepts(r Revision) bool {
-	return r.Item == w.Item && r.isForeignTo(w) &&
-		(r.Installation == w.TakeOverFrom || w.Restored == Restored{Installation: r.Installation, Revision: r.Version})
-}
-
-// ownerFor names the deploy item of the release.
-func (r Revision) ownerFor(want Want) string {
-	if r.isForeignTo(want) {
-		return fmt.Sprintf("the deploy item %q of the installation %s", r.Item, r.Installation)
-	}
-	return fmt.Sprintf("the deploy item %q", r.Item)
-}
-
-// refusalTo returns the reason against taking a release, and the remedy.
-func (r Revision) refusalTo(want Want) string {
-	if r.Item == want.Item {
-		return fmt.Sprintf("it belongs to %s, which is another control plane than that of this deploy item: choose another "+
-			"name for the release, or, if that control plane is gone or gives the release up, annotate this deploy item with "+
-			"%s: %q, and it is taken over", r.ownerFor(want), owner.TakeOverAnnotation, r.Installation)
-	}
-	return fmt.Sprintf("it belongs to %s: delete that deploy item, or choose another name for the release; if there "+
-		"is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over", r.ownerFor(want))
-}
-
-// isMadeFor reports whether Pergola has made the revision for the deploy item.
-func (r Revision) isMadeFor(want Want) bool {
-	return r.Item == want.Item && !r.isForeignTo(want) && r.Input != ""
-}
-
-// isAttemptAt reports whether the revision is a failed or interrupted attempt of the wanted job at its input.
-func (r Revision) isAttemptAt(want Want) bool {
-	return want.Job != "" && r.Job == want.Job && r.Input == want.Input && r.Status != StatusDeployed && r.Status != StatusUninstalled &&
-		r.Status != StatusSuperseded
-}
-
-// attemptAt returns the last attempt of the wanted job; the zero value for none.
-func attemptAt(history []Revision, want Want) Revision {
-	last := Newest(history)
-	if len(history) > 1 && last.isMadeFor(want) && last.Input == RolledBack && last.Job == want.Job {
-		last = history[len(history)-2]
-	}
-	if !last.isAttemptAt(want) {
-		return Revision{}
-	}
-	return last
-}
-
-// mayChange reports whether a revision in progress is still within its grace period.
-func (r Revision) mayChange(want Want) bool { return want.Now.Before(r.ModifiedAt.Add(want.Grace)) }
-
-func (r Revision) waitFor(want Want) Decision {
-	until := r.ModifiedAt.Add(want.Grace)
-	return Decision{Action: Wait, Newest: r.Version, Until: until, Why: fmt.Sprintf(
-		"somebody else's operation on the release, whose revision %d is %s; "+
-			"it counts as interrupted at %s if nothing happens until then",
-		r.Version, r.Status, until.UTC().Format(time.RFC3339))}
 }

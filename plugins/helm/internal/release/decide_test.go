@@ -71,94 +71,93 @@ func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		reason, history string
 		change          func(*Want)
-		// want is the action, the newest revision, the one that is made or as it should be, and those that are
-		// interrupted.
+		// want is the state, the action, the newest revision, the new or current one, and the interrupted ones.
 		want, why string
 	}{
-		{"there is nothing", "", nil, "Install 0 1 []", "there is no release"},
-		{"it is as it should be", "3 deployed us input", nil, "Nothing 3 3 []", "revision 3 is deployed"},
-		{"the user asks for it", "3 deployed us input", forced, "Upgrade 3 4 []", "it is forced"},
+		{"there is nothing", "", nil, "absent: Install 0 1 []", "there is no release"},
+		{"it is as it should be", "3 deployed us input", nil, "current: Nothing 3 3 []", "revision 3 is deployed"},
+		{"the user asks for it", "3 deployed us input", forced, "forced: Upgrade 3 4 []", "it is forced"},
 		{"an upgrade repairs it", "3 deployed us input", drifted,
-			"Upgrade 3 4 []", "objects of revision 3 have changed"},
+			"drifted: Upgrade 3 4 []", "objects of revision 3 have changed"},
 		{"something else is wanted", "3 deployed us fedcba9876543210", nil,
-			"Upgrade 3 4 []", "revision 3 was made from another chart, or with other values"},
+			"outdated: Upgrade 3 4 []", "revision 3 was made from another chart, or with other values"},
 		{"an HTTP hook changes what it did not change before", "3 deployed us input", func(w *Want) { w.Children = "abc" },
-			"Upgrade 3 4 []", "revision 3 has objects that an HTTP hook has changed in another way"},
+			"otherChildren: Upgrade 3 4 []", "revision 3 has other objects than the HTTP hook wants"},
 		{"the hook is not asked now", "3 deployed us input", func(w *Want) { w.Children, w.AnyChildren = "abc", true },
-			"Nothing 3 3 []", "revision 3 is deployed"},
+			"current: Nothing 3 3 []", "revision 3 is deployed"},
 		{"nobody else has a claim to it: it is adopted", "1 deployed - -", nil,
-			"Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
+			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"it is another thing with the same name", "1 deployed - -", func(w *Want) { w.Chart = "shop" },
-			"Conflict 1 0 []", `it belongs to no deploy item and is of chart "", but the deploy item deploys chart "shop"`},
+			"otherChart: Conflict 1 0 []", `it belongs to no deploy item and is of chart "", but the deploy item deploys chart "shop"`},
 		{"the user says that it is to be taken", "1 deployed - -", func(w *Want) { w.Chart, w.TakeOwnership = "shop", true },
-			"Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
+			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"the item has deployed it itself", "1 deployed - -", func(w *Want) { w.Chart, w.Claimed = "shop", true },
-			"Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
+			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"what was uninstalled is nobody's concern", "1 uninstalled - -", func(w *Want) { w.Chart = "shop" },
-			"Install 1 2 []", "revision 1 was uninstalled"},
+			"uninstalled: Install 1 2 []", "revision 1 was uninstalled"},
 		{"it was made for somebody, but is nobody's", "1 deployed - input", nil,
-			"Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
+			"unowned: Upgrade 1 2 []", "revision 1 belongs to no deploy item yet"},
 		{"Helm has copied the labels", "1 superseded us input; 2 deployed us -", nil,
-			"Upgrade 2 3 []", "revision 2 was made by somebody else"},
+			"changed: Upgrade 2 3 []", "revision 2 was made by another client"},
 		{"the upgrade is tried again", "2 failed us input; 3 deployed us rolledback", nil,
-			"Upgrade 3 4 []", "with revision 3 a failed upgrade was rolled back"},
+			"reverted: Upgrade 3 4 []", "with revision 3 a failed upgrade was rolled back"},
 		{"nobody works on it", "1 superseded us input; 2 failed us input; 3 pending-rollback us rolledback", nil,
-			"Upgrade 3 4 [3]", "revision 3 is pending-rollback"},
+			"interrupted: Upgrade 3 4 [3]", "revision 3 is pending-rollback"},
 		{"the newest counts", "1 deployed us other; 2 deployed us input", nil,
-			"Nothing 2 2 []", "revision 2 is deployed"},
+			"current: Nothing 2 2 []", "revision 2 is deployed"},
 		{"the one before does not count, because its objects may be half-changed",
 			"1 deployed us input; 2 failed us other", nil,
-			"Upgrade 2 3 []", "revision 2 is failed"},
+			"failed: Upgrade 2 3 []", "revision 2 is failed"},
 		{"what the hooks for the installation do was not done", "1 failed us input", nil,
-			"Install 1 2 []", "revision 1 is failed"},
-		{"it is adopted like any other", "1 failed - -", nil, "Install 1 2 []", "revision 1 is failed"},
+			"neverDeployed: Install 1 2 []", "revision 1 is failed"},
+		{"it is adopted like any other", "1 failed - -", nil, "neverDeployed: Install 1 2 []", "revision 1 is failed"},
 		{"each attempt stays in the history", "1 failed us input; 2 failed us input", nil,
-			"Install 2 3 []", "revision 2 is failed, and none was ever deployed"},
+			"neverDeployed: Install 2 3 []", "revision 2 is failed, and none was ever deployed"},
 		{"the hooks for the installation are done", "1 failed us input; 2 superseded us input; 3 failed us input", nil,
-			"Upgrade 3 4 []", "revision 3 is failed"},
-		{"the newest one was deleted", "1 superseded us input", nil, "Upgrade 1 2 []", "revision 1 is superseded"},
+			"failed: Upgrade 3 4 []", "revision 3 is failed"},
+		{"the newest one was deleted", "1 superseded us input", nil, "failed: Upgrade 1 2 []", "revision 1 is superseded"},
 		{"nobody works on it", "1 deployed us input; 2 pending-upgrade us other", nil,
-			"Upgrade 2 3 [2]", "revision 2 is pending-upgrade"},
+			"interrupted: Upgrade 2 3 [2]", "revision 2 is pending-upgrade"},
 		{"there was no revision before", "1 pending-install us input", nil,
-			"Install 1 2 [1]", "revision 1 is pending-install"},
+			"neverDeployed: Install 1 2 [1]", "revision 1 is pending-install"},
 		{"of a failed atomic installation", "1 uninstalling us input", nil,
-			"Install 1 2 [1]", "revision 1 is uninstalling"},
+			"neverDeployed: Install 1 2 [1]", "revision 1 is uninstalling"},
 		{"somebody may be working on it", "1 pending-install - -", nil,
-			"Wait 1 0 []",
-			"somebody else's operation on the release, whose revision 1 is pending-install; " +
+			"busy: Wait 1 0 []",
+			"another client's operation on the release: revision 1 is pending-install; " +
 				"it counts as interrupted at 2026-01-02T03:08:05Z if nothing happens until then"},
 		{"Helm has copied the labels", "1 superseded us input; 2 pending-rollback us -", nil,
-			"Wait 2 0 []", "somebody else's operation"},
-		{"by somebody else", "1 uninstalling - -", nil, "Wait 1 0 []", "somebody else's operation"},
-		{"Helm would refuse it", "1 pending-install - -", forced, "Wait 1 0 []", "somebody else's operation"},
+			"busy: Wait 2 0 []", "another client's operation"},
+		{"by somebody else", "1 uninstalling - -", nil, "busy: Wait 1 0 []", "another client's operation"},
+		{"Helm would refuse it", "1 pending-install - -", forced, "busy: Wait 1 0 []", "another client's operation"},
 		{"nobody works on it any more", "1 pending-install - - old", nil,
-			"Install 1 2 [1]", "revision 1 is pending-install"},
+			"neverDeployed: Install 1 2 [1]", "revision 1 is pending-install"},
 		{"the last moment counts", "1 pending-install - -", func(w *Want) { w.Now = until.Add(-1) },
-			"Wait 1 0 []", "somebody else's operation"},
+			"busy: Wait 1 0 []", "another client's operation"},
 		{"somebody has gone on from it, so it is marked at the next opportunity",
 			"1 pending-install - -; 2 unknown - -; 3 deployed us other", nil,
-			"Upgrade 3 4 [1 2]", "revision 3 was made from another chart"},
+			"outdated: Upgrade 3 4 [1 2]", "revision 3 was made from another chart"},
 		{"that is no reason for an upgrade", "1 pending-install - -; 2 deployed us input", nil,
-			"Nothing 2 2 []", "revision 2 is deployed"},
-		{"nobody knows what it means", "1 paused - -", nil, "Wait 1 0 []", "is paused"},
-		{"nobody cares any more", "1 paused - - old", nil, "Install 1 2 [1]", "revision 1 is paused"},
+			"current: Nothing 2 2 []", "revision 2 is deployed"},
+		{"nobody knows what it means", "1 paused - -", nil, "busy: Wait 1 0 []", "is paused"},
+		{"nobody cares any more", "1 paused - - old", nil, "neverDeployed: Install 1 2 [1]", "revision 1 is paused"},
 		{"two deploy items must not fight over it", "1 superseded us input; 7 deployed another input", forced,
-			"Conflict 7 0 []",
+			"foreign: Conflict 7 0 []",
 			`it belongs to the deploy item "ns.another": delete that deploy item, or choose another name for the release; ` +
-				`if there is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true, and it is taken over`},
-		{"it is still that item's to mend", "1 failed another input", nil, "Conflict 1 0 []", "belongs to"},
-		{"waiting would not help", "1 pending-install another input old", nil, "Conflict 1 0 []", "belongs to"},
+				`if there is no such deploy item any more, set helmDeploymentConfig.takeOwnership to true to take it over`},
+		{"it is still that item's to mend", "1 failed another input", nil, "foreign: Conflict 1 0 []", "belongs to"},
+		{"waiting would not help", "1 pending-install another input old", nil, "foreign: Conflict 1 0 []", "belongs to"},
 		{"the user says that the other item is gone", "7 deployed another input", takenOver,
-			"Upgrade 7 8 [] taken", `revision 7 belongs to the deploy item "ns.another"`},
+			"taken: Upgrade 7 8 [] taken", `revision 7 belongs to the deploy item "ns.another"`},
 		{"whoever works on it is let alone", "1 pending-install another input", takenOver,
-			"Wait 1 0 []", "somebody else's operation"},
-		{"there is nothing to take", "3 deployed us input", takenOver, "Nothing 3 3 []", "revision 3 is deployed"},
+			"busy: Wait 1 0 []", "another client's operation"},
+		{"there is nothing to take", "3 deployed us input", takenOver, "current: Nothing 3 3 []", "revision 3 is deployed"},
 		{"the newest counts", "1 superseded another input; 2 deployed us input", nil,
-			"Nothing 2 2 []", "revision 2 is deployed"},
+			"current: Nothing 2 2 []", "revision 2 is deployed"},
 		{"its name is free", "1 superseded us -; 2 uninstalled us input", nil,
-			"Install 2 3 []", "revision 2 was uninstalled"},
+			"uninstalled: Install 2 3 []", "revision 2 was uninstalled"},
 		{"whoever has kept its history", "1 pending-install another - old; 2 uninstalled another input", nil,
-			"Install 2 3 [1]", "revision 2 was uninstalled"},
+			"uninstalled: Install 2 3 [1]", "revision 2 was uninstalled"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			t.Parallel()
@@ -166,8 +165,9 @@ func TestDecide(t *testing.T) {
 			if c.change != nil {
 				c.change(&want)
 			}
-			got := Decide(revisions(t, c.history), want)
-			found := fmt.Sprint(got.Action, " ", got.Newest, " ", got.Revision, " ", got.Interrupted)
+			history := revisions(t, c.history)
+			got := Decide(history, want)
+			found := fmt.Sprint(stateOf(history, want), ": ", got.Action, " ", got.Newest, " ", got.Revision, " ", got.Interrupted)
 			if strings.Contains(got.TakenFrom, another) {
 				found += " taken"
 			}
@@ -195,37 +195,38 @@ func TestDecideRemoval(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason  string
+		is      state
 		history []Revision
 		claimed bool
 		want    Action
 	}{
-		"none":                    {reason: "it is gone", want: Nothing},
-		"ours":                    {reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
-		"ours, changed":           {reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
-		"ours, failed":            {reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
-		"ours, interrupted":       {reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
-		"ours, half removed":      {reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
-		"ours, uninstalled":       {reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
-		"ours, in progress":       {reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
-		"ours, stuck":             {reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
-		"of another":              {reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
-		"of another, interrupted": {reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
-		"nobody's":                {reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
-		"nobody's, claimed":       {reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
-		"nobody's, in progress":   {reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
-		"nobody's, uninstalled":   {reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
+		"none":                    {is: absent, reason: "it is gone", want: Nothing},
+		"ours":                    {is: owned, reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
+		"ours, changed":           {is: owned, reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
+		"ours, failed":            {is: owned, reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
+		"ours, interrupted":       {is: owned, reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
+		"ours, half removed":      {is: owned, reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
+		"ours, uninstalled":       {is: owned, reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
+		"ours, in progress":       {is: busy, reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
+		"ours, stuck":             {is: owned, reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		"of another":              {is: foreign, reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
+		"of another, interrupted": {is: foreign, reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
+		"nobody's":                {is: unowned, reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
+		"nobody's, claimed":       {is: owned, reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
+		"nobody's, in progress":   {is: busy, reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
+		"nobody's, uninstalled":   {is: uninstalled, reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := wanted()
 			want.Claimed = c.claimed
 			got := DecideRemoval(c.history, want)
-			if got.Action != c.want || got.Why == "" {
-				t.Errorf("%s: expected %s, but found %+v", c.reason, c.want, got)
+			if is := stateAtRemoval(c.history, want); is != c.is || got.Action != c.want || got.Why == "" {
+				t.Errorf("%s: expected %s: %s, but found %s: %+v", c.reason, c.is, c.want, is, got)
 			}
 			var marked []int
 			if c.want == Uninstall {
-				marked = interrupted(c.history)
+				marked = unsettled(c.history)
 			}
 			if diff := cmp.Diff(marked, got.Interrupted); diff != "" {
 				t.Errorf("%s: Helm refuses to remove what is in progress, so that is to be marked: -want +got:\n%s", c.reason, diff)

@@ -5,6 +5,9 @@
 //
 // Each revision of a release is a Secret in the release's namespace. Its labels have the status, its content has the
 // rest. History reads the labels of all revisions with one request, Read the content of one revision with another.
+// Its manifest is the one YAML of charts parsed outside of a worker, so that an unchanged release needs no process. A
+// worker has parsed the manifest of each revision of Pergola's before, with the same helm.ParseManifest; for others, too,
+// that one bounds each document, and Read takes one large manifest at a time.
 //
 // Helm adds labels of the caller to its own. Those of Pergola name the deploy item of the revision and its input: the
 // revision's number and a digest, see Labels. There is a second digest if an HTTP hook has changed the objects. The
@@ -15,20 +18,28 @@
 //
 // # What is to be done
 //
-// Decide compares the newest revision with the wanted state:
+// Decide finds the state of the release, the first one of the table to fit, and each state has its decision:
 //
-//	newest revision                                     decision
-//	none                                                Install
-//	uninstalled, its history is kept                    Install; for any former owner
-//	any other, of no deploy item and another chart      Conflict, or as below if the release is to be taken over
-//	any other, of another deploy item                   Conflict, or as below if the release is to be taken over
-//	any other, of an item of the name elsewhere         Conflict, or as below if it may be taken from there
-//	deployed, Pergola's, of the wanted input and        Nothing, unless it is forced or something has drifted
-//	with the wanted children
-//	deployed, otherwise                                 Upgrade: the work of another client is adopted, or undone
-//	failed, superseded                                  Upgrade, or Install if none was ever deployed
-//	pending-*, uninstalling, unknown: Pergola's         the same, the revision is interrupted
-//	pending-*, uninstalling, unknown: another client's  Wait; after the grace period as for Pergola's
+//	state          meaning                                                         decision
+//	absent         there is no revision                                            Install
+//	uninstalled    the newest revision is, with any former owner; history is kept  Install
+//	foreign        of another item, or of one of the name in another installation  Conflict
+//	otherChart     of no item, and of another chart                                Conflict
+//	busy           in progress by another client, within the grace period          Wait
+//	neverDeployed  no installation has succeeded                                   Install
+//	interrupted    the newest revision is in progress without a process            Upgrade
+//	failed         the newest revision is failed or superseded                     Upgrade
+//	taken          deployed for another item, and to be taken over                 Upgrade
+//	unowned        deployed, of no item                                            Upgrade
+//	changed        deployed by another client: its work is adopted, or undone      Upgrade
+//	reverted       deployed by the rollback of a failed atomic upgrade             Upgrade
+//	outdated       deployed with another input                                     Upgrade
+//	otherChildren  deployed with other objects of an HTTP hook                     Upgrade
+//	forced         up to date, and another revision is wanted in any case          Upgrade
+//	drifted        up to date, but objects have changed                            Upgrade
+//	current        up to date                                                      Nothing
+//
+// A permission to take the release over rules out foreign, and for a release of no item otherChart.
 //
 // No process works on a revision of Pergola's in progress: the host never has two calls for one deploy item at once,
 // and the processes of an earlier call have ended with it. Another client may still work on its own revision, and
@@ -47,13 +58,13 @@
 //
 // DecideRemoval is for the deletion of a deploy item:
 //
-//	newest revision                                     decision
-//	none                                                Nothing
-//	of another deploy item                              Leave
-//	of none, and the deploy item has no claim to it     Leave
-//	of none, uninstalled                                Nothing
-//	in progress, another client's                       Wait, within the grace period
-//	any other                                           Uninstall
+//	state        meaning                                                        decision
+//	absent       there is no revision                                           Nothing
+//	foreign      of another item, or of one of the name in another installation Leave
+//	unowned      of no item, and this one has no claim to it                    Leave
+//	uninstalled  of no item, its history is kept                                Nothing
+//	busy         in progress by another client, within the grace period         Wait
+//	owned        any other                                                      Uninstall
 //
 // Uninstall also removes a kept history; a revision in progress is interrupted.
 package release

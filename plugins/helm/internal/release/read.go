@@ -35,12 +35,31 @@ func Read(ctx context.Context, client *target.Client, name helm.Release, revisio
 	if err != nil {
 		return nil, err
 	}
-	objects, err := decode(content, name.Name, revision)
+	found, err := unpack(content, name.Name, revision)
+	if err != nil {
+		return nil, unreadable(name, revision, err)
+	}
+	if len(found.Manifest) > largeManifest {
+		select {
+		case parsing <- struct{}{}:
+			defer func() { <-parsing }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	objects, err := helm.ParseManifest("", found.Manifest)
 	if err != nil {
 		return nil, unreadable(name, revision, err)
 	}
 	return objects, nil
 }
+
+// largeManifest is the size of manifests to parse one at a time, whatever the number of jobs: a document made for it
+// takes some hundred times its size in memory.
+const largeManifest = 256 << 10
+
+// parsing has room for one large manifest.
+var parsing = make(chan struct{}, 1)
 
 // ChartOf returns the name of the chart of a revision, as Read does.
 func ChartOf(ctx context.Context, client *target.Client, name helm.Release, revision int) (string, error) {
@@ -79,17 +98,8 @@ func read(ctx context.Context, client *target.Client, name helm.Release, revisio
 
 func unreadable(name helm.Release, revision int, err error) error {
 	return &sdk.Error{Reason: ReasonUnreadable, Err: fmt.Errorf(
-		"read revision %d of %s: %w: %w; fix Secret %s in namespace %s, or delete it, and the revision before "+
-			"it counts", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
-}
-
-// decode returns the objects in the content of a revision.
-func decode(content []byte, name string, revision int) ([]helm.Object, error) {
-	found, err := unpack(content, name, revision)
-	if err != nil {
-		return nil, err
-	}
-	return helm.ParseManifest("", found.Manifest)
+		"read revision %d of %s: %w: %w; repair Secret %s in namespace %s, or delete it to fall back to the previous "+
+			"revision", revision, describe(name), ErrUnreadable, err, secretName(name.Name, revision), name.Namespace)}
 }
 
 // unpack reads the encoding of Helm: JSON in base64, gzipped except in old releases. Unlike Helm's own driver it

@@ -67,7 +67,11 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := decode([]byte(c.content), "shop", 3)
+			found, err := unpack([]byte(c.content), "shop", 3)
+			var got []helm.Object
+			if err == nil {
+				got, err = helm.ParseManifest("", found.Manifest)
+			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
 			}

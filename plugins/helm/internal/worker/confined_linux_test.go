@@ -35,7 +35,7 @@ func TestConfinedParent(t *testing.T) {
 		t.Skipf("the kernel has no Landlock: %s", err)
 	}
 	for scenario, want := range map[string]string{
-		"installs": "done: 2", "grows at once": "256Mi of memory", "recurses": "256Mi of memory", "spies": "done: 0, kept: 2 refused",
+		"installs": "done: 2", "grows at once": "memory limit of 256Mi", "recurses": "memory limit of 256Mi", "spies": "done: 0, kept: 2 refused",
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()

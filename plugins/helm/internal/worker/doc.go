@@ -2,8 +2,8 @@
 //
 // A chart is a program of foreign origin. It may render without an end, ask for all memory, or recurse until the stack
 // is full; Go can neither end a goroutine nor survive the last two. Helm's own operations cannot be cancelled either.
-// So a Pool starts its own program once more, as a worker, and the worker carries out one request at a time. Any
-// failure in there ends the worker and no more.
+// The index of a chart repository asks for any amount of memory, too. So a Pool starts its own program once more, as a
+// worker, and the worker carries out one request at a time. Any failure in there ends the worker and no more.
 //
 // # The worker
 //
@@ -18,9 +18,9 @@
 //
 // # Reuse
 //
-// The start of a worker takes more time than a small chart. After a success a worker waits for the next request, and a
-// request waits for a moment for a busy worker. After an error a worker ends: a wait of Helm's may go on in it. See
-// Pool.Run.
+// The start of a worker, with the first use of Helm in it, takes a hundred times as long as a small chart, and a
+// multiple of the CPU time of a whole job. After a success a worker waits for the next request, and a request waits for
+// a moment for a busy worker. After an error a worker ends: a wait of Helm's may go on in it. See Pool.Run.
 //
 // # Limits
 //

@@ -145,7 +145,7 @@ func TestNoWorker(t *testing.T) {
 	if _, err := p.Run(ctx, request("odd"), &observer{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("found %v", err)
 	}
-	for odd, text := range map[string]string{"garbage": "could be started", "garbage later": "invalid message"} {
+	for odd, text := range map[string]string{"garbage": "start a process", "garbage later": "invalid message"} {
 		t.Setenv(oddEnv, odd)
 		_, err := p.Run(t.Context(), request("odd"), &observer{})
 		wantError(t, err, helm.Crashed, text)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +20,36 @@ func TestLimits(t *testing.T) {
 	for _, test := range []struct {
 		reason, scenario, text string
 	}{
-		{"memory, little by little", "grows", "128Mi of memory"},
-		{"memory, all at once", "grows at once", "128Mi of memory"},
-		{"the stack", "recurses", "128Mi of memory"},
+		{"memory, little by little", "grows", "memory limit of 128Mi"},
+		{"memory, all at once", "grows at once", "memory limit of 128Mi"},
+		{"the stack", "recurses", "memory limit of 128Mi"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
 			t.Parallel()
 			_, err := newPool(t, Options{}).Run(t.Context(), request(test.scenario, memory), &observer{})
 			wantError(t, err, helm.LimitExceeded, test.text, "prod/"+test.scenario)
 		})
+	}
+}
+
+// An index that asks for any amount of memory ends its worker. The answer about another one arrives.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	bomb := "%TAG ! tag:" + strings.Repeat("x", 1<<20) + "\n---\nentries:\n  shop:\n" + strings.Repeat("  - !a b\n", 100_000)
+	read := func(document string) (*helm.Result, error) {
+		path := filepath.Join(t.TempDir(), "index.yaml")
+		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return newPool(t, Options{}).Run(t.Context(), request("index", action(helm.Index), func(r *helm.Request) {
+			r.Chart.Path, r.Wanted, r.Limits.MemoryBytes = path, helm.Wanted{Name: "shop"}, 128<<20
+		}), &observer{})
+	}
+	_, err := read(bomb)
+	wantError(t, err, helm.LimitExceeded, "reading the index", "memory limit of 128Mi", "the index is too large")
+	result, err := read("entries:\n  shop:\n  - {version: 1.0.0, urls: [a]}\n")
+	if err != nil || result.Listed.Found.Version != "1.0.0" || result.Listed.Versions != 1 {
+		t.Errorf("found %+v (%v)", result, err)
 	}
 }
 
@@ -41,7 +63,7 @@ func TestTimeForRendering(t *testing.T) {
 				req := request(scenario, func(r *helm.Request) { r.Action, r.Limits.RenderTime = action, 500*time.Millisecond })
 				_, err := newPool(t, Options{}).Run(t.Context(), req, &observer{})
 				var found *helm.Error
-				if !errors.As(err, &found) || !strings.Contains(found.Message, "500ms to render") && !strings.Contains(found.Message, "within 500ms") {
+				if !errors.As(err, &found) || !strings.Contains(found.Message, "time limit of 500ms") && !strings.Contains(found.Message, "within 500ms") {
 					t.Errorf("found %v", err)
 				}
 			})

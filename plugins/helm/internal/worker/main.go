@@ -74,11 +74,11 @@ func (w *worker) run(ctx context.Context, h helm.Helm, req *helm.Request) *done 
 	case errors.As(err, &known):
 		return &done{Err: known}
 	case err != nil: // it may hold values
-		return &done{Err: crash(req, fmt.Sprintf("of an error that it does not explain (%T)", err))}
+		return &done{Err: crash(req, fmt.Sprintf("unexpected error of type %T; see the log at level debug", err))}
 	}
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return &done{Err: crash(req, fmt.Sprintf("ask for the time that was used: %s", err))}
+		return &done{Err: crash(req, fmt.Sprintf("read the CPU time of the process: %s", err))}
 	}
 	return &done{
 		Result: result, Busy: time.Duration(used.Utime.Nano() + used.Stime.Nano()),
@@ -103,7 +103,7 @@ func (w *worker) listen(from io.Reader, stop func()) {
 }
 
 // errRefused is for Helm. The parent has the reason.
-var errRefused = errors.New("the deployer has refused the change")
+var errRefused = errors.New("the deployer refused the change")
 
 // Changing implements helm.Observer.
 func (w *worker) Changing(ctx context.Context) error {

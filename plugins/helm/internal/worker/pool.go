@@ -83,7 +83,7 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 	if req.Action != helm.Uninstall {
 		// Before the other slot: a wait for this one must not hold up requests without it.
 		if err := p.rendering.take(ctx); err != nil {
-			return nil, fmt.Errorf("wait for a worker that renders: %w", err)
+			return nil, fmt.Errorf("wait for a worker to render: %w", err)
 		}
 		rendered = sync.OnceFunc(p.rendering.giveBack)
 		defer rendered()
@@ -97,7 +97,7 @@ func (p *Pool) Run(ctx context.Context, req *helm.Request, observer helm.Observe
 	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("start a worker: %w", causeOf(ctx))
 	case err != nil:
-		return nil, crash(req, "no process could be started for it: "+err.Error())
+		return nil, crash(req, "start a process: "+err.Error())
 	}
 	child.requests++
 	c := &call{req: req, observer: observer, process: child, rendered: rendered, grace: p.grace}

@@ -113,7 +113,7 @@ func TestErrors(t *testing.T) {
 			Kind: helm.RenderFailed, Message: "it fails",
 		},
 		"unknown error": {
-			Kind: helm.Crashed, Message: "installing the release prod/unknown error has failed: of an error that it does not explain (*errors.errorString)",
+			Kind: helm.Crashed, Message: "installing release prod/unknown error failed: unexpected error of type *errors.errorString; see the log at level debug",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,13 +139,13 @@ func TestCrashes(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"panics": "exit status 2", "panics on": "exit status 2", "map fatal": "exit status 2", "exits 7": "exit status 7",
-		"killed": "short of memory",
+		"killed": "lack of memory",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log logger
 			_, err := newPool(t, Options{Log: log.Log()}).Run(t.Context(), request(name), &observer{})
-			wantError(t, err, helm.Crashed, text, "installing the release prod/"+name)
+			wantError(t, err, helm.Crashed, text, "installing release prod/"+name)
 			if strings.Contains(log.String(), "secret") || strings.Contains(log.String(), "lines\n") {
 				t.Errorf("the log holds the message of a panic: %s", log.String())
 			}

@@ -67,7 +67,7 @@ func start(ctx context.Context) (*process, error) {
 	defer dismiss()
 	if err := child.reports.Decode(&report{}); err != nil {
 		child.end()
-		return nil, fmt.Errorf("hear from it, which has ended (%s): %w", child.state, err)
+		return nil, fmt.Errorf("it ended without a message (%s): %w", child.state, err)
 	}
 	return child, nil
 }

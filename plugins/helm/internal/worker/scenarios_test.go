@@ -62,6 +62,10 @@ var scenarios = map[string]func(ctx context.Context, req *helm.Request, o helm.O
 		sink = append(sink, bytes.Repeat([]byte("x"), 100<<20))
 		return &helm.Result{}, nil
 	},
+	"index": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
+		listed, err := helm.ReadIndex(req.Chart.Path, req.Wanted)
+		return &helm.Result{Listed: listed}, err
+	},
 	"nothing": func(context.Context, *helm.Request, helm.Observer) (*helm.Result, error) { return &helm.Result{}, nil },
 	"echo": func(_ context.Context, req *helm.Request, _ helm.Observer) (*helm.Result, error) {
 		kept, err := json.Marshal(req)

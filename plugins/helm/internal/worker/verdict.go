@@ -23,35 +23,42 @@ func doing(req *helm.Request) string {
 	release := req.Release.Namespace + "/" + req.Release.Name
 	switch req.Action {
 	case helm.Install:
-		return "installing the release " + release
+		return "installing release " + release
 	case helm.Upgrade:
-		return "upgrading the release " + release
+		return "upgrading release " + release
 	case helm.Uninstall:
-		return "uninstalling the release " + release
+		return "uninstalling release " + release
 	case helm.Values:
-		return "working out the values of the release " + release
+		return "combining the values of release " + release
+	case helm.Index:
+		return "reading the index of the chart repository"
 	default:
-		return "rendering the chart of the release " + release
+		return "rendering the chart of release " + release
 	}
 }
 
 func crash(req *helm.Request, why string) *helm.Error {
-	return &helm.Error{Kind: helm.Crashed, Message: doing(req) + " has failed: " + why}
+	return &helm.Error{Kind: helm.Crashed, Message: doing(req) + " failed: " + why}
 }
 
-func exceeds(req *helm.Request, what string) *helm.Error {
-	return &helm.Error{Kind: helm.LimitExceeded, Message: doing(req) + " needs more than it may have: " + what}
+// exceeds is the error about a limit, with advice for a chart.
+func exceeds(req *helm.Request, limit, advice string) *helm.Error {
+	if req.Action == helm.Index {
+		advice = "the index is too large, or nested too deep"
+	}
+	return &helm.Error{Kind: helm.LimitExceeded, Message: fmt.Sprintf("%s exceeded the %s; %s", doing(req), limit, advice)}
 }
 
 // tooSlow is the error about a process killed before it had rendered, and busy for so long.
 func tooSlow(req *helm.Request, busy time.Duration) *helm.Error {
 	limit := req.Limits.RenderTime
 	if busy >= limit/busyShare {
-		return exceeds(req, fmt.Sprintf("%s to render; look for templates that recurse or loop without an end", limit))
+		return exceeds(req, fmt.Sprintf("time limit of %s for rendering", limit),
+			"look for unbounded recursion or loops in templates")
 	}
 	return &helm.Error{Kind: helm.ClusterFailed, Message: fmt.Sprintf(
-		"%s has failed: the chart was not rendered within %s, most of which was spent waiting; the API server is slow or does "+
-			"not answer, templates ask it too much with the function lookup, or the machine is overloaded", doing(req), limit)}
+		"%s failed: it was not rendered within %s, mostly because of waiting: the API server is slow or does not answer, "+
+			"templates call the function lookup too often, or the machine is overloaded", doing(req), limit)}
 }
 
 // outOfMemory matches the message of Go's runtime at the end of a process without memory, or with too large a stack.
@@ -62,13 +69,13 @@ func verdict(req *helm.Request, state *os.ProcessState, stderr string, err error
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
 	case state.ExitCode() == exitMemory, outOfMemory.MatchString(stderr):
-		return exceeds(req, resource.NewQuantity(req.Limits.MemoryBytes, resource.BinarySI).String()+" of memory; a template "+
-			"that renders or calls itself without an end does, or values, objects or a schema that are too large or nested too deep")
+		return exceeds(req, "memory limit of "+resource.NewQuantity(req.Limits.MemoryBytes, resource.BinarySI).String(),
+			"look for unbounded recursion in templates, or very large or deeply nested values, objects or schemas")
 	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF): // and was killed for it
-		return crash(req, fmt.Sprintf("its process has sent an invalid message: %s", err))
+		return crash(req, fmt.Sprintf("invalid message from its process: %s", err))
 	case ok && status.Signaled() && status.Signal() == syscall.SIGKILL:
-		return crash(req, "its process was killed; mostly that is since the machine, or the pod, is short of memory")
+		return crash(req, "its process was killed, usually for lack of memory on the node or in the pod")
 	default:
-		return crash(req, fmt.Sprintf("its process has ended (%s); the log has more at level debug", state))
+		return crash(req, fmt.Sprintf("its process ended (%s); see the log at level debug", state))
 	}
 }

@@ -1,15 +1,17 @@
-package chartsource
+package helm
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/repo"
 	"pgregory.net/rapid"
@@ -58,15 +60,16 @@ entries:
 generated: "2026-01-01T00:00:00Z"
 `
 
-func versionsOf(vs versions) []string {
-	var names []string
-	for _, v := range vs {
+// versionsOf lists the versions of a chart, the newest first.
+func versionsOf(document []byte, chart string) (names []string, err error) {
+	items, err := itemsOf(document, chart)
+	for _, v := range decoded(items) {
 		names = append(names, v.Version)
 	}
-	return names
+	return names, err
 }
 
-func TestParseIndex(t *testing.T) {
+func TestReadIndex(t *testing.T) {
 	t.Parallel()
 	usualWant := []string{"2.0.0-rc.1", "1.10.0", "1.9.0", "1.0.0"}
 	asJSON, err := yaml.YAMLToJSON([]byte(usual))
@@ -79,27 +82,25 @@ func TestParseIndex(t *testing.T) {
 		want             []string
 		err              error
 	}{
-		"Usual":       {reason: "as Helm writes it", document: usual, want: usualWant},
-		"CRLF":        {reason: "lines of Windows", document: strings.ReplaceAll(usual, "\n", "\r\n"), want: usualWant},
-		"Indented":    {reason: "other tools indent the versions", document: "entries:\n    shop:\n      - version: 1.0.0\n        urls:\n          - x\n      - version: 1.1.0\n", want: []string{"1.1.0", "1.0.0"}},
-		"Comments":    {reason: "comments anywhere", document: "#\nentries: # x\n# y\n  shop: # z\n#\n  - version: 1.0.0 # a\n# b\n    urls: []\n", want: []string{"1.0.0"}},
-		"Number":      {reason: "a version that looks like a number", document: "entries:\n  shop:\n  - version: 1.10\n", want: []string{"1.10"}},
-		"Large":       {reason: "there is no limit to what is not about the chart", document: pad + usual + pad, want: usualWant},
-		"JSON":        {reason: "some repositories are in JSON", document: string(asJSON), want: usualWant},
-		"Flow":        {reason: "unusual, but small", document: "entries: {shop: [{version: 1.0.0}]}", want: []string{"1.0.0"}},
-		"Anchor":      {reason: "unusual, but small", document: "entries:\n  other:\n  - &a\n    version: 1.0.0\n  shop:\n  - *a\n", want: []string{"1.0.0"}},
-		"LargeFlow":   {reason: "unusual and large", document: pad + "entries: {shop: [{version: 1.0.0}]}", err: errOdd},
-		"NoChart":     {reason: "another chart", document: "entries:\n  shops:\n  - version: 1.0.0\n"},
-		"NoVersions":  {reason: "no version", document: "entries:\n  shop: []\n"},
-		"NoCharts":    {reason: "an empty repository", document: "apiVersion: v1\nentries: {}\n"},
-		"NoneAtAll":   {reason: "nothing below entries", document: "entries:\n"},
-		"Empty":       {reason: "an empty file", err: errNoIndex},
-		"Page":        {reason: "a page", document: "<html>\n<body>entries:</body>\n</html>", err: errNoIndex},
-		"Manifest":    {reason: "another document", document: "kind: ConfigMap\ndata:\n  entries: x\n", err: errNoIndex},
-		"Tabs":        {reason: "no YAML", document: "entries:\n\tshop:\n", err: errNoIndex},
-		"TooMany":     {reason: "too many versions", document: "entries:\n  shop:\n" + strings.Repeat("  - version: 1.0.0\n", 300_000), err: errTooMuch},
-		"TooLong":     {reason: "a version that is too large", document: "entries:\n  shop:\n  - x: " + strings.Repeat("x", 4<<20), err: errTooMuch},
-		"TooLongJSON": {reason: "a version that is too large", document: `{"entries": {"shop": [{"x": "` + strings.Repeat("x", 4<<20) + `"}]}}`, err: errTooMuch},
+		"Usual":      {reason: "as Helm writes it", document: usual, want: usualWant},
+		"CRLF":       {reason: "lines of Windows", document: strings.ReplaceAll(usual, "\n", "\r\n"), want: usualWant},
+		"Indented":   {reason: "other tools indent the versions", document: "entries:\n    shop:\n      - version: 1.0.0\n        urls:\n          - x\n      - version: 1.1.0\n", want: []string{"1.1.0", "1.0.0"}},
+		"Comments":   {reason: "comments anywhere", document: "#\nentries: # x\n# y\n  shop: # z\n#\n  - version: 1.0.0 # a\n# b\n    urls: []\n", want: []string{"1.0.0"}},
+		"Number":     {reason: "a version that looks like a number", document: "entries:\n  shop:\n  - version: 1.10\n", want: []string{"1.10"}},
+		"Large":      {reason: "there is no limit to what is not about the chart", document: pad + usual + pad, want: usualWant},
+		"JSON":       {reason: "some repositories are in JSON", document: string(asJSON), want: usualWant},
+		"Flow":       {reason: "unusual, but small", document: "entries: {shop: [{version: 1.0.0}]}", want: []string{"1.0.0"}},
+		"Anchor":     {reason: "unusual, but small", document: "entries:\n  other:\n  - &a\n    version: 1.0.0\n  shop:\n  - *a\n", want: []string{"1.0.0"}},
+		"LargeFlow":  {reason: "unusual and large", document: pad + "entries: {shop: [{version: 1.0.0}]}", want: []string{"1.0.0"}},
+		"NoChart":    {reason: "another chart", document: "entries:\n  shops:\n  - version: 1.0.0\n"},
+		"NoVersions": {reason: "no version", document: "entries:\n  shop: []\n"},
+		"NoCharts":   {reason: "an empty repository", document: "apiVersion: v1\nentries: {}\n"},
+		"NoneAtAll":  {reason: "nothing below entries", document: "entries:\n"},
+		"Empty":      {reason: "an empty file", err: errNoIndex},
+		"Page":       {reason: "a page", document: "<html>\n<body>entries:</body>\n</html>", err: errNoIndex},
+		"Manifest":   {reason: "another document", document: "kind: ConfigMap\ndata:\n  entries: x\n", err: errNoIndex},
+		"Tabs":       {reason: "no YAML", document: "entries:\n\tshop:\n", err: errNoIndex},
+		"TooLong":    {reason: "a version that is too long", document: "entries:\n  shop:\n  - version: 1.0.0-" + strings.Repeat("x", 4<<10)},
 		"Repeats": {
 			reason: "a long text that is referred to often costs nothing",
 			document: "apiVersion: v1\nentries:\n  shop:\n  - version: 1.0.0\n    description: &a " + strings.Repeat("x", 1<<20) +
@@ -107,14 +108,14 @@ func TestParseIndex(t *testing.T) {
 			want: []string{"1.0.0"},
 		},
 		"Deep":     {reason: "a version that is nested too deep", document: "entries:\n  shop:\n  - x: " + strings.Repeat("[", 900_000) + "\n", err: errNoIndex},
-		"DeepJSON": {reason: "nothing that matters is nested", document: `{"x": ` + strings.Repeat("[", 2_500_000), err: errOdd},
+		"DeepJSON": {reason: "nothing that matters is nested", document: `{"x": ` + strings.Repeat("[", 2_500_000), err: errNoIndex},
 		"CutJSON":  {reason: "the end is missing", document: `{"entries": {"shop": [{"version": "1.0.0"}`, err: errNoIndex},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseIndex([]byte(test.document), "shop")
-			if diff := cmp.Diff(test.want, versionsOf(got)); diff != "" || !errors.Is(err, test.err) {
+			got, err := versionsOf([]byte(test.document), "shop")
+			if diff := cmp.Diff(test.want, got); diff != "" || !errors.Is(err, test.err) {
 				t.Errorf("%s: expected the error %v, but found %v; -want +got:\n%s", test.reason, test.err, err, diff)
 			}
 		})
@@ -123,30 +124,48 @@ func TestParseIndex(t *testing.T) {
 
 func TestPick(t *testing.T) {
 	t.Parallel()
-	vs, err := parseIndex([]byte(usual), "shop")
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "index.yaml")
+	if err := os.WriteFile(path, []byte(usual), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for wanted, want := range map[string]string{
 		"": "1.10.0", "*": "1.10.0", "1.0.0": "1.0.0", "v1.0.0": "1.0.0", "^1.0": "1.10.0", "~1.9": "1.9.0", ">1.0.0 <1.10.0": "1.9.0", "1.9.x": "1.9.0",
 		">0-0": "2.0.0-rc.1", "2.0.0-rc.1": "2.0.0-rc.1", ">=2": "", "3": "", "<1 || 1.9.0": "1.9.0",
 	} {
-		w, err := parseConstraint(wanted)
-		if err != nil {
-			t.Fatal(err)
+		listed, err := ReadIndex(path, Wanted{Name: "shop", Version: wanted})
+		if err != nil || listed.Versions != 4 || listed.Newest != "2.0.0-rc.1" {
+			t.Fatalf("%q: expected 4 versions, the newest 2.0.0-rc.1, but found %+v (%v)", wanted, listed, err)
 		}
 		var got string
-		if v := vs.pick(wanted, w); v != nil {
-			got = v.Version
+		if listed.Found != nil {
+			got = listed.Found.Version
 		}
 		if got != want {
 			t.Errorf("%q: expected %q, but found %q", wanted, want, got)
 		}
 	}
 	for _, wanted := range []string{"one", "1..", "latest", strings.Repeat("1 || ", 100) + "1"} {
-		if w, err := parseConstraint(wanted); err == nil {
+		if w, err := ParseConstraint(wanted); err == nil {
 			t.Errorf("%q: expected an error, but found %v", wanted, w)
 		}
+	}
+}
+
+// TestListedIsSmall: the answer about an index has few and short texts, whatever the index holds.
+func TestListedIsSmall(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	document := "entries:\n  shop:\n  - version: 1.0.0\n    digest: " + long + "\n    urls:\n    - &a " + long + "\n" +
+		strings.Repeat("    - *a\n", 1000) + strings.Repeat("    - b\n", 1000)
+	listed, err := lookUp([]byte(document), Wanted{Name: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Listed{Versions: 1, Newest: "1.0.0", Found: &ChartVersion{
+		Version: "1.0.0", URLs: slices.Repeat([]string{"b"}, maxAddresses), Digest: long[:maxText],
+	}}
+	if diff := cmp.Diff(want, listed, cmpopts.IgnoreUnexported(ChartVersion{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -193,20 +212,16 @@ func TestAgreesWithHelm(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name := range in.Entries {
-			ours, err := parseIndex(content, name)
-			if err != nil {
-				t.Fatalf("chart %q: %v in\n%s", name, err, content)
-			}
-			if len(ours) != len(helms.Entries[name]) {
-				t.Fatalf("chart %q: Helm finds %d versions, we find %v in\n%s", name, len(helms.Entries[name]), versionsOf(ours), content)
-			}
 			for _, wanted := range []string{"", "1.0.0", "^1", ">=0-0", "2.x"} {
-				w, err := parseConstraint(wanted)
+				ours, err := lookUp(content, Wanted{Name: name, Version: wanted})
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("chart %q: %v in\n%s", name, err, content)
+				}
+				if ours.Versions != len(helms.Entries[name]) {
+					t.Fatalf("chart %q: Helm finds %d versions, we find %+v in\n%s", name, len(helms.Entries[name]), ours, content)
 				}
 				helm, _ := helms.Get(name, wanted)
-				our := ours.pick(wanted, w)
+				our := ours.Found
 				if (helm == nil) != (our == nil) || helm != nil && !sameVersion(helm.Version, our.Version) {
 					t.Fatalf("chart %q %q: Helm picks %+v, we pick %+v", name, wanted, helm, our)
 				}
