@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/pergola-deploy/pergola/proto/wire"
@@ -50,6 +51,11 @@ func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Proble
 	}
 	return unknown, wrong, nil
 }
+
+// DidYouMean returns a hint for the text about an unknown field of a document: "; did you mean updateStrategy?", if it
+// is similar to one known field of the Go type, and nothing otherwise. into has the type of the document, path is that
+// of the unknown field. DecodeConfig and its siblings give the same hint.
+func DidYouMean(into any, path string) string { return document.DidYouMean(reflect.TypeOf(into), path) }
 
 // ValidateRequest asks to check a provider configuration.
 type ValidateRequest struct {

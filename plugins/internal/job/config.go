@@ -53,7 +53,8 @@ func (m Misread) With(problems field.ErrorList) []sdk.Problem {
 		}
 	}
 	for _, text := range m.Unknown {
-		if !slices.Contains(told, text) {
+		isTold := func(of string) bool { return strings.HasPrefix(text, of) } // a hint may follow
+		if !slices.ContainsFunc(told, isTold) {
 			all = append(all, sdk.Problem{Field: whole, Message: text})
 		}
 	}

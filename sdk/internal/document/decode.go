@@ -44,7 +44,7 @@ type Problem struct {
 // maxWrong bounds how many values of a wrong type are reported: the document is decoded once more after each.
 const maxWrong = 20
 
-// Decode reads JSON into a struct. It returns every unknown or duplicate field, and every value of a wrong type. Such a
+// Decode reads JSON into a struct. It returns every unknown or duplicate field, as a text, and every value of a wrong type. Such a
 // value is read as the empty value of the expected type.
 func Decode(document []byte, into any) (unknown []string, wrong []Problem, err error) {
 	for {
@@ -68,7 +68,11 @@ func Decode(document []byte, into any) (unknown []string, wrong []Problem, err e
 			return nil, nil, err
 		}
 		for _, strictErr := range strictErrs {
-			unknown = append(unknown, strictErr.Error())
+			text := strictErr.Error()
+			if wrong := kjson.FieldError(nil); errors.As(strictErr, &wrong) {
+				text += DidYouMean(reflect.TypeOf(into), wrong.FieldPath())
+			}
+			unknown = append(unknown, text)
 		}
 		return unknown, wrong, nil
 	}
