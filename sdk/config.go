@@ -67,8 +67,12 @@ type ValidateRequest struct {
 
 // DecodeConfig reads the provider configuration into a struct, strictly as Request.DecodeConfig does, and returns all
 // problems: none, if all could be read.
-func (r *ValidateRequest) DecodeConfig(into any) []Problem {
-	unknown, problems, err := decode(r.Config, into)
+func (r *ValidateRequest) DecodeConfig(into any) []Problem { return DecodeStrictly(r.Config, into) }
+
+// DecodeStrictly reads a JSON document into a struct as Request.DecodeConfig does, and returns all problems: none, if
+// all could be read.
+func DecodeStrictly(config []byte, into any) []Problem {
+	unknown, problems, err := decode(config, into)
 	if err != nil {
 		return []Problem{{Message: err.Error()}}
 	}

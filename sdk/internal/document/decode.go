@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,6 +131,9 @@ func replaceAt(document []byte, offset int64, value string) []byte {
 
 // inJSON names a Go type in the words of JSON, and returns the JSON of an empty value of it.
 func inJSON(t reflect.Type) (name, empty string) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "a text", `""`
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false", "false"

@@ -14,13 +14,12 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
@@ -43,7 +42,7 @@ type Options struct {
 // speed alone.
 type Deployer struct {
 	options  Options
-	settings settings
+	settings config.Settings
 	clusters *target.Cache
 	watches  *watch.Set
 	// finder returns the Finder, and makes it and its cache at the first call.
@@ -71,18 +70,18 @@ func New(o Options) *Deployer {
 	d := &Deployer{
 		options: o, clusters: target.NewCache(o.UserAgent, o.Clients...), watches: watch.New(watch.Pause(wakePause)),
 	}
-	d.use(defaultSettings())
+	d.use(config.DefaultSettings())
 	return d
 }
 
 // componentsBytes bounds the cache of components. Blueprints are small.
 const componentsBytes = 128 << 20
 
-func (d *Deployer) use(s settings) {
+func (d *Deployer) use(s config.Settings) {
 	d.settings = s
 	d.finder = sync.OnceValues(func() (*components.Finder, error) {
 		fetcher, err := fetch.New(fetch.Config{
-			Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.registries, UserAgent: d.options.UserAgent,
+			Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.Registries, UserAgent: d.options.UserAgent,
 		})
 		if err != nil {
 			return nil, err
@@ -93,7 +92,7 @@ func (d *Deployer) use(s settings) {
 
 // Configure implements sdk.Configurer.
 func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
-	s, problems := loadSettings(req.Document)
+	s, problems := config.LoadSettings(req.Document)
 	if len(problems) == 0 {
 		d.use(s)
 	}
@@ -102,7 +101,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 
 // Validate implements sdk.Validator.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := validateConfig(req.Config, &d.settings)
+	problems, err := config.Problems(req.Config, &d.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -116,24 +115,13 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
 func (d *Deployer) Hooks() hook.Hooks {
-	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(scheduleOf)))
-}
-
-// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.
-// An invalid schedule is an error and counts as none: the job has failed over it with a message.
-func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
-	schedule, err := continuousreconcile.ReadSpec(item)
-	if err != nil || schedule == nil {
-		return nil, err
-	}
-	_, err = continuousreconcile.Parse(schedule.Every, schedule.Cron)
-	return schedule, err
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(config.ScheduleOf)))
 }
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = target.WithPermission(target.WithBreaker(ctx), req.PickUp)
-	c, err := readConfig(req, &d.settings)
+	c, err := config.Read(req, &d.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +129,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
-	j.warnOf(c.unknown)
+	j.warnOf(c.Unknown)
 	if res, err := j.run(ctx, c); res != nil || err != nil {
 		return res, err
 	}
@@ -171,7 +159,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 		}
 		return j.removeAll(ctx)
 	}
-	c, err := readConfig(req, &d.settings)
+	c, err := config.Read(req, &d.settings)
 	if err != nil {
 		return nil, withWayOut(err)
 	}
@@ -203,7 +191,7 @@ func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, 
 }
 
 // placeOf returns the place of the Pod by the provider configuration; nil for the place of the plugin's settings.
-func placeOf(c *config) *v1alpha1.Place {
+func placeOf(c *config.Config) *v1alpha1.Place {
 	if c.RunOnTarget == nil {
 		return nil
 	}

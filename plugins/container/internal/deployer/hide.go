@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/boundedyaml"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
@@ -17,7 +18,7 @@ import (
 
 // redactor returns a Redactor for the words of the container. It hides the container's input: the present values of
 // the item, and, if main has left last words, those at the creation of the Pod; the run's input has these.
-func (j *podJob) redactor(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
+func (j *podJob) redactor(ctx context.Context, c *config.Config, at *pod.Cluster, p *corev1.Pod) (*redact.Redactor, error) {
 	hidden := redact.New(nil)
 	known := given{learn: hidden.Learn, publish: hidden.Publish}
 	known.addDocument(string(c.ImportValues), 0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
@@ -30,7 +31,7 @@ type descriptorList struct {
 }
 
 // input returns the files of the init container for the shared directory, by their paths in it.
-func (j *podJob) input(ctx context.Context, c *config) (map[string][]byte, error) {
+func (j *podJob) input(ctx context.Context, c *config.Config) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	add := func(at string, content []byte) { files[strings.TrimPrefix(at, layout.Shared+"/")] = content }
 	if len(c.ImportValues) > 0 {
@@ -64,7 +65,7 @@ func (j *podJob) input(ctx context.Context, c *config) (map[string][]byte, error
 
 // resolve returns files and component descriptors, from the provider configuration or by its references. The Resolver
 // is asked for references first.
-func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, error) {
+func (j *podJob) resolve(ctx context.Context, c *config.Config) (*content.Resolved, error) {
 	descriptor := c.ComponentDescriptor
 	blueprintAway := c.Blueprint != nil && c.Blueprint.Reference != nil
 	descriptorAway := descriptor != nil && descriptor.Reference != nil
@@ -93,14 +94,14 @@ func (j *podJob) resolve(ctx context.Context, c *config) (*content.Resolved, err
 		return nil, fmt.Errorf("resolve references of spec.config: %w", err)
 	}
 	if !blueprintAway {
-		return &content.Resolved{Files: c.files, ComponentDescriptors: found.ComponentDescriptors}, nil
+		return &content.Resolved{Files: c.Files, ComponentDescriptors: found.ComponentDescriptors}, nil
 	}
 	return found, checkNames(found.Files)
 }
 
 // find resolves the references of the provider configuration in the component model.
 func (j *podJob) find(
-	ctx context.Context, c *config, blueprint *v1alpha1.BlueprintReference,
+	ctx context.Context, c *config.Config, blueprint *v1alpha1.BlueprintReference,
 ) (*content.Resolved, error) {
 	if blueprint == nil && c.ComponentDescriptor == nil {
 		return &content.Resolved{}, nil

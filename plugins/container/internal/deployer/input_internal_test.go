@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -83,7 +84,7 @@ func TestNamesOfResolvers(t *testing.T) {
 				return &content.Resolved{Files: map[string][]byte{"first": nil, name: []byte("text")}}, nil
 			}
 			j := &podJob{deployer: &Deployer{options: Options{Resolver: content.ResolverFunc(resolver)}}, request: &sdk.Request{}}
-			files, err := j.input(t.Context(), &config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
+			files, err := j.input(t.Context(), &config.Config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
 				Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
 			}})
 			var known *sdk.Error
@@ -175,8 +176,8 @@ func TestInputOfComponents(t *testing.T) {
 		Name: "shop", Type: "blueprint", Content: components.Blueprint(map[string]string{"a/b": "c"}), MediaType: components.BlueprintTar,
 	}}})
 	d := New(Options{CacheDir: t.TempDir(), UserAgent: "test"})
-	s := defaultSettings()
-	s.registries = []fetch.Registry{{Host: registry.Host(), CAData: registry.CA()}}
+	s := config.DefaultSettings()
+	s.Registries = []fetch.Registry{{Host: registry.Host(), CAData: registry.CA()}}
 	d.use(s)
 	repositoryContext, err := json.Marshal(place.Context())
 	if err != nil {
@@ -188,7 +189,7 @@ func TestInputOfComponents(t *testing.T) {
 			{Secret: "pull", DockerConfig: chartserver.DockerConfig(registry.Host(), "somebody", "hunter2")},
 		}},
 	}}
-	files, err := j.input(t.Context(), &config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
+	files, err := j.input(t.Context(), &config.Config{ProviderConfiguration: &v1alpha1.ProviderConfiguration{
 		Blueprint: &v1alpha1.Blueprint{Reference: &v1alpha1.BlueprintReference{ResourceName: "shop"}},
 		ComponentDescriptor: &v1alpha1.ComponentDescriptor{Reference: &v1alpha1.ComponentDescriptorReference{
 			RepositoryContext: repositoryContext, ComponentName: "example.com/shop", Version: "1.2.3",

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -93,7 +94,7 @@ func (j *podJob) warnOf(unknown []string) {
 }
 
 // run brings the run of this job to its end. The error is the reason of its failure.
-func (j *podJob) run(ctx context.Context, c *config) (*sdk.Response, error) {
+func (j *podJob) run(ctx context.Context, c *config.Config) (*sdk.Response, error) {
 	if !j.begun() {
 		if res, err := j.stopLast(ctx); res != nil || err != nil {
 			return res, err
@@ -142,7 +143,7 @@ func (j *podJob) ownPod(ctx context.Context, at *pod.Cluster) (*corev1.Pod, erro
 }
 
 // follow waits for the end of the Pod, and then notes its outcome.
-func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
+func (j *podJob) follow(ctx context.Context, c *config.Config, at *pod.Cluster, p *corev1.Pod) (*sdk.Response, error) {
 	r := j.status.Run
 	result, err := at.Result(ctx, r.Name)
 	if err != nil {
@@ -177,7 +178,7 @@ func (j *podJob) follow(ctx context.Context, c *config, at *pod.Cluster, p *core
 func (j *podJob) progress(p *corev1.Pod, result *pod.Result) pod.Progress {
 	r := j.status.Run
 	facts := pod.Facts{
-		Pod: p, Report: result.Report, Patience: j.deployer.settings.patience,
+		Pod: p, Report: result.Report, Patience: j.deployer.settings.ImagePullPatience.Duration,
 		TimedOut: r.TimedOut, GivenUp: givenUp(r), Now: j.now(),
 	}
 	if r.HinderedSince != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -22,7 +23,7 @@ type dockerConfig struct {
 // pullCredentials returns Docker's configuration with the credentials for the registry of the image; nil for none.
 // Unusable Secrets of the Context may be for other registries and are skipped; those of the provider configuration
 // are errors.
-func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error) {
+func (j *podJob) pullCredentials(ctx context.Context, c *config.Config) ([]byte, error) {
 	merged := dockerConfig{Auths: map[string]json.RawMessage{}}
 	registries, err := j.registryCredentials(ctx, c)
 	if err != nil {
@@ -43,7 +44,7 @@ func (j *podJob) pullCredentials(ctx context.Context, c *config) ([]byte, error)
 
 // registryCredentials returns the credentials of the Secrets in the provider configuration, all of them usable, and
 // then those of the Context.
-func (j *podJob) registryCredentials(ctx context.Context, c *config) ([]sdk.RegistryCredentials, error) {
+func (j *podJob) registryCredentials(ctx context.Context, c *config.Config) ([]sdk.RegistryCredentials, error) {
 	var all []sdk.RegistryCredentials
 	for _, s := range c.RegistryPullSecrets {
 		found, err := j.request.ResolveRegistryCredentials(ctx, s.Namespace, s.Name)

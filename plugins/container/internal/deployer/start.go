@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/archive"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/layout"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -33,7 +34,7 @@ const (
 )
 
 // start notes the run and creates it. Both may have been done in part before.
-func (j *podJob) start(ctx context.Context, c *config) (*sdk.Response, error) {
+func (j *podJob) start(ctx context.Context, c *config.Config) (*sdk.Response, error) {
 	if err := j.locate(ctx); err != nil {
 		return j.end(), err
 	}
@@ -134,7 +135,7 @@ func (j *podJob) noteStart(ctx context.Context, restored *v1alpha1.State) error 
 
 // prepare returns the Secrets of the Pod, except those for its uploads, and its template.
 func (j *podJob) prepare(
-	ctx context.Context, c *config, restored *v1alpha1.State,
+	ctx context.Context, c *config.Config, restored *v1alpha1.State,
 ) ([]pod.Object, *pod.Template, error) {
 	files, err := j.input(ctx, c)
 	if err != nil {
@@ -146,7 +147,7 @@ func (j *podJob) prepare(
 	}
 	secrets, s := j.identity.Inputs(archive.Split(packed)), &j.deployer.settings
 	t := &pod.Template{
-		Image: c.Image, Command: c.Command, Args: c.Args, Resources: c.resources,
+		Image: c.Image, Command: c.Command, Args: c.Args, Resources: c.MainResources,
 		NodeSelector: c.NodeSelector, Tolerations: c.Tolerations, ServiceAccountName: c.ServiceAccountName,
 		Inputs: len(secrets), Deadline: j.podDeadline(ctx),
 		Init: s.InitContainer, Wait: s.WaitContainer, Overlay: s.PodTemplate,
@@ -178,7 +179,7 @@ func (j *podJob) podDeadline(ctx context.Context) time.Duration {
 
 // upload returns the instructions for the run's wait container.
 func (j *podJob) upload() *layout.Upload {
-	return j.identity.Upload(j.deployer.settings.stateBytes, j.deployer.settings.exportBytes)
+	return j.identity.Upload(j.deployer.settings.Limits.State.Bytes, j.deployer.settings.Limits.Exports.Bytes)
 }
 
 // renewAt returns the due time of the wait container's next token; zero if it has none.

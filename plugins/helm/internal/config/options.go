@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -30,11 +29,11 @@ type operations struct {
 	Uninstall json.RawMessage `json:"uninstall"`
 }
 
-func operationsOf(written *runtime.RawExtension) operations {
+func operationsOf(written []byte) operations {
 	var document struct {
 		HelmDeploymentConfig operations `json:"helmDeploymentConfig"`
 	}
-	if written == nil || kjson.UnmarshalCaseSensitivePreserveInts(written.Raw, &document) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(written, &document) != nil {
 		return operations{} // the decoder has reported an unreadable document
 	}
 	return document.HelmDeploymentConfig

@@ -14,6 +14,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
 )
@@ -101,7 +102,7 @@ func replace(objects []helm.Object, children []sdk.Child) ([]helm.Object, error)
 	}
 	replaced, problems := job.Replace(originals, children)
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(job.ReasonChildren, "changed objects do not fit those of the chart: %s", job.Describe(problems))
+		return nil, sdk.ConfigurationError(job.ReasonChildren, "changed objects do not fit those of the chart: %s", providerconfig.Describe(problems))
 	}
 	sources, err := sourcesOf(objects)
 	if err != nil {

@@ -88,10 +88,10 @@ func New(options Options) (*Deployer, error) {
 func (d *Deployer) use(s settings.Settings) error {
 	charts, err := chartsource.New(chartsource.Config{
 		Config: fetch.Config{
-			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge,
+			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Size.Bytes, MaxAge: s.ChartCache.MaxAge.Duration,
 			Registries: s.Registries, UserAgent: d.options.UserAgent, Clock: d.options.Clock,
 		},
-		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers,
+		ArchiveBytes: s.Limits.Archive.Bytes, Resolvers: d.options.Resolvers,
 	})
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (d *Deployer) Hooks() hook.Hooks {
 // Validate implements sdk.Validator. It needs neither the chart nor a target, so it does not check the values against
 // the chart.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Validate(req.Config, d.settings.Strict)
+	problems, err := config.Problems(req.Config, d.settings.Strict)
 	return &sdk.ValidateResponse{Problems: problems}, err
 }
 

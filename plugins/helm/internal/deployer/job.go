@@ -127,8 +127,8 @@ func (j *helmJob) run(ctx context.Context, step string, req *helm.Request, o *ob
 	limits := j.deployer.settings.Limits
 	req.Kubeconfig, req.MaxHistory, req.Ignored = j.kubeconfig, j.deployer.settings.MaxHistory, j.ignored
 	req.Limits = helm.Limits{
-		UnpackedBytes: limits.UnpackedBytes, Files: limits.Files, Depth: limits.SubchartDepth,
-		RenderedBytes: limits.RenderedBytes, RenderTime: limits.RenderTime, MemoryBytes: limits.MemoryBytes,
+		UnpackedBytes: limits.Unpacked.Bytes, Files: limits.Files, Depth: limits.SubchartDepth,
+		RenderedBytes: limits.Rendered.Bytes, RenderTime: limits.RenderTime.Duration, MemoryBytes: limits.Memory.Bytes,
 	}
 	o.job, o.step = j, step
 	result, err := j.deployer.helm.Run(ctx, req, o)

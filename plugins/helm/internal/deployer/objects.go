@@ -20,6 +20,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/redact"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
@@ -246,7 +247,7 @@ func manifestsOf(objects []helm.Object, namespace string) ([]apply.Manifest, err
 		}
 	}
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(reasonRendered, "%s", job.Describe(problems))
+		return nil, sdk.ConfigurationError(reasonRendered, "%s", providerconfig.Describe(problems))
 	}
 	return all, nil
 }

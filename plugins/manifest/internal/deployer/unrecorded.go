@@ -10,6 +10,7 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -41,7 +42,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 	if j == nil || len(entries) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
-	groups, err := job.ReadDeletionGroups(req, d.settings.Strict)
+	groups, err := providerconfig.ReadDeletionGroups(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 // findUnrecorded returns a job whose inventory has the existing objects of the manifests with the label of the deploy
 // item. unread is the reason why some were not looked for; without a job, none were. The error is a passing one.
 func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *job.Job, unread, err error) {
-	config, err := d.readConfig(req)
+	c, err := d.readConfig(req)
 	if err != nil {
 		return nil, err, nil
 	}
@@ -63,7 +64,7 @@ func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *job
 	if err != nil {
 		return nil, err, nil
 	}
-	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
+	plan, err := apply.NewPlan(ctx, j.Client, c.Manifests, j.Owner, j.Began)
 	if plan == nil {
 		return nil, err, nil
 	}

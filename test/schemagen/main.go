@@ -33,14 +33,14 @@ type version struct {
 
 // documents are the schemas by their files.
 var documents = map[string][]version{
-	"plugins/manifest/internal/deployer/providerconfiguration.schema.json": {
+	"plugins/manifest/internal/config/providerconfiguration.schema.json": {
 		{manifestv1alpha2.GroupVersion.String(), manifestv1alpha2.ProviderConfigurationKind, manifestv1alpha2.ProviderConfiguration{}},
 		{manifestv1alpha1.GroupVersion.String(), manifestv1alpha2.ProviderConfigurationKind, manifestv1alpha1.ProviderConfiguration{}},
 	},
 	"plugins/helm/internal/config/providerconfiguration.schema.json": {
 		{helmv1alpha1.GroupVersion.String(), helmv1alpha1.ProviderConfigurationKind, helmv1alpha1.ProviderConfiguration{}},
 	},
-	"plugins/container/internal/deployer/providerconfiguration.schema.json": {
+	"plugins/container/internal/config/providerconfiguration.schema.json": {
 		{containerv1alpha1.GroupVersion.String(), containerv1alpha1.ProviderConfigurationKind, containerv1alpha1.ProviderConfiguration{}},
 	},
 	"plugins/mock/providerconfiguration.schema.json": {
