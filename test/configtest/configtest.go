@@ -136,8 +136,8 @@ func MustFind(t *testing.T, found []sdk.Problem, want []string) {
 	}
 }
 
-// MustAgree fails unless an error of a job is about the problems of its configuration, and quotes no secret value of the
-// documents, "hunter2".
+// MustAgree fails unless an error of a job is about the problems of its configuration, and quotes no secret value of
+// the documents, "hunter2".
 func MustAgree(t *testing.T, problems []sdk.Problem, err error) {
 	t.Helper()
 	if (len(problems) > 0) != (err != nil) {

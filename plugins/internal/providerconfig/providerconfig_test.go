@@ -106,7 +106,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("unknown fields: -want +got:\n%s", diff)
 	}
 	const list = `{"apiVersion":"example.org/v2","kind":"Configuration","title":"a",` +
-		` "exports" : [ {"key":"a","jsonPath":".x","fromResource":{"apiVersion":"v1","kind":"A","name":"a"}} ] , "updateStrategy":"patch" }`
+		` "exports" : [ {"key":"a","jsonPath":".x","fromResource":{"apiVersion":"v1","kind":"A","name":"a"}} ] ,` +
+		` "updateStrategy":"patch" }`
 	c, unknown, err = format.Read(&sdk.Request{DeployItem: itemWith([]byte(list))}, true)
 	if err != nil || len(unknown) > 0 || len(c.exports) != 1 || c.UpdateStrategy != "patch" {
 		t.Errorf("expected one export and the field after it, but found %+v, %v, error %v", c, unknown, err)

@@ -111,7 +111,9 @@ func TestLoadReports(t *testing.T) {
 
 func TestLoadRefusesOtherText(t *testing.T) {
 	t.Parallel()
-	for reason, text := range map[string]string{"one of two values would be lost": "name: a\nname: b\n", "garbage is no document": "{"} {
+	for reason, text := range map[string]string{
+		"one of two values would be lost": "name: a\nname: b\n", "garbage is no document": "{",
+	} {
 		_, problems := load(text)
 		if len(problems) != 1 || problems[0].Field != "" || !strings.HasPrefix(problems[0].Message, "expected YAML or JSON") {
 			t.Errorf("%s: found problems %v", reason, problems)

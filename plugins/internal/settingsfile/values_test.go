@@ -73,8 +73,10 @@ func TestDuration(t *testing.T) {
 		want   time.Duration
 		wrong  string
 	}{
-		"1s": {reason: "the bounds themselves are allowed", want: time.Second}, "24h": {reason: "the bounds themselves are allowed", want: 24 * time.Hour},
-		"1h30m": {reason: "units come together", want: 90 * time.Minute}, "1.5s": {reason: "decimals are allowed", want: 1500 * time.Millisecond},
+		"1s":            {reason: "the bounds themselves are allowed", want: time.Second},
+		"24h":           {reason: "the bounds themselves are allowed", want: 24 * time.Hour},
+		"1h30m":         {reason: "units come together", want: 90 * time.Minute},
+		"1.5s":          {reason: "decimals are allowed", want: 1500 * time.Millisecond},
 		"999ms":         {reason: "it is too short", wrong: bounds + `"999ms"`},
 		"24h1ns":        {reason: "it is too long", wrong: bounds + `"24h1ns"`},
 		"-2s":           {reason: "time does not go back", wrong: bounds + `"-2s"`},

@@ -45,8 +45,8 @@ type Problem struct {
 // maxWrong bounds how many values of a wrong type are reported: the document is decoded once more after each.
 const maxWrong = 20
 
-// Decode reads JSON into a struct. It returns every unknown or duplicate field, as a text, and every value of a wrong type. Such a
-// value is read as the empty value of the expected type.
+// Decode reads JSON into a struct. It returns every unknown or duplicate field, as a text, and every value of a wrong
+// type. Such a value is read as the empty value of the expected type.
 func Decode(document []byte, into any) (unknown []string, wrong []Problem, err error) {
 	for {
 		strictErrs, err := kjson.UnmarshalStrict(document, into)

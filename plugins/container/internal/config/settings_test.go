@@ -76,7 +76,8 @@ func TestLoadSettings(t *testing.T) {
 			}),
 		},
 		"one image": {
-			reason: "both containers are the same helper", document: head + "initContainer: {image: a, imagePullPolicy: Always}\n",
+			reason:   "both containers are the same helper",
+			document: head + "initContainer: {image: a, imagePullPolicy: Always}\n",
 			want: settingsWith(func(s *Settings) {
 				s.InitContainer = pod.Helper{Image: "a", ImagePullPolicy: corev1.PullAlways}
 				s.WaitContainer = pod.Helper{Image: "a"}

@@ -40,7 +40,9 @@ func TestSettings(t *testing.T) {
 // TestDefaults: a document without fields, and none at all, have the documented defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{"", head, head + "limits:\nchartCache: {size: null, maxAge: null}\nworkers: null\n"} {
+	for _, document := range []string{
+		"", head, head + "limits:\nchartCache: {size: null, maxAge: null}\nworkers: null\n",
+	} {
 		s, problems := settings.Load([]byte(document))
 		if diff := cmp.Diff(settings.Default(), s); diff != "" || len(problems) > 0 {
 			t.Errorf("%q: problems %v, settings: -want +got:\n%s", document, problems, diff)
