@@ -209,7 +209,7 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOL
 	$(TOOLS)/buf generate --template proto/buf.gen.yaml
 	$(TOOLS)/controller-gen object paths=./sdk/api/landscaper/v1alpha1
 	$(TOOLS)/controller-gen crd paths=./sdk/api/landscaper/v1alpha1 output:crd:dir=sdk/api/landscaper/crds
-	go run ./plugins/internal/schemagen
+	go run ./test/schemagen
 	go run ./charts/internal/chartgen
 
 .PHONY: verify

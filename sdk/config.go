@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/pergola-deploy/pergola/proto/wire"
@@ -51,6 +52,11 @@ func (r *Request) DecodeConfigPartly(into any) (unknown []string, wrong []Proble
 	return unknown, wrong, nil
 }
 
+// DidYouMean returns a hint for the text about an unknown field of a document: "; did you mean updateStrategy?", if it
+// is similar to one known field of the Go type, and nothing otherwise. into has the type of the document, path is that
+// of the unknown field. DecodeConfig and its siblings give the same hint.
+func DidYouMean(into any, path string) string { return document.DidYouMean(reflect.TypeOf(into), path) }
+
 // ValidateRequest asks to check a provider configuration.
 type ValidateRequest struct {
 	// Type of the deploy item, one of those given to Serve.
@@ -61,8 +67,12 @@ type ValidateRequest struct {
 
 // DecodeConfig reads the provider configuration into a struct, strictly as Request.DecodeConfig does, and returns all
 // problems: none, if all could be read.
-func (r *ValidateRequest) DecodeConfig(into any) []Problem {
-	unknown, problems, err := decode(r.Config, into)
+func (r *ValidateRequest) DecodeConfig(into any) []Problem { return DecodeStrictly(r.Config, into) }
+
+// DecodeStrictly reads a JSON document into a struct as Request.DecodeConfig does, and returns all problems: none, if
+// all could be read.
+func DecodeStrictly(config []byte, into any) []Problem {
+	unknown, problems, err := decode(config, into)
 	if err != nil {
 		return []Problem{{Message: err.Error()}}
 	}

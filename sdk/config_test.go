@@ -58,7 +58,8 @@ func TestDecodeConfig(t *testing.T) {
 				`unknown field "manifests[0].polizy"`,
 		},
 		"all unknown fields at once": {
-			`{"manifests":[{"polizy":"a"}],"namez":{}}`, `unknown field "manifests[0].polizy"; unknown field "namez"`,
+			`{"manifests":[{"polizy":"a"}],"namez":{}}`,
+			`unknown field "manifests[0].polizy"; did you mean policy?; unknown field "namez"; did you mean names?`,
 		},
 		"other case":     {`{"Names":{}}`, `unknown field "Names"`},
 		"duplicate":      {`{"nested":{"E":{"count":1,"count":2}}}`, `duplicate field "nested.E.count"`},

@@ -2,20 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 
-	"github.com/pergola-deploy/pergola/plugins/internal/schematest"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
-// The schema that the plugin publishes has the fields of the provider configuration, and accepts what the deployer
-// does.
+// The published schema accepts and refuses the same configurations as the deployer.
 func TestSchema(t *testing.T) {
-	published := schematest.New(newPlugin(t).Info().ProviderConfigSchemas[mockv1alpha1.Type])
-	published.MustDefine(t, map[reflect.Type]string{reflect.TypeFor[mockv1alpha1.ProviderConfiguration](): "-v1alpha1"})
+	published := configtest.NewSchema(newPlugin(t).Info().ProviderConfigSchemas[mockv1alpha1.Type])
 	whole := call(func(c *mockv1alpha1.ProviderConfiguration) {
 		c.Phase, c.InitialPhase = inPhase(v1alpha1.DeployItemPhaseSucceeded), inPhase(v1alpha1.DeployItemPhaseProgressing)
 		c.ProviderStatus, c.Export = raw(`{"apiVersion":"example.org/v1","kind":"Status"}`), raw(`{"key":"value"}`)

@@ -13,8 +13,8 @@ import (
 const (
 	containerPage = "docs/container.md"
 	// The schemas that the container plugin publishes.
-	containerConfigurationSchema = "plugins/container/internal/deployer/providerconfiguration.schema.json"
-	containerSettingsSchema      = "plugins/container/internal/deployer/settings.schema.json"
+	containerConfigurationSchema = "plugins/container/internal/config/providerconfiguration.schema.json"
+	containerSettingsSchema      = "plugins/container/internal/config/settings.schema.json"
 )
 
 // TestContainerPage: what the page about the container deployer shows is read by the plugin whose program it shows.

@@ -17,7 +17,7 @@ import (
 const (
 	manifestPage = "docs/manifest.md"
 	// The schemas that the manifest plugin publishes.
-	configurationSchema = "plugins/manifest/internal/deployer/providerconfiguration.schema.json"
+	configurationSchema = "plugins/manifest/internal/config/providerconfiguration.schema.json"
 	settingsSchema      = "plugins/manifest/internal/settings/schema.json"
 )
 

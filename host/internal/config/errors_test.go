@@ -49,8 +49,9 @@ func TestDocuments(t *testing.T) {
 			head + "workers: 0\nWorkers: 2\ntimeouts: {pickUp: 1m}\nplugins: {helm: {conf: {}}}\n" +
 				"targetSelectors: [{}, {labels: [{key: a, operator: exists, value: b}]}]",
 			[]string{
-				"Workers: unknown field", "timeouts.pickUp: unknown field",
-				"targetSelectors[1].labels[0].value: unknown field", "plugins.helm.conf: unknown field",
+				"Workers: unknown field; did you mean workers?", "timeouts.pickUp: unknown field; did you mean pickup?",
+				"targetSelectors[1].labels[0].value: unknown field; did you mean values?",
+				"plugins.helm.conf: unknown field; did you mean config?",
 				"workers: expected a number from 1 to 1000, but found 0",
 			},
 		},
@@ -62,7 +63,8 @@ func TestDocuments(t *testing.T) {
 				"targetSelectors[0]: expected an object, but found a number",
 				"targetSelectors[1].labels: expected a list, but found an object",
 				"plugins.a: expected an object, but found a number",
-				"plugins.b.workers: expected a whole number, but found a text", "plugins.c.conf: unknown field",
+				"plugins.b.workers: expected a whole number, but found a text",
+				"plugins.c.conf: unknown field; did you mean config?",
 				"plugins.d.confinement.read: expected a text, but found a number; quotes make it a text",
 			},
 		},

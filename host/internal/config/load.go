@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/host/internal/text"
+	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 )
 
@@ -161,6 +162,7 @@ func decode(value []byte, into any, at *field.Path) (found field.ErrorList, read
 	for _, err := range strict {
 		if wrong := strictjson.FieldError(nil); errors.As(err, &wrong) {
 			detail, _, _ := strings.Cut(err.Error(), ` "`) // and then the path
+			detail += sdk.DidYouMean(into, wrong.FieldPath())
 			found = append(found, invalid(at.Child(wrong.FieldPath()), "%s", detail))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/deployer"
 	"github.com/pergola-deploy/pergola/plugins/internal/tracing"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -36,7 +37,7 @@ func Serve(version string, opts ...Option) {
 	}
 	defer tracing.Start(context.Background(), name, version)()
 	sdk.Serve(deployer.New(o), sdk.Name(name), sdk.Version(version), sdk.Types(v1alpha1.Type),
-		sdk.ConfigSchema(deployer.SettingsSchema), sdk.ProviderConfigSchema(v1alpha1.Type, deployer.ConfigSchema),
+		sdk.ConfigSchema(config.SettingsSchema), sdk.ProviderConfigSchema(v1alpha1.Type, config.Schema),
 		sdk.ContextCredentials(), sdk.ContextOCMConfig(), sdk.HostClusterAccess(), sdk.LatePickUp(), sdk.ScheduleInConfig())
 }
 

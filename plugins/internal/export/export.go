@@ -4,6 +4,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -83,19 +84,21 @@ func Read(
 			if result.Exports == nil {
 				result.Exports = map[string]any{}
 			}
-			insert(result.Exports, strings.Split(v.Key, "."), found.value)
+			Insert(result.Exports, v.Key, found.value)
 		}
 	}
 	return result, target.Collect(errs)
 }
 
-func insert(into map[string]any, path []string, value any) {
+// Insert puts a value into nested maps, under a key with dots. It copies the maps on the way, since they may be shared.
+func Insert(into map[string]any, key string, value any) {
+	path := strings.Split(key, ".")
 	for _, name := range path[:len(path)-1] {
-		inner, ok := into[name].(map[string]any)
-		if !ok {
-			inner = map[string]any{}
-			into[name] = inner
+		inner := map[string]any{}
+		if known, ok := into[name].(map[string]any); ok {
+			inner = maps.Clone(known)
 		}
+		into[name] = inner
 		into = inner
 	}
 	into[path[len(path)-1]] = value

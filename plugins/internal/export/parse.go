@@ -27,7 +27,7 @@ func Parse(exports *managedresource.Exports, path *field.Path) ([]Value, field.E
 	for i, e := range exports.Exports {
 		value, p := parse(e, path.Index(i))
 		for j, earlier := range exports.Exports[:i] {
-			if e.Key != "" && earlier.Key != "" && overlap(earlier.Key, e.Key) {
+			if e.Key != "" && earlier.Key != "" && Overlap(earlier.Key, e.Key) {
 				p = append(p, field.Invalid(path.Index(i).Child("key"), e.Key,
 					fmt.Sprintf("cannot be exported beside %q of %s", earlier.Key, path.Index(j))))
 			}
@@ -40,9 +40,9 @@ func Parse(exports *managedresource.Exports, path *field.Path) ([]Value, field.E
 	return values, nil
 }
 
-// overlap reports whether two keys exclude each other, because they are equal or one is a map on the way to the
+// Overlap reports whether two keys exclude each other, because they are equal or one is a map on the way to the
 // other.
-func overlap(a, b string) bool {
+func Overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 

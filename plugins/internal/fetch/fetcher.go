@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -53,16 +54,25 @@ type Config struct {
 	Transport *http.Transport
 }
 
-// Registry has the settings for a registry.
+// Registry has the settings for a registry, also in the configuration document of a plugin.
 type Registry struct {
 	// Host is its name, with the port unless that is 443.
-	Host string
+	Host string `json:"host"`
 	// PlainHTTP reaches it by http, with readable credentials on the wire.
-	PlainHTTP bool
+	PlainHTTP bool `json:"plainHTTP,omitempty"`
 	// InsecureSkipTLSVerify accepts any certificate.
-	InsecureSkipTLSVerify bool
+	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
 	// CAData are the only authorities for its certificate, in PEM; empty for those of the system.
-	CAData []byte
+	CAData PEM `json:"caData,omitempty"`
+}
+
+// PEM are certificates as in a file.
+type PEM []byte
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *PEM) UnmarshalText(text []byte) error {
+	*p = bytes.Clone(text)
+	return nil
 }
 
 // Fetcher gets content into a cache on disk. Its methods can be called concurrently.

@@ -14,46 +14,30 @@ import (
 // hosts are the names of registries: with a port or without, and neither a scheme nor a path.
 var hosts = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[a-z0-9]([-a-z0-9._]*[a-z0-9])?)(:[0-9]{1,5})?$`)
 
-// RegistryConfiguration has the settings for a registry in the configuration document of a plugin.
-type RegistryConfiguration struct {
-	// Host of the registry, with its port unless it is the usual one.
-	Host string `json:"host"`
-	// PlainHTTP speaks HTTP without TLS.
-	PlainHTTP bool `json:"plainHTTP,omitempty"`
-	// InsecureSkipTLSVerify trusts any certificate.
-	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
-	// CAData are certificates in PEM of the authorities for the registry's certificate, instead of those of the system.
-	CAData string `json:"caData,omitempty"`
-}
-
-// ReadRegistries reads the registries of a configuration document, and adds the mistakes in them to the problems.
-func ReadRegistries(p *settingsfile.Problems, field string, found []RegistryConfiguration) []Registry {
-	var registries []Registry
-	for i, c := range found {
+// CheckRegistries adds the mistakes in registries of a configuration document to its problems.
+func CheckRegistries(p *settingsfile.Problems, field string, registries []Registry) {
+	for i, r := range registries {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		switch {
-		case !hosts.MatchString(c.Host):
-			p.Add(at+".host", "expected a host in lower case, such as registry.example.org or registry.example.org:5000, but found %q", c.Host)
-		case slices.ContainsFunc(found[:i], func(other RegistryConfiguration) bool { return other.Host == c.Host }):
-			p.Add(at+".host", "%s is there twice", c.Host)
+		case !hosts.MatchString(r.Host):
+			p.Add(at+".host", "expected a host in lower case, such as registry.example.org or registry.example.org:5000, "+
+				"but found %q", r.Host)
+		case slices.ContainsFunc(registries[:i], func(other Registry) bool { return other.Host == r.Host }):
+			p.Add(at+".host", "%s is there twice", r.Host)
 		}
-		if c.PlainHTTP && c.InsecureSkipTLSVerify {
+		if r.PlainHTTP && r.InsecureSkipTLSVerify {
 			p.Add(at+".insecureSkipTLSVerify", "has no meaning with plainHTTP: take one of them out")
 		}
-		if c.PlainHTTP && c.CAData != "" {
+		if r.PlainHTTP && len(r.CAData) > 0 {
 			p.Add(at+".caData", "has no meaning with plainHTTP: take one of them out")
 		}
-		if c.InsecureSkipTLSVerify && c.CAData != "" {
+		if r.InsecureSkipTLSVerify && len(r.CAData) > 0 {
 			p.Add(at+".caData", "has no meaning with insecureSkipTLSVerify: take one of them out")
 		}
-		if err := checkCertificates([]byte(c.CAData)); err != nil {
+		if err := checkCertificates(r.CAData); err != nil {
 			p.Add(at+".caData", "expected certificates in PEM: %v", err)
 		}
-		registries = append(registries, Registry{
-			Host: c.Host, PlainHTTP: c.PlainHTTP, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, CAData: []byte(c.CAData),
-		})
 	}
-	return registries
 }
 
 // checkCertificates refuses anything but certificates. An empty text is fine.

@@ -2,70 +2,79 @@
 package settingsfile
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
 // Problems are those of a document, in the order of their discovery. The zero value has none.
-type Problems []sdk.Problem
-
-// Add adds a problem. field is its path in the document, empty for the document itself; the format is that of
-// fmt.Sprintf.
-func (p *Problems) Add(field, format string, args ...any) {
-	*p = append(*p, sdk.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
+type Problems struct {
+	all []sdk.Problem
+	// decoded counts the first ones, found by the decoder.
+	decoded int
 }
 
-// Decode reads a document, YAML or JSON, into a struct. Unknown fields are reported all at once, and all others are
-// read all the same. ok is false for an unreadable document, or for one with a value of the wrong type, reported
-// alone; into is useless then.
-func Decode(document []byte, into any) (problems Problems, ok bool) {
+// List returns all problems.
+func (p *Problems) List() []sdk.Problem { return p.all }
+
+// Add adds a problem, unless it follows from a value of the wrong type. field is its path in the document, empty for
+// the document itself; the format is that of fmt.Sprintf.
+func (p *Problems) Add(field, format string, args ...any) {
+	isCause := func(wrong sdk.Problem) bool {
+		rest, ok := strings.CutPrefix(field, wrong.Field)
+		return ok && wrong.Field != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	if !slices.ContainsFunc(p.all[:p.decoded], isCause) {
+		p.all = append(p.all, sdk.Problem{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Load reads a document, YAML or JSON, into settings filled with their defaults; an empty one leaves them. It returns
+// all problems at once, each with its path; the settings are useless then. typeMeta is the part of the settings with
+// apiVersion and kind, and has the expected ones. check validates the values.
+func Load(document []byte, settings any, typeMeta *metav1.TypeMeta, check func(*Problems)) []sdk.Problem {
+	if len(document) == 0 {
+		return nil
+	}
+	expected := *typeMeta
+	*typeMeta = metav1.TypeMeta{}
+	var p Problems
+	if p.decode(document, settings) {
+		p.expect("apiVersion", expected.APIVersion, typeMeta.APIVersion)
+		p.expect("kind", expected.Kind, typeMeta.Kind)
+		check(&p)
+	}
+	return p.List()
+}
+
+// Check decodes a part of a document strictly, and then validates it, if there are no problems yet.
+func Check(part []byte, into any, check func(*Problems)) []sdk.Problem {
+	var p Problems
+	if p.decode(part, into) && len(p.all) == 0 {
+		check(&p)
+	}
+	return p.List()
+}
+
+// decode reports whether the document is a readable object.
+func (p *Problems) decode(document []byte, into any) bool {
 	content, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
-		problems.Add("", "expected YAML or JSON: %v", err)
-		return problems, false
+		p.Add("", "expected YAML or JSON: %v", err)
+		return false
 	}
-	unknown, err := kjson.UnmarshalStrict(content, into)
-	var wrongType *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrongType):
-		problems.Add(wrongType.Field, "expected %s, but found %s", expectation(wrongType.Type), wrongType.Value)
-		return problems, false
-	case err != nil:
-		problems.Add("", "%v", err)
-		return problems, false
-	}
-	for _, field := range unknown {
-		problems.Add("", "%v", field)
-	}
-	return problems, true
+	p.all = sdk.DecodeStrictly(content, into)
+	p.decoded = len(p.all)
+	return content[0] == '{' || string(content) == "null"
 }
 
-// expectation is a Go type in the words of JSON.
-func expectation(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Struct:
-		return "an object"
-	case reflect.Slice:
-		return "a list"
-	default:
-		return t.String()
-	}
-}
-
-// CheckKind reports a document of another apiVersion or kind.
-func (p *Problems) CheckKind(found metav1.TypeMeta, apiVersion, kind string) {
-	if found.APIVersion != apiVersion {
-		p.Add("apiVersion", "expected %s, but found %q", apiVersion, found.APIVersion)
-	}
-	if found.Kind != kind {
-		p.Add("kind", "expected %s, but found %q", kind, found.Kind)
+func (p *Problems) expect(field, expected, found string) {
+	if found != expected {
+		p.Add(field, "expected %s, but found %q", expected, found)
 	}
 }

@@ -1,6 +1,7 @@
 package settingsfile_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,86 +11,112 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
-type document struct {
+type settings struct {
 	metav1.TypeMeta `json:",inline"`
 
 	Name  string   `json:"name"`
 	Names []string `json:"names"`
 	Cache struct {
-		Files int `json:"files"`
+		Files int                   `json:"files"`
+		Size  settingsfile.Amount   `json:"size"`
+		Age   settingsfile.Duration `json:"age"`
 	} `json:"cache"`
 }
 
-func TestDecode(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		reason, text string
-		want         document
-		problems     settingsfile.Problems
-		unreadable   bool
-	}{
-		"YAML": {reason: "operators write YAML", text: "name: a\nnames: [b]\n", want: document{Name: "a", Names: []string{"b"}}},
-		"JSON": {reason: "the host hands JSON over", text: `{"name":"a"}`, want: document{Name: "a"}},
-		"unknown fields": {
-			reason: "all are reported, and the rest is read, so that it can be checked as well", text: "name: a\nnaem: b\ncache: {dir: /}\n",
-			want:     document{Name: "a"},
-			problems: settingsfile.Problems{{Message: `unknown field "cache.dir"`}, {Message: `unknown field "naem"`}},
-		},
-		"case": {
-			reason: "a field has one spelling", text: "Name: a\n", problems: settingsfile.Problems{{Message: `unknown field "Name"`}},
-		},
-		"type": {
-			reason: "the field is named", text: "cache: {files: many}\n", unreadable: true,
-			problems: settingsfile.Problems{{Field: "cache.files", Message: "expected int, but found string"}},
-		},
-		"object": {
-			reason: "no Go type is of use to an operator", text: "cache: 5\n", unreadable: true,
-			problems: settingsfile.Problems{{Field: "cache", Message: "expected an object, but found number"}},
-		},
-		"list": {
-			reason: "nor is that of a list", text: "names: a\n", unreadable: true,
-			problems: settingsfile.Problems{{Field: "names", Message: "expected a list, but found string"}},
-		},
-		"other document": {
-			reason: "a list is no document", text: "[]", unreadable: true, problems: settingsfile.Problems{{Message: "expected an object, but found array"}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got document
-			problems, ok := settingsfile.Decode([]byte(c.text), &got)
-			if diff := cmp.Diff(c.problems, problems); diff != "" || ok == c.unreadable {
-				t.Errorf("%s: found ok %t and problems (-want +got):\n%s", c.reason, ok, diff)
+func load(document string) (settings, []sdk.Problem) {
+	s := settings{TypeMeta: metav1.TypeMeta{APIVersion: "example.org/v1", Kind: "A"}, Name: "default"}
+	s.Cache.Files, s.Cache.Size, s.Cache.Age = 7, settingsfile.AmountOf("7Ki"), settingsfile.DurationOf("7s")
+	problems := settingsfile.Load([]byte(document), &s, &s.TypeMeta, func(p *settingsfile.Problems) {
+		p.Number("cache.files", s.Cache.Files, 10)
+		p.Amount("cache.size", s.Cache.Size, settingsfile.AmountOf("1Ki"), settingsfile.AmountOf("1Mi"))
+		p.Duration("cache.age", s.Cache.Age, 1, 1e10)
+		for i, name := range s.Names {
+			if name == "" {
+				p.Add("names["+string(rune('0'+i))+"]", "expected a name")
 			}
-			if diff := cmp.Diff(c.want, got); ok && diff != "" {
-				t.Errorf("%s: -want +got:\n%s", c.reason, diff)
-			}
-		})
-	}
+		}
+	})
+	return s, problems
 }
 
-func TestDecodeRefusesWhatIsNoYAML(t *testing.T) {
+const head = "apiVersion: example.org/v1\nkind: A\n"
+
+func TestLoad(t *testing.T) {
 	t.Parallel()
-	for reason, text := range map[string]string{"one of two values would be lost": "name: a\nname: b\n", "garbage is no document": "{"} {
-		problems, ok := settingsfile.Decode([]byte(text), &document{})
-		if ok || len(problems) != 1 || problems[0].Field != "" {
-			t.Errorf("%s: found ok %t and problems %v", reason, ok, problems)
+	defaults, _ := load("")
+	named := defaults
+	named.Name, named.Names = "a", []string{"b"}
+	for text, want := range map[string]settings{
+		"": defaults, head: defaults, head + "cache:\nname:\n": defaults,
+		head + "cache: {files: null, size: null, age: null}\n":                defaults,
+		head + "name: a\nnames: [b]\n":                                        named,
+		`{"apiVersion":"example.org/v1","kind":"A","name":"a","names":["b"]}`: named,
+	} {
+		got, problems := load(text)
+		if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
+			t.Errorf("%s: problems %v, settings: -want +got:\n%s", text, problems, diff)
 		}
 	}
 }
 
-func TestCheckKind(t *testing.T) {
+func TestLoadReports(t *testing.T) {
 	t.Parallel()
-	var problems settingsfile.Problems
-	problems.CheckKind(metav1.TypeMeta{APIVersion: "example.org/v1", Kind: "A"}, "example.org/v1", "A")
-	if len(problems) > 0 {
-		t.Errorf("expected no problem, but found %v", problems)
+	for name, c := range map[string]struct {
+		reason, text string
+		want         []sdk.Problem
+	}{
+		"unknown fields": {
+			reason: "all are reported, and the other fields are checked as well",
+			text:   head + "naem: b\nName: c\ncache: {dir: /, files: 0}\n",
+			want: []sdk.Problem{
+				{Message: `unknown field "Name"; did you mean name?`}, {Message: `unknown field "cache.dir"`},
+				{Message: `unknown field "naem"; did you mean name?`},
+				{Field: "cache.files", Message: "expected a number from 1 to 10, but found 0"},
+			},
+		},
+		"types": {
+			reason: "all are reported, without their consequences, and the other fields are checked as well",
+			text:   head + "name: 5\nnames: [a, 5, '']\ncache: {files: many, size: 5, age: 11s}\n",
+			want: []sdk.Problem{
+				{Field: "cache.files", Message: "expected a whole number, but found a text"},
+				{Field: "cache.size", Message: "expected a text, but found a number"},
+				{Field: "name", Message: "expected a text, but found a number"},
+				{Field: "names[1]", Message: "expected a text, but found a number"},
+				{Field: "cache.age", Message: `expected a time from 1ns to 10s, such as 90s or 1h30m, but found "11s"`},
+				{Field: "names[2]", Message: "expected a name"},
+			},
+		},
+		"object": {
+			reason: "no Go type is of use to an operator", text: head + "cache: 5\n",
+			want: []sdk.Problem{{Field: "cache", Message: "expected an object, but found a number"}},
+		},
+		"kind": {
+			reason: "another document has another meaning", text: "apiVersion: example.org/v2\n",
+			want: []sdk.Problem{
+				{Field: "apiVersion", Message: `expected example.org/v1, but found "example.org/v2"`},
+				{Field: "kind", Message: `expected A, but found ""`},
+			},
+		},
+		"list": {
+			reason: "a list is no document", text: "[]",
+			want: []sdk.Problem{{Message: "expected an object, but found a list"}},
+		},
+	} {
+		_, problems := load(c.text)
+		if diff := cmp.Diff(c.want, problems); diff != "" {
+			t.Errorf("%s: %s: -want +got:\n%s", name, c.reason, diff)
+		}
 	}
-	problems.CheckKind(metav1.TypeMeta{APIVersion: "v1"}, "example.org/v1", "A")
-	want := settingsfile.Problems{
-		sdk.Problem{Field: "apiVersion", Message: `expected example.org/v1, but found "v1"`}, sdk.Problem{Field: "kind", Message: `expected A, but found ""`},
-	}
-	if diff := cmp.Diff(want, problems); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+}
+
+func TestLoadRefusesOtherText(t *testing.T) {
+	t.Parallel()
+	for reason, text := range map[string]string{
+		"one of two values would be lost": "name: a\nname: b\n", "garbage is no document": "{",
+	} {
+		_, problems := load(text)
+		if len(problems) != 1 || problems[0].Field != "" || !strings.HasPrefix(problems[0].Message, "expected YAML or JSON") {
+			t.Errorf("%s: found problems %v", reason, problems)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package settingsfile_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,28 +10,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
+	"github.com/pergola-deploy/pergola/sdk"
 )
 
 func TestNumber(t *testing.T) {
 	t.Parallel()
-	number := func(n int) *int { return &n }
-	for name, c := range map[string]struct {
-		reason string
-		found  *int
-		want   int
-		wrong  string
-	}{
-		"none":     {reason: "what is left out keeps its default", want: 7},
-		"least":    {reason: "the bounds themselves are allowed", found: number(1), want: 1},
-		"most":     {reason: "the bounds themselves are allowed", found: number(10), want: 10},
-		"zero":     {reason: "nothing would be left to do", found: number(0), want: 7, wrong: "expected a number from 1 to 10, but found 0"},
-		"negative": {reason: "nobody knows what it means", found: number(-1), want: 7, wrong: "expected a number from 1 to 10, but found -1"},
-		"too many": {reason: "the field is named with its bound", found: number(11), want: 7, wrong: "expected a number from 1 to 10, but found 11"},
+	for found, wrong := range map[int]string{
+		1: "", 10: "", 0: "expected a number from 1 to 10, but found 0", -1: "expected a number from 1 to 10, but found -1",
+		11: "expected a number from 1 to 10, but found 11",
 	} {
 		var problems settingsfile.Problems
-		into := 7
-		problems.Number("a.b", c.found, 10, &into)
-		check(t, name, c.reason, into, c.want, problems, c.wrong)
+		problems.Number("a.b", found, 10)
+		check(t, strconv.Itoa(found), "the bounds themselves are allowed", problems, wrong)
 	}
 }
 
@@ -65,18 +56,13 @@ func TestAmount(t *testing.T) {
 		"plenty":                    {reason: "a word is no amount", wrong: bounds + `"plenty"`},
 	} {
 		var problems settingsfile.Problems
-		into := int64(7)
-		problems.Amount("a.b", &text, 1<<10, 10<<30, &into)
-		want := c.want
-		if c.wrong != "" {
-			want = 7
+		amount := settingsfile.AmountOf(text)
+		if c.wrong == "" && amount.Bytes != c.want {
+			t.Errorf("%q: %s: expected %d, but found %d", text, c.reason, c.want, amount.Bytes)
 		}
-		check(t, text, c.reason, into, want, problems, c.wrong)
+		problems.Amount("a.b", amount, settingsfile.AmountOf("1Ki"), settingsfile.AmountOf("10Gi"))
+		check(t, text, c.reason, problems, c.wrong)
 	}
-	var problems settingsfile.Problems
-	into := int64(7)
-	problems.Amount("a.b", nil, 1, 2, &into)
-	check(t, "none", "what is left out keeps its default", into, 7, problems, "")
 }
 
 func TestDuration(t *testing.T) {
@@ -87,8 +73,10 @@ func TestDuration(t *testing.T) {
 		want   time.Duration
 		wrong  string
 	}{
-		"1s": {reason: "the bounds themselves are allowed", want: time.Second}, "24h": {reason: "the bounds themselves are allowed", want: 24 * time.Hour},
-		"1h30m": {reason: "units come together", want: 90 * time.Minute}, "1.5s": {reason: "decimals are allowed", want: 1500 * time.Millisecond},
+		"1s":            {reason: "the bounds themselves are allowed", want: time.Second},
+		"24h":           {reason: "the bounds themselves are allowed", want: 24 * time.Hour},
+		"1h30m":         {reason: "units come together", want: 90 * time.Minute},
+		"1.5s":          {reason: "decimals are allowed", want: 1500 * time.Millisecond},
 		"999ms":         {reason: "it is too short", wrong: bounds + `"999ms"`},
 		"24h1ns":        {reason: "it is too long", wrong: bounds + `"24h1ns"`},
 		"-2s":           {reason: "time does not go back", wrong: bounds + `"-2s"`},
@@ -100,60 +88,42 @@ func TestDuration(t *testing.T) {
 		"1s; rm -rf /*": {reason: "it is quoted, so that the mistake is seen", wrong: bounds + `"1s; rm -rf /*"`},
 	} {
 		var problems settingsfile.Problems
-		into := 7 * time.Second
-		problems.Duration("a.b", &text, time.Second, 24*time.Hour, &into)
-		want := c.want
-		if c.wrong != "" {
-			want = 7 * time.Second
+		duration := settingsfile.DurationOf(text)
+		if c.wrong == "" && duration.Duration != c.want {
+			t.Errorf("%q: %s: expected %v, but found %v", text, c.reason, c.want, duration)
 		}
-		check(t, text, c.reason, into, want, problems, c.wrong)
+		problems.Duration("a.b", duration, time.Second, 24*time.Hour)
+		check(t, text, c.reason, problems, c.wrong)
 	}
-	var problems settingsfile.Problems
-	into := 7 * time.Second
-	problems.Duration("a.b", nil, 1, 2, &into)
-	check(t, "none", "what is left out keeps its default", into, 7*time.Second, problems, "")
 }
 
-// check reports a value that is not what was wanted, and problems that are not the one that is named; wrong is empty
-// for none.
-func check[T comparable](t *testing.T, name, reason string, found, want T, problems settingsfile.Problems, wrong string) {
+// check fails unless the problems are the wanted one; wrong is empty for none.
+func check(t *testing.T, name, reason string, problems settingsfile.Problems, wrong string) {
 	t.Helper()
-	if found != want {
-		t.Errorf("%q: %s: expected %v, but found %v", name, reason, want, found)
-	}
-	var expected settingsfile.Problems
+	var expected []sdk.Problem
 	if wrong != "" {
-		expected.Add("a.b", "%s", wrong)
+		expected = []sdk.Problem{{Field: "a.b", Message: wrong}}
 	}
-	if diff := cmp.Diff(expected, problems); diff != "" {
+	if diff := cmp.Diff(expected, problems.List()); diff != "" {
 		t.Errorf("%q: %s: problems: -want +got:\n%s", name, reason, diff)
 	}
 }
 
-// TestAmounts: each amount that is shown is read as what it is, and whatever is read is within its bounds, at once.
+// TestAmounts: any text is within its bounds or reported once, in no time.
 func TestAmounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		amount := rapid.Int64Range(0, 999_999_999_999_999).Draw(t, "amount")
-		shown := settingsfile.ShowAmount(amount)
-		var problems settingsfile.Problems
-		var read int64 = -1
-		problems.Amount("", &shown, 0, 1<<60, &read)
-		if read != amount || len(problems) > 0 {
-			t.Fatalf("%d is shown as %s, which is read as %d: %v", amount, shown, read, problems)
-		}
-
-		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[-+]?[0-9]{0,17}\.?[0-9]{0,4}([eE][-+]?[0-9]{1,9}|[numkMGTPE]?i?)`)).Draw(t, "text")
-		least, most := int64(10), int64(1<<40)
-		into, found := int64(-1), settingsfile.Problems{}
-		found.Amount("a", &text, least, most, &into)
-		switch {
-		case len(found) == 0 && (into < least || into > most):
-			t.Fatalf("%q is read as %d", text, into)
-		case len(found) > 0 && into != -1:
-			t.Fatalf("%q is wrong, and read as %d", text, into)
-		case len(found) > 1 || len(found) == 1 && !strings.HasPrefix(found[0].Message, "expected an amount from 10 to 1Ti"):
-			t.Fatalf("%q: found %v", text, found)
+		text := rapid.OneOf(rapid.String(),
+			rapid.StringMatching(`[-+]?[0-9]{0,17}\.?[0-9]{0,4}([eE][-+]?[0-9]{1,9}|[numkMGTPE]?i?)`)).Draw(t, "text")
+		amount, found := settingsfile.AmountOf(text), settingsfile.Problems{}
+		found.Amount("a", amount, settingsfile.AmountOf("10"), settingsfile.AmountOf("1Ti"))
+		switch problems := found.List(); {
+		case len(problems) == 0 && (amount.Bytes < 10 || amount.Bytes > 1<<40):
+			t.Fatalf("%q is read as %d", text, amount.Bytes)
+		case len(problems) > 1:
+			t.Fatalf("%q: found %v", text, problems)
+		case len(problems) == 1 && !strings.HasPrefix(problems[0].Message, "expected an amount from 10 to 1Ti"):
+			t.Fatalf("%q: found %v", text, problems)
 		}
 	})
 }

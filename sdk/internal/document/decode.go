@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,8 +45,8 @@ type Problem struct {
 // maxWrong bounds how many values of a wrong type are reported: the document is decoded once more after each.
 const maxWrong = 20
 
-// Decode reads JSON into a struct. It returns every unknown or duplicate field, and every value of a wrong type. Such a
-// value is read as the empty value of the expected type.
+// Decode reads JSON into a struct. It returns every unknown or duplicate field, as a text, and every value of a wrong
+// type. Such a value is read as the empty value of the expected type.
 func Decode(document []byte, into any) (unknown []string, wrong []Problem, err error) {
 	for {
 		strictErrs, err := kjson.UnmarshalStrict(document, into)
@@ -68,7 +69,11 @@ func Decode(document []byte, into any) (unknown []string, wrong []Problem, err e
 			return nil, nil, err
 		}
 		for _, strictErr := range strictErrs {
-			unknown = append(unknown, strictErr.Error())
+			text := strictErr.Error()
+			if wrong := kjson.FieldError(nil); errors.As(strictErr, &wrong) {
+				text += DidYouMean(reflect.TypeOf(into), wrong.FieldPath())
+			}
+			unknown = append(unknown, text)
 		}
 		return unknown, wrong, nil
 	}
@@ -126,6 +131,9 @@ func replaceAt(document []byte, offset int64, value string) []byte {
 
 // inJSON names a Go type in the words of JSON, and returns the JSON of an empty value of it.
 func inJSON(t reflect.Type) (name, empty string) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "a text", `""`
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false", "false"

@@ -28,8 +28,10 @@ func UnknownFields(value any, t reflect.Type) *Unknown {
 	switch {
 	case readsItself(t):
 	case t.Kind() == reflect.Struct:
-		known := map[string]reflect.Type{}
-		addFields(known, t)
+		known := map[string]reflect.Type{} // by names in lower case
+		for name, field := range fieldsOf(t) {
+			known[strings.ToLower(name)] = field
+		}
 		for name, below := range object {
 			if field, ok := known[strings.ToLower(name)]; ok {
 				out.below[name] = UnknownFields(below, field)
@@ -62,8 +64,9 @@ func readsItself(t reflect.Type) bool {
 	return t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
 }
 
-// addFields adds the fields of a struct by their names in JSON, in lower case.
-func addFields(known map[string]reflect.Type, t reflect.Type) {
+// fieldsOf returns the types of the fields of a struct by their names in JSON.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields, own := map[string]reflect.Type{}, map[string]reflect.Type{}
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -72,12 +75,15 @@ func addFields(known map[string]reflect.Type, t reflect.Type) {
 			embedded = embedded.Elem()
 		}
 		switch {
+		case name == "-":
 		case field.Anonymous && name == "" && embedded.Kind() == reflect.Struct:
-			addFields(known, embedded)
+			maps.Copy(fields, fieldsOf(embedded))
 		case field.IsExported():
-			known[strings.ToLower(cmp.Or(name, field.Name))] = field.Type
+			own[cmp.Or(name, field.Name)] = field.Type
 		}
 	}
+	maps.Copy(fields, own) // they hide those of embedded structs
+	return fields
 }
 
 // identity identifies an entry of a list by its object; empty for an entry without a name.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/container/content"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
+	"github.com/pergola-deploy/pergola/plugins/container/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/input"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/pod"
 	"github.com/pergola-deploy/pergola/plugins/container/internal/run"
@@ -20,8 +21,6 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
-	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 	"github.com/pergola-deploy/pergola/sdk/hook"
 	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
@@ -44,7 +43,7 @@ type Options struct {
 // speed alone.
 type Deployer struct {
 	options  Options
-	settings settings
+	settings config.Settings
 	runner   run.Runner
 }
 
@@ -69,24 +68,25 @@ func New(o Options) *Deployer {
 	d := &Deployer{options: o, runner: run.Runner{
 		Clusters: target.NewCache(o.UserAgent, o.Clients...), Watches: watch.New(watch.Pause(wakePause)), Now: o.Now,
 	}}
-	d.use(defaultSettings())
+	d.use(config.DefaultSettings())
 	return d
 }
 
 // componentsBytes bounds the cache of components. Blueprints are small.
 const componentsBytes = 128 << 20
 
-func (d *Deployer) use(s settings) {
+func (d *Deployer) use(s config.Settings) {
 	d.settings = s
 	d.runner.Settings = run.Settings{
 		Namespace: s.Namespace, Init: s.InitContainer, Wait: s.WaitContainer, PodTemplate: s.PodTemplate,
-		KeepPod: s.Debug.KeepPod, Patience: s.patience, StateBytes: s.stateBytes, ExportBytes: s.exportBytes,
+		KeepPod: s.Debug.KeepPod, Patience: s.ImagePullPatience.Duration,
+		StateBytes: s.Limits.State.Bytes, ExportBytes: s.Limits.Exports.Bytes,
 	}
 	// The finder and its cache are made at the first reference.
 	d.runner.Input = input.Source{Resolver: d.options.Resolver, Components: sync.OnceValues(
 		func() (*components.Finder, error) {
 			fetcher, err := fetch.New(fetch.Config{
-				Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.registries, UserAgent: d.options.UserAgent,
+				Dir: d.options.CacheDir, MaxBytes: componentsBytes, Registries: s.Registries, UserAgent: d.options.UserAgent,
 			})
 			if err != nil {
 				return nil, err
@@ -97,7 +97,7 @@ func (d *Deployer) use(s settings) {
 
 // Configure implements sdk.Configurer.
 func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk.ConfigureResponse, error) {
-	s, problems := loadSettings(req.Document)
+	s, problems := config.LoadSettings(req.Document)
 	if len(problems) == 0 {
 		d.use(s)
 	}
@@ -106,7 +106,7 @@ func (d *Deployer) Configure(_ context.Context, req *sdk.ConfigureRequest) (*sdk
 
 // Validate implements sdk.Validator.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := validateConfig(req.Config, &d.settings)
+	problems, err := config.Problems(req.Config, &d.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -120,24 +120,13 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 
 // Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
 func (d *Deployer) Hooks() hook.Hooks {
-	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(scheduleOf)))
-}
-
-// scheduleOf returns the schedule of an item, without a look at the rest of its provider configuration; nil for none.
-// An invalid schedule is an error and counts as none: the job has failed over it with a message.
-func scheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
-	schedule, err := continuousreconcile.ReadSpec(item)
-	if err != nil || schedule == nil {
-		return nil, err
-	}
-	_, err = continuousreconcile.Parse(schedule.Every, schedule.Cron)
-	return schedule, err
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(config.ScheduleOf)))
 }
 
 // Reconcile runs the image to its end, and reads its exports.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
-	c, err := readConfig(req, &d.settings)
+	c, err := config.Read(req, &d.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +134,7 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if err != nil {
 		return nil, err
 	}
-	j.WarnOf(c.unknown)
+	j.WarnOf(c.Unknown)
 	if res, err := j.Run(ctx, specOf(c)); res != nil || err != nil {
 		return res, err
 	}
@@ -175,7 +164,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 		}
 		return j.RemoveAll(ctx)
 	}
-	c, err := readConfig(req, &d.settings)
+	c, err := config.Read(req, &d.settings)
 	if err != nil {
 		return nil, withWayOut(err)
 	}
@@ -207,12 +196,12 @@ func (d *Deployer) Abort(ctx context.Context, req *sdk.Request) (*sdk.Response, 
 }
 
 // specOf returns the content of a run by the provider configuration.
-func specOf(c *config) *run.Spec {
-	return &run.Spec{ProviderConfiguration: c.ProviderConfiguration, Files: c.files, Resources: c.resources}
+func specOf(c *config.Config) *run.Spec {
+	return &run.Spec{ProviderConfiguration: c.ProviderConfiguration, Files: c.Files, Resources: c.MainResources}
 }
 
 // placeOf returns the place of the Pod by the provider configuration; nil for the place of the plugin's settings.
-func placeOf(c *config) *v1alpha1.Place {
+func placeOf(c *config.Config) *v1alpha1.Place {
 	if c.RunOnTarget == nil {
 		return nil
 	}

@@ -15,10 +15,13 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
 type object = map[string]any
+
+// published is the schema of provider configurations.
+var published = configtest.NewSchema(config.Schema)
 
 // gzipped is enough of an archive for whoever does not look into it.
 var gzipped = base64.StdEncoding.EncodeToString([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff})
@@ -196,14 +199,6 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestReadWithoutConfiguration(t *testing.T) {
-	t.Parallel()
-	for _, document := range [][]byte{nil, {}, []byte("{"), []byte("[]"), []byte(`"text"`), []byte("{}")} {
-		_, err := config.Read(requestOf(document), true)
-		mustBeConfigurationProblem(t, err, "spec.config")
-	}
-}
-
 func TestReadLeniently(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read(request(t, shop(object{
@@ -212,39 +207,12 @@ func TestReadLeniently(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`unknown field "chart.version"`, `unknown field "helmDeploymentConfig.rollback"`, `unknown field "value"`}
+	want := []string{
+		`unknown field "chart.version"`, `unknown field "helmDeploymentConfig.rollback"`,
+		`unknown field "value"; did you mean values?`,
+	}
 	if diff := cmp.Diff(want, slices.Sorted(slices.Values(c.Unknown))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestScheduleOf(t *testing.T) {
-	t.Parallel()
-	hourly := object{"every": "1h"}
-	for name, tc := range map[string]struct {
-		reason string
-		config object
-		want   *managedresource.ContinuousReconcile
-		wrong  bool
-	}{
-		"none":      {reason: "schedules are optional", config: shop(nil)},
-		"every":     {reason: "an interval is a schedule", config: shop(object{"continuousReconcile": hourly}), want: &managedresource.ContinuousReconcile{Every: "1h"}},
-		"bad":       {reason: "who asks passes over it", config: shop(object{"continuousReconcile": object{"cron": "CRON_TZ=UTC"}}), wrong: true, want: &managedresource.ContinuousReconcile{Cron: "CRON_TZ=UTC"}},
-		"type":      {reason: "and over what cannot be read", config: shop(object{"continuousReconcile": "hourly"}), wrong: true},
-		"kind":      {reason: "another document has another meaning", config: shop(object{"continuousReconcile": hourly, "kind": "Configuration"})},
-		"no config": {reason: "there is nothing to read", config: nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			req := requestOf(nil)
-			if tc.config != nil {
-				req = request(t, tc.config)
-			}
-			got, err := config.ScheduleOf(req.DeployItem)
-			if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.wrong {
-				t.Errorf("%s: found error %v and schedule (-want +got):\n%s", tc.reason, err, diff)
-			}
-		})
 	}
 }
 

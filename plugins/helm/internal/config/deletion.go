@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
@@ -28,7 +28,7 @@ type Deletion struct {
 // elsewhere nor a missing configuration must prevent a deletion. A mistake in these fields does; otherwise too much
 // would be deleted, or in the wrong way. With strict an unknown field of the deletion groups is a mistake, too.
 func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
-	groups, err := job.ReadDeletionGroups(req, strict)
+	groups, err := providerconfig.ReadDeletionGroups(req, strict)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +56,10 @@ func ReadDeletion(req *sdk.Request, strict bool) (*Deletion, error) {
 		d.Release = r
 	}
 	var problems field.ErrorList
-	d.Uninstall, problems = readUninstall(fields.HelmDeploymentConfig.Uninstall, operationsOf(config).Uninstall,
+	d.Uninstall, problems = readUninstall(fields.HelmDeploymentConfig.Uninstall, operationsOf(config.Raw).Uninstall,
 		field.NewPath("helmDeploymentConfig", "uninstall"))
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(job.ReasonInvalid, "spec.config: %s", job.Describe(problems))
+		return nil, sdk.ConfigurationError(providerconfig.ReasonInvalid, "spec.config: %s", providerconfig.Describe(problems))
 	}
 	return d, nil
 }

@@ -24,20 +24,17 @@ type ValueExport struct {
 	Path jsonpath.Path
 }
 
-// setExports sets the exports. With listed the field exports is a list itself.
-func (c *Config) setExports(document *v1alpha1.ProviderConfiguration, listed bool) field.ErrorList {
-	path := field.NewPath("exports")
-	if !listed {
-		path = path.Child("exports")
-	}
-	problems := c.addExports(document.Exports, path)
+// setExports sets the exports. listed is the place of the list in the field exports.
+func (c *Config) setExports(document *v1alpha1.ProviderConfiguration, listed *field.Path) field.ErrorList {
+	problems := c.addExports(document.Exports, listed)
 	keys := c.exportKeys()
-	path = field.NewPath("exportsFromManifests")
+	path := field.NewPath("exportsFromManifests")
 	problems = append(problems, c.addExports(&managedresource.Exports{Exports: document.ExportsFromManifests}, path)...)
 	for i, e := range document.ExportsFromManifests {
 		for _, key := range keys {
-			if e.Key != "" && excludes(key, e.Key) {
-				problems = append(problems, field.Invalid(path.Index(i).Child("key"), e.Key, fmt.Sprintf("cannot be exported beside %q of exports", key)))
+			if e.Key != "" && export.Overlap(key, e.Key) {
+				problems = append(problems, field.Invalid(path.Index(i).Child("key"), e.Key,
+					fmt.Sprintf("cannot be exported beside %q of exports", key)))
 			}
 		}
 	}
@@ -56,7 +53,8 @@ func (c *Config) addExports(exports *managedresource.Exports, path *field.Path) 
 	for i, e := range exports.Exports {
 		if e.FromResource == nil {
 			problems = append(problems, checkValueExport(e, path.Index(i))...)
-			e.FromResource, e.FromObjectReference = &managedresource.TypedObjectReference{APIVersion: "v1", Kind: "Values", Name: "values"}, nil
+			e.FromObjectReference = nil
+			e.FromResource = &managedresource.TypedObjectReference{APIVersion: "v1", Kind: "Values", Name: "values"}
 		}
 		whole.Exports = append(whole.Exports, e)
 	}
@@ -95,11 +93,6 @@ func (c *Config) exportKeys() []string {
 	return keys
 }
 
-// excludes reports whether two keys exclude each other: they are equal, or one is a map on the way to the other.
-func excludes(a, b string) bool {
-	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
-}
-
 // ReasonExportMissing is the reason of the error about a value missing from the chart's values. A retry would not
 // find it either.
 const ReasonExportMissing = "ExportMissing"
@@ -127,28 +120,14 @@ func ExportValues(wanted []ValueExport, values json.RawMessage, exports map[stri
 		case err != nil:
 			missing = append(missing, fmt.Sprintf("export %q: jsonPath %s: %v", e.Key, e.Path, err))
 		case !found:
-			missing = append(missing, fmt.Sprintf("export %q: the values of the chart have nothing at %s; paths begin with .Values", e.Key, e.Path))
+			missing = append(missing, fmt.Sprintf(
+				"export %q: the values of the chart have nothing at %s; paths begin with .Values", e.Key, e.Path))
 		default:
-			insert(all, strings.Split(e.Key, "."), value)
+			export.Insert(all, e.Key, value)
 		}
 	}
 	if len(missing) > 0 {
 		return nil, sdk.ConfigurationError(ReasonExportMissing, "spec.config: %s", strings.Join(missing, "; "))
 	}
 	return all, nil
-}
-
-// insert puts a value into nested maps. It copies the maps on the way, since they may be shared.
-func insert(into map[string]any, path []string, value any) {
-	for _, name := range path[:len(path)-1] {
-		var inner map[string]any
-		if known, ok := into[name].(map[string]any); ok {
-			inner = maps.Clone(known)
-		} else {
-			inner = map[string]any{}
-		}
-		into[name] = inner
-		into = inner
-	}
-	into[path[len(path)-1]] = value
 }

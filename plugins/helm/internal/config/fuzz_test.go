@@ -9,15 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/config"
+	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
-// FuzzRead: no provider configuration does harm, what is accepted makes sense, and Validate, Read and the schema agree.
+// FuzzRead: no provider configuration does harm, an accepted one makes sense, and Problems, Read and the schema agree.
 func FuzzRead(f *testing.F) {
-	for _, c := range whole() {
-		document, err := json.Marshal(c)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, document := range configtest.Documents(f, "testdata/valid.yaml") {
 		f.Add(document, true)
 		f.Add(bytes.ReplaceAll(document, []byte(`"wait":true`), []byte(`"wiat":null`)), false)
 	}
@@ -27,9 +24,9 @@ func FuzzRead(f *testing.F) {
 			return // the API server stores nothing else
 		}
 		read, err := config.Read(requestOf(document), strict)
-		problems, failed := config.Validate(document, strict)
+		problems, failed := config.Problems(document, strict)
 		if failed != nil || (err == nil) != (len(problems) == 0) {
-			t.Fatalf("Read says %v, but Validate says %v and %v", err, problems, failed)
+			t.Fatalf("Read says %v, but Problems says %v and %v", err, problems, failed)
 		}
 		if _, err := config.ReadDeletion(requestOf(document), strict); read != nil && err != nil {
 			t.Fatalf("the item can be deployed, but not be deleted: %v", err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -30,11 +29,11 @@ type operations struct {
 	Uninstall json.RawMessage `json:"uninstall"`
 }
 
-func operationsOf(written *runtime.RawExtension) operations {
+func operationsOf(written []byte) operations {
 	var document struct {
 		HelmDeploymentConfig operations `json:"helmDeploymentConfig"`
 	}
-	if written == nil || kjson.UnmarshalCaseSensitivePreserveInts(written.Raw, &document) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(written, &document) != nil {
 		return operations{} // the decoder has reported an unreadable document
 	}
 	return document.HelmDeploymentConfig
@@ -55,7 +54,9 @@ func (c *Config) setOptions(document *v1alpha1.HelmDeploymentConfiguration, writ
 	return append(problems, p...)
 }
 
-func readInstall(c *v1alpha1.HelmInstallConfiguration, written json.RawMessage, path *field.Path) (helm.Options, field.ErrorList) {
+func readInstall(
+	c *v1alpha1.HelmInstallConfiguration, written json.RawMessage, path *field.Path,
+) (helm.Options, field.ErrorList) {
 	if c == nil {
 		return helm.Options{}, nil
 	}
@@ -66,7 +67,9 @@ func readInstall(c *v1alpha1.HelmInstallConfiguration, written json.RawMessage, 
 	}, append(problems, checkNames(written, installOptions, path)...)
 }
 
-func readUninstall(c *v1alpha1.HelmUninstallConfiguration, written json.RawMessage, path *field.Path) (helm.Options, field.ErrorList) {
+func readUninstall(
+	c *v1alpha1.HelmUninstallConfiguration, written json.RawMessage, path *field.Path,
+) (helm.Options, field.ErrorList) {
 	if c == nil {
 		return helm.Options{}, nil
 	}
@@ -84,7 +87,8 @@ func checkNames(written json.RawMessage, known []string, path *field.Path) field
 	var problems field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if !slices.Contains(known, name) {
-			problems = append(problems, field.Forbidden(path.Child(name), "there is no such option; expected one of "+strings.Join(known, ", ")))
+			problems = append(problems, field.Forbidden(path.Child(name),
+				"there is no such option; expected one of "+strings.Join(known, ", ")))
 		}
 	}
 	return problems
@@ -111,7 +115,7 @@ func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
 		}
 	}
 	if c.HelmDeployment {
-		add(document.UpdateStrategy != "" && document.UpdateStrategy != managedresource.UpdateStrategyUpdate, "updateStrategy")
+		add(c.UpdateStrategy != "" && c.UpdateStrategy != managedresource.UpdateStrategyUpdate, "updateStrategy")
 		add(len(document.DeletionGroups) > 0, "deletionGroups")
 		add(len(document.DeletionGroupsDuringUpdate) > 0, "deletionGroupsDuringUpdate")
 		return fields
@@ -126,7 +130,8 @@ func (c *Config) ignored(document *v1alpha1.ProviderConfiguration) []string {
 		add(o.DisableHooks, "helmDeploymentConfig", operation.name, "disableHooks")
 		add(o.Force, "helmDeploymentConfig", operation.name, "force")
 		// The one of install counts for rendering; the same option in upgrade is no mistake then.
-		add(o.SkipSchemaValidation && !c.Install.SkipSchemaValidation, "helmDeploymentConfig", operation.name, "skipSchemaValidation")
+		add(o.SkipSchemaValidation && !c.Install.SkipSchemaValidation,
+			"helmDeploymentConfig", operation.name, "skipSchemaValidation")
 		add(o.TakeOwnership, "helmDeploymentConfig", operation.name, "takeOwnership")
 		add(o.Wait && !o.Atomic, "helmDeploymentConfig", operation.name, "wait")
 		add(o.Timeout > 0, "helmDeploymentConfig", operation.name, "timeout")

@@ -7,56 +7,39 @@ import (
 	"fmt"
 	"io"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/chartsource"
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
-	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
-	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
-	"github.com/pergola-deploy/pergola/sdk/api/helm/v1alpha1"
-	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 )
 
-// validate returns the Config of a provider configuration, or all mistakes in it. written is the document before
-// decoding.
-func validate(document *v1alpha1.ProviderConfiguration, written *runtime.RawExtension) (*Config, field.ErrorList) {
+// validate returns the Config of a provider configuration, or all mistakes in it.
+func validate(d *document) (*Config, field.ErrorList) {
+	from := d.Config
 	c := &Config{
-		Release:         helm.Release{Namespace: document.Namespace, Name: document.Name},
-		CreateNamespace: document.CreateNamespace,
-		HelmDeployment:  document.HelmDeployment == nil || *document.HelmDeployment,
-		UpdateStrategy:  document.UpdateStrategy,
+		Release:         helm.Release{Namespace: from.Namespace, Name: from.Name},
+		CreateNamespace: from.CreateNamespace,
+		HelmDeployment:  from.HelmDeployment == nil || *from.HelmDeployment,
 	}
 	var problems, p field.ErrorList
-	c.Source, problems = chartsource.Parse(document.Chart, field.NewPath("chart"))
+	c.Source, problems = chartsource.Parse(from.Chart, field.NewPath("chart"))
 	problems = append(problems, validateRelease(c.Release)...)
-	c.Values, p = canonicalValues(document.Values, field.NewPath("values"))
+	c.Values, p = canonicalValues(from.Values, field.NewPath("values"))
 	problems = append(problems, p...)
-	problems = append(problems, c.setOptions(document.HelmDeploymentConfig, operationsOf(written))...)
-	problems = append(problems,
-		job.ValidateChoice(document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))...)
-
-	c.IgnoreDifferences, p = ignore.ParseRules(document.IgnoreDifferences, field.NewPath("ignoreDifferences"))
+	problems = append(problems, c.setOptions(from.HelmDeploymentConfig, operationsOf(d.Written))...)
+	c.Objects, p = providerconfig.Shared{
+		UpdateStrategy: from.UpdateStrategy, IgnoreDifferences: from.IgnoreDifferences,
+		ReadinessChecks: from.ReadinessChecks, ContinuousReconcile: from.ContinuousReconcile,
+		DeletionGroups: from.DeletionGroups, DeletionGroupsDuringUpdate: from.DeletionGroupsDuringUpdate,
+	}.Parse()
 	problems = append(problems, p...)
-	c.Checks, p = readiness.ParseChecks(document.ReadinessChecks, field.NewPath("readinessChecks"))
-	problems = append(problems, p...)
-	problems = append(problems, c.setExports(document, exportsAreList(written))...)
-	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))...)
-
-	// The groups of the item's own deletion are read only at the deletion; a mistake in them is reported here, in time
-	// for a correction.
-	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
-	problems = append(problems, p...)
-	c.DeletionDuringUpdate, p = prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
-	problems = append(problems, p...)
-	if len(problems) > 0 {
-		return nil, problems
+	problems = append(problems, c.setExports(from, d.Exports)...)
+	if len(problems) == 0 {
+		c.Ignored = c.ignored(from)
 	}
-	c.Ignored = c.ignored(document)
-	return c, nil
+	return c, problems
 }
 
 // maxOfName bounds the name of a release, as in Helm: charts append to it in the names of objects.

@@ -88,11 +88,11 @@ func (d *Deployer) use(s settings.Settings) error {
 	runner := d.options.Helm(s.Workers, d.options.Log)
 	charts, err := chartsource.New(chartsource.Config{
 		Config: fetch.Config{
-			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Bytes, MaxAge: s.ChartCache.MaxAge,
+			Dir: d.options.CacheDir, MaxBytes: s.ChartCache.Size.Bytes, MaxAge: s.ChartCache.MaxAge.Duration,
 			Registries: s.Registries, UserAgent: d.options.UserAgent, Clock: d.options.Clock,
 		},
-		ArchiveBytes: s.Limits.ArchiveBytes, Resolvers: d.options.Resolvers, Helm: runner,
-		Limits: helm.Limits{RenderTime: s.Limits.RenderTime, MemoryBytes: s.Limits.MemoryBytes},
+		ArchiveBytes: s.Limits.Archive.Bytes, Resolvers: d.options.Resolvers, Helm: runner,
+		Limits: helm.Limits{RenderTime: s.Limits.RenderTime.Duration, MemoryBytes: s.Limits.Memory.Bytes},
 	})
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (d *Deployer) Hooks() hook.Hooks {
 // Validate implements sdk.Validator. It needs neither the chart nor a target, so it does not check the values against
 // the chart.
 func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
-	problems, err := config.Validate(req.Config, d.strict())
+	problems, err := config.Problems(req.Config, d.strict())
 	return &sdk.ValidateResponse{Problems: problems}, err
 }
 

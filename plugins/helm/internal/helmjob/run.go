@@ -21,8 +21,8 @@ func (j *Job) Run(ctx context.Context, step string, req *helm.Request, events Ev
 	limits := j.tools.Settings.Limits
 	req.Kubeconfig, req.MaxHistory, req.Ignored = j.kubeconfig, j.tools.Settings.MaxHistory, j.Ignored
 	req.Limits = helm.Limits{
-		UnpackedBytes: limits.UnpackedBytes, Files: limits.Files, Depth: limits.SubchartDepth,
-		RenderedBytes: limits.RenderedBytes, RenderTime: limits.RenderTime, MemoryBytes: limits.MemoryBytes,
+		UnpackedBytes: limits.Unpacked.Bytes, Files: limits.Files, Depth: limits.SubchartDepth,
+		RenderedBytes: limits.Rendered.Bytes, RenderTime: limits.RenderTime.Duration, MemoryBytes: limits.Memory.Bytes,
 	}
 	o := &observer{rendered: events.Rendered, found: events.Found, job: j, step: step}
 	result, err := j.tools.Helm.Run(ctx, req, o)

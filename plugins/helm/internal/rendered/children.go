@@ -9,9 +9,9 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
 	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
@@ -50,7 +50,7 @@ func Replace(objects []helm.Object, children []sdk.Child) ([]helm.Object, error)
 	replaced, problems := objectjob.Replace(manifests, children)
 	if len(problems) > 0 {
 		return nil, sdk.ConfigurationError(objectjob.ReasonChildren,
-			"changed objects do not fit those of the chart: %s", job.Describe(problems))
+			"changed objects do not fit those of the chart: %s", providerconfig.Describe(problems))
 	}
 	out := make([]helm.Object, 0, len(replaced))
 	for i, m := range replaced {

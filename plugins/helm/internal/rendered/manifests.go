@@ -13,8 +13,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/helm/internal/helm"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
 	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
@@ -61,7 +61,7 @@ func parse(objects []helm.Object) ([]parsedObject, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return nil, sdk.ConfigurationError(ReasonInvalid, "%s", job.Describe(problems))
+		return nil, sdk.ConfigurationError(ReasonInvalid, "%s", providerconfig.Describe(problems))
 	}
 	return all, nil
 }

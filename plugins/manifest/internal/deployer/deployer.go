@@ -11,12 +11,16 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/plugins/internal/watch"
+	"github.com/pergola-deploy/pergola/plugins/manifest/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/settings"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
+	"github.com/pergola-deploy/pergola/sdk/hook"
+	"github.com/pergola-deploy/pergola/sdk/hook/continuousreconcile"
 )
 
 // Deployer deploys plain Kubernetes manifests. Between calls it keeps clients of targets, and watches the objects its
@@ -62,23 +66,23 @@ func (d *Deployer) Watch(ctx context.Context, wake func(namespace, name string))
 // exports are readable.
 func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
 	ctx = apiserver.WithPermission(apiserver.WithBreaker(ctx), req.PickUp)
-	config, err := d.readConfig(req)
+	c, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
 	}
-	ctx = objectjob.HideSecrets(ctx, config.manifests)
+	ctx = objectjob.HideSecrets(ctx, c.Manifests)
 	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	j.WarnOf(config.unknown)
-	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
+	j.WarnOf(c.Unknown)
+	plan, err := apply.NewPlan(ctx, j.Client, c.Manifests, j.Owner, j.Began)
 	if err != nil {
 		return nil, job.During(objectjob.StepApply, err)
 	}
-	plan.AwaitServers = config.checks.ByKind()
+	plan.AwaitServers = c.Checks.ByKind()
 
-	deletion := prune.Deletion{Groups: config.deletionDuringUpdate}
+	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate}
 	applied, res, err := j.Apply(objectjob.WithFields(ctx, d.settings.Strict), plan)
 	if err != nil {
 		return j.Unblock(ctx, plan, deletion, err)
@@ -90,10 +94,10 @@ func (d *Deployer) Reconcile(ctx context.Context, req *sdk.Request) (*sdk.Respon
 	if res != nil || err != nil {
 		return res, err
 	}
-	if res, err := j.CheckReadiness(ctx, config.checks, applied); res != nil || err != nil {
+	if res, err := j.CheckReadiness(ctx, c.Checks, applied); res != nil || err != nil {
 		return res, err
 	}
-	exports, res, err := j.ReadExports(ctx, config.exports, applied)
+	exports, res, err := j.ReadExports(ctx, c.Exports, applied)
 	if res != nil || err != nil {
 		return res, err
 	}
@@ -116,7 +120,7 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 	if len(status.Inventory.Entries()) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
-	groups, err := job.ReadDeletionGroups(req, d.settings.Strict)
+	groups, err := providerconfig.ReadDeletionGroups(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
 	}
@@ -134,25 +138,54 @@ func (d *Deployer) Delete(ctx context.Context, req *sdk.Request) (*sdk.Response,
 // Diff implements sdk.Differ.
 func (d *Deployer) Diff(ctx context.Context, req *sdk.Request) (*sdk.DiffResponse, error) {
 	ctx = apiserver.WithBreaker(ctx)
-	config, err := d.readConfig(req)
+	c, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
 	}
-	ctx = objectjob.HideSecrets(ctx, config.manifests)
+	ctx = objectjob.HideSecrets(ctx, c.Manifests)
 	j, err := d.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
+	plan, err := apply.NewPlan(ctx, j.Client, c.Manifests, j.Owner, j.Began)
 	if err != nil {
 		return nil, job.During(objectjob.StepApply, err)
 	}
-	deletion := prune.Deletion{Groups: config.deletionDuringUpdate}
+	deletion := prune.Deletion{Groups: c.DeletionDuringUpdate}
 	changes, err := j.Diff(objectjob.WithFields(ctx, d.settings.Strict), plan, deletion)
 	if err != nil {
 		return nil, err
 	}
 	return &sdk.DiffResponse{Changes: changes}, nil
+}
+
+// Validate implements sdk.Validator.
+func (d *Deployer) Validate(_ context.Context, req *sdk.ValidateRequest) (*sdk.ValidateResponse, error) {
+	problems, err := config.Problems(req.Config, d.settings.Strict)
+	if err != nil {
+		return nil, err
+	}
+	return &sdk.ValidateResponse{Problems: problems}, nil
+}
+
+// Hooks implements sdk.Hooker: a finished item with a schedule gets a new job when it is due.
+func (d *Deployer) Hooks() hook.Hooks {
+	return hook.Hooks{}.RegisterHookSetup(continuousreconcile.Setup(continuousreconcile.FromSpec(config.ScheduleOf)))
+}
+
+// readConfig returns the provider configuration. If the request has children, its objects are theirs.
+func (d *Deployer) readConfig(req *sdk.Request) (*config.Config, error) {
+	c, err := config.Read(req, d.settings.Strict)
+	if err != nil || req.Children == nil {
+		return c, err
+	}
+	manifests, problems := objectjob.Replace(c.Manifests, req.Children)
+	if len(problems) > 0 {
+		return nil, sdk.ConfigurationError(objectjob.ReasonChildren,
+			"changed objects do not fit spec.config: %s", providerconfig.Describe(problems))
+	}
+	c.Manifests = manifests
+	return c, nil
 }
 
 // begin returns the Job of one call.

@@ -13,12 +13,12 @@ import (
 //
 // The name of a child is the path of its object in the provider configuration, such as "manifests[2].manifest".
 func (d *Deployer) Render(_ context.Context, req *sdk.Request) (*sdk.RenderResponse, error) {
-	config, err := d.readConfig(req)
+	c, err := d.readConfig(req)
 	if err != nil {
 		return nil, err
 	}
 	res := &sdk.RenderResponse{}
-	for _, m := range config.manifests {
+	for _, m := range c.Manifests {
 		document, err := json.Marshal(m.Object.Object)
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", m.Path, err)

@@ -50,27 +50,18 @@ func TestSchedules(t *testing.T) {
 		config object
 		want   opinion
 	}{
-		"none":       {reason: "schedules are optional", config: good, want: opinionNone},
-		"no config":  {reason: "and so is all else", want: opinionNone},
-		"every, due": {reason: "the interval counts from the start of the last job", config: scheduled(object{"every": "30m"}), want: opinionDue},
-		"cron":       {reason: "an interval may be given to cron, too", config: scheduled(object{"cron": "@every 1000h"}), want: opinionLater},
-		"both":       {reason: "a wrong schedule is none; the job has failed over it", config: scheduled(object{"every": "30m", "cron": "* * * * *"}), want: opinionNone},
-		"bad type":   {reason: "and for one that cannot be read", config: scheduled(object{"every": 30}), want: opinionNone},
-		"rest unknown": {
-			reason: "the rest of the configuration does not count", config: with(scheduled(object{"every": "30m"}), "manifests", "unreadable"),
-			want: opinionDue,
+		"none": {reason: "schedules are optional", config: good, want: opinionNone},
+		"every, due": {
+			reason: "the interval counts from the start of the last job",
+			config: scheduled(object{"every": "30m"}), want: opinionDue,
 		},
-		"v1alpha1": {
-			reason: "the older form has no schedules",
-			config: with(scheduled(object{"every": "30m"}), "apiVersion", "manifest.deployer.landscaper.gardener.cloud/v1alpha1"),
-			want:   opinionNone,
+		"cron": {
+			reason: "an interval may be given to cron, too",
+			config: scheduled(object{"cron": "@every 1000h"}), want: opinionLater,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			item := w.item(c.config)
-			if c.config == nil {
-				item.Spec.Config = nil
-			}
 			item.Status.JobIDFinished = item.Status.JobID
 			item.Status.LastReconcileTime = &hourAgo
 			outcomes, err := w.Plugin.RunHooks(t.Context(), hook.ShouldReconcile, item, nil)

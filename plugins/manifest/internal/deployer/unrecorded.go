@@ -9,10 +9,10 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/apply"
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/objectjob"
 	"github.com/pergola-deploy/pergola/plugins/internal/objects"
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/plugins/internal/prune"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
 	"github.com/pergola-deploy/pergola/sdk"
@@ -44,7 +44,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 	if j == nil || len(entries) == 0 {
 		return nil, nil //nolint:nilnil // the job is done, see sdk.Deployer
 	}
-	groups, err := job.ReadDeletionGroups(req, d.settings.Strict)
+	groups, err := providerconfig.ReadDeletionGroups(req, d.settings.Strict)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (d *Deployer) deleteUnrecorded(ctx context.Context, req *sdk.Request) (*sdk
 // findUnrecorded returns a job whose inventory has the existing objects of the manifests with the label of the deploy
 // item. unread is the reason why some were not looked for; without a job, none were. The error is a passing one.
 func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *objectjob.Job, unread, err error) {
-	config, err := d.readConfig(req)
+	c, err := d.readConfig(req)
 	if err != nil {
 		return nil, err, nil
 	}
@@ -66,7 +66,7 @@ func (d *Deployer) findUnrecorded(ctx context.Context, req *sdk.Request) (j *obj
 	if err != nil {
 		return nil, err, nil
 	}
-	plan, err := apply.NewPlan(ctx, j.Client, config.manifests, j.Owner, j.Began)
+	plan, err := apply.NewPlan(ctx, j.Client, c.Manifests, j.Owner, j.Began)
 	if plan == nil {
 		return nil, err, nil
 	}

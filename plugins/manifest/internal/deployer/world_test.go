@@ -14,11 +14,13 @@ import (
 
 	"github.com/pergola-deploy/pergola/plugins/internal/plugintest"
 	"github.com/pergola-deploy/pergola/plugins/internal/target"
+	manifestconfig "github.com/pergola-deploy/pergola/plugins/manifest/internal/config"
 	"github.com/pergola-deploy/pergola/plugins/manifest/internal/deployer"
 	"github.com/pergola-deploy/pergola/sdk"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 	"github.com/pergola-deploy/pergola/sdk/sdktest"
+	"github.com/pergola-deploy/pergola/test/configtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(plugintest.Main(m)) }
@@ -60,6 +62,9 @@ func hostOptions(by func(http.RoundTripper) http.RoundTripper) plugintest.HostOp
 
 // in returns the same world for a subtest.
 func (w *world) in(t *testing.T) *world { return &world{w.In(t)} }
+
+// published is the schema of provider configurations.
+var published = configtest.NewSchema(manifestconfig.Schema)
 
 // item returns a deploy item with the configuration.
 func (w *world) item(config object) *landscaper.DeployItem { return w.itemOf("item", config) }

@@ -2,6 +2,8 @@
 package settings
 
 import (
+	_ "embed" // for Schema
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/settingsfile"
@@ -15,38 +17,28 @@ const (
 	Kind = "ManifestConfiguration"
 )
 
-// ManifestConfiguration is the document. In the HostConfiguration its place is plugins.manifest.config.
-type ManifestConfiguration struct {
+// Schema is the JSON schema of the document.
+//
+//go:embed schema.json
+var Schema []byte
+
+// Settings are the document. In the HostConfiguration its place is plugins.manifest.config.
+type Settings struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// Strict fails a job for an unknown field of its provider configuration. With false the field is ignored, as by
 	// Landscaper, and named in a warning event. Defaults to true.
-	Strict *bool `json:"strict,omitempty"`
-}
-
-// Settings are the values of a document, with all defaults.
-type Settings struct {
-	Strict bool
+	Strict bool `json:"strict,omitempty"`
 }
 
 // Default returns the settings of an empty document.
-func Default() Settings { return Settings{Strict: true} }
+func Default() Settings {
+	return Settings{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Strict: true}
+}
 
-// Load reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once, but a value of
-// the wrong type alone.
+// Load reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once.
 func Load(document []byte) (Settings, []sdk.Problem) {
 	s := Default()
-	if len(document) == 0 {
-		return s, nil
-	}
-	var c ManifestConfiguration
-	problems, ok := settingsfile.Decode(document, &c)
-	if !ok {
-		return s, problems
-	}
-	problems.CheckKind(c.TypeMeta, APIVersion, Kind)
-	if c.Strict != nil {
-		s.Strict = *c.Strict
-	}
+	problems := settingsfile.Load(document, &s, &s.TypeMeta, func(*settingsfile.Problems) {})
 	return s, problems
 }

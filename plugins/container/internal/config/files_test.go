@@ -1,4 +1,4 @@
-package deployer
+package config
 
 import (
 	"encoding/json"
@@ -81,7 +81,7 @@ func TestFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found := map[string]string{}
-			for file, content := range mustRead(t, withFiles(c.filesystem)).files {
+			for file, content := range mustRead(t, withFiles(c.filesystem)).Files {
 				found[file] = string(content)
 			}
 			if diff := cmp.Diff(c.want, found); diff != "" {
@@ -150,12 +150,12 @@ func FuzzValidate(f *testing.F) {
 		f.Add(string(marshal(f, value)))
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		s := defaultSettings()
-		first, err := validateConfig([]byte(raw), &s)
+		s := DefaultSettings()
+		first, err := Problems([]byte(raw), &s)
 		if err != nil {
 			t.Fatalf("expected problems, but found the error %v", err)
 		}
-		again, err := validateConfig([]byte(raw), &s)
+		again, err := Problems([]byte(raw), &s)
 		if diff := cmp.Diff(first, again); diff != "" || err != nil {
 			t.Fatalf("found %v and (-first +again):\n%s", err, diff)
 		}
@@ -163,7 +163,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		c := mustRead(t, json.RawMessage(raw))
-		for file := range c.files {
+		for file := range c.Files {
 			if file == "" || path.Join("/", file) != "/"+file {
 				t.Fatalf("%q is no path of a file", file)
 			}

@@ -23,7 +23,11 @@ import (
 	mockv1alpha1 "github.com/pergola-deploy/pergola/sdk/api/mock/v1alpha1"
 )
 
-const module = "github.com/pergola-deploy/pergola"
+const (
+	module = "github.com/pergola-deploy/pergola"
+	// kind is that of all provider configurations.
+	kind = manifestv1alpha2.ProviderConfigurationKind
+)
 
 // version is a provider configuration in one version of its API.
 type version struct {
@@ -33,15 +37,15 @@ type version struct {
 
 // documents are the schemas by their files.
 var documents = map[string][]version{
-	"plugins/manifest/internal/deployer/providerconfiguration.schema.json": {
-		{manifestv1alpha2.GroupVersion.String(), manifestv1alpha2.ProviderConfigurationKind, manifestv1alpha2.ProviderConfiguration{}},
-		{manifestv1alpha1.GroupVersion.String(), manifestv1alpha2.ProviderConfigurationKind, manifestv1alpha1.ProviderConfiguration{}},
+	"plugins/manifest/internal/config/providerconfiguration.schema.json": {
+		{manifestv1alpha2.GroupVersion.String(), kind, manifestv1alpha2.ProviderConfiguration{}},
+		{manifestv1alpha1.GroupVersion.String(), kind, manifestv1alpha1.ProviderConfiguration{}},
 	},
 	"plugins/helm/internal/config/providerconfiguration.schema.json": {
-		{helmv1alpha1.GroupVersion.String(), helmv1alpha1.ProviderConfigurationKind, helmv1alpha1.ProviderConfiguration{}},
+		{helmv1alpha1.GroupVersion.String(), kind, helmv1alpha1.ProviderConfiguration{}},
 	},
-	"plugins/container/internal/deployer/providerconfiguration.schema.json": {
-		{containerv1alpha1.GroupVersion.String(), containerv1alpha1.ProviderConfigurationKind, containerv1alpha1.ProviderConfiguration{}},
+	"plugins/container/internal/config/providerconfiguration.schema.json": {
+		{containerv1alpha1.GroupVersion.String(), kind, containerv1alpha1.ProviderConfiguration{}},
 	},
 	"plugins/mock/providerconfiguration.schema.json": {
 		{mockv1alpha1.GroupVersion, mockv1alpha1.Kind, mockv1alpha1.ProviderConfiguration{}},
@@ -147,7 +151,8 @@ func special(t reflect.Type) *jsonschema.Schema {
 		})
 	case reflect.TypeFor[selection.Operator]():
 		return choice([]selection.Operator{
-			selection.DoesNotExist, selection.Exists, selection.Equals, selection.DoubleEquals, selection.NotEquals, selection.In, selection.NotIn,
+			selection.DoesNotExist, selection.Exists, selection.Equals, selection.DoubleEquals, selection.NotEquals,
+			selection.In, selection.NotIn,
 		})
 	case reflect.TypeFor[resource.Quantity]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, {Type: "number"}}}

@@ -1,4 +1,4 @@
-package deployer
+package config
 
 import (
 	"cmp"
@@ -28,15 +28,14 @@ const (
 //go:embed settings.schema.json
 var SettingsSchema []byte
 
-// settingsDocument is the configuration of the plugin, written by an operator. Its field in the HostConfiguration is
-// plugins.container.config. Amounts are texts in Kubernetes' format for memory, such as 512Mi, and times are texts in
-// Go's format, such as 90s or 1h30m.
-type settingsDocument struct {
+// Settings are the configuration of the plugin, written by an operator. Their field in the HostConfiguration is
+// plugins.container.config.
+type Settings struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// Strict makes unknown fields of a provider configuration fail its job. With false they are ignored, as in
 	// Landscaper, and named in a warning event. Defaults to true.
-	Strict *bool `json:"strict,omitempty"`
+	Strict bool `json:"strict,omitempty"`
 	// Namespace of the host cluster for Pods and everything belonging to them. It should contain nothing else. Defaults
 	// to the namespace of the ServiceAccount granted in the HostConfiguration.
 	Namespace string `json:"namespace,omitempty"`
@@ -53,89 +52,80 @@ type settingsDocument struct {
 	// PodTemplate is merged into each Pod, as by `kubectl patch`: metadata.labels, metadata.annotations and spec.
 	PodTemplate json.RawMessage `json:"podTemplate,omitempty"`
 	// Registries have the settings for unusual access to registries of components.
-	Registries []fetch.RegistryConfiguration `json:"registries,omitempty"`
+	Registries []fetch.Registry `json:"registries,omitempty"`
 	// Debug has the settings for the search for errors.
-	Debug struct {
-		// KeepPod keeps an ended Pod until the next one of its item, or until the deletion of the item.
-		KeepPod bool `json:"keepPod,omitempty"`
-	} `json:"debug,omitempty"`
+	Debug Debug `json:"debug,omitempty"`
 	// ImagePullPatience is the time for failing pulls of an image before the job fails. Defaults to 1m.
-	ImagePullPatience *string `json:"imagePullPatience,omitempty"`
+	ImagePullPatience settingsfile.Duration `json:"imagePullPatience,omitempty"`
 	// Limits bounds the results of a container.
-	Limits struct {
-		// State is the greatest size of the packed state. Defaults to 10Mi.
-		State *string `json:"state,omitempty"`
-		// Exports is the greatest size of the file with the exports. Defaults to 512Ki.
-		Exports *string `json:"exports,omitempty"`
-	} `json:"limits,omitempty"`
+	Limits Limits `json:"limits,omitempty"`
 	// GarbageCollection removes the objects of deleted items.
-	GarbageCollection struct {
-		// Disable keeps them.
-		Disable bool `json:"disable,omitempty"`
-	} `json:"garbageCollection,omitempty"`
+	GarbageCollection GarbageCollection `json:"garbageCollection,omitempty"`
 }
 
-// settings are a document with its defaults and its parsed texts.
-type settings struct {
-	settingsDocument
-
-	patience                time.Duration
-	stateBytes, exportBytes int64
-	registries              []fetch.Registry
+// Debug has the settings for the search for errors.
+type Debug struct {
+	// KeepPod keeps an ended Pod until the next one of its item, or until the deletion of the item.
+	KeepPod bool `json:"keepPod,omitempty"`
 }
 
-const (
-	kibibyte = 1 << 10
-	mebibyte = 1 << 20
-	// maxExports leaves room for the rest of a Secret of at most one mebibyte.
-	maxExports = 960 * kibibyte
-	// maxState is more than any sensible state in Secrets.
-	maxState = 100 * mebibyte
-)
-
-func defaultSettings() settings {
-	return settings{patience: time.Minute, stateBytes: 10 * mebibyte, exportBytes: 512 * kibibyte}
+// Limits bounds the results of a container.
+type Limits struct {
+	// State is the greatest size of the packed state. Defaults to 10Mi.
+	State settingsfile.Amount `json:"state,omitempty"`
+	// Exports is the greatest size of the file with the exports. Defaults to 512Ki.
+	Exports settingsfile.Amount `json:"exports,omitempty"`
 }
 
-// isStrict reports whether unknown fields are errors.
-func (s *settings) isStrict() bool { return s.Strict == nil || *s.Strict }
+// GarbageCollection removes the objects of deleted items.
+type GarbageCollection struct {
+	// Disable keeps them.
+	Disable bool `json:"disable,omitempty"`
+}
 
-// loadSettings reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once, except
-// for a value of the wrong type: that is reported alone.
-func loadSettings(document []byte) (settings, []sdk.Problem) {
-	s := defaultSettings()
-	if len(document) == 0 {
-		return s, nil
+// DefaultSettings returns the settings of an empty document.
+func DefaultSettings() Settings {
+	return Settings{
+		TypeMeta: metav1.TypeMeta{APIVersion: settingsAPIVersion, Kind: settingsKind},
+		Strict:   true, ImagePullPatience: settingsfile.DurationOf("1m"),
+		Limits: Limits{State: settingsfile.AmountOf("10Mi"), Exports: settingsfile.AmountOf("512Ki")},
 	}
-	problems, ok := settingsfile.Decode(document, &s.settingsDocument)
-	if !ok {
-		return defaultSettings(), problems
-	}
-	problems.CheckKind(s.TypeMeta, settingsAPIVersion, settingsKind)
+}
+
+// LoadSettings reads a document, YAML or JSON, strictly; empty for defaults. It returns all problems at once.
+func LoadSettings(document []byte) (Settings, []sdk.Problem) {
+	s := DefaultSettings()
+	problems := settingsfile.Load(document, &s, &s.TypeMeta, s.check)
 	s.WaitContainer.Image = cmp.Or(s.WaitContainer.Image, s.InitContainer.Image)
 	if string(s.PodTemplate) == "null" {
 		s.PodTemplate = nil
 	}
-	problems.Duration("imagePullPatience", s.ImagePullPatience, 0, time.Hour, &s.patience)
-	problems.Amount("limits.state", s.Limits.State, kibibyte, maxState, &s.stateBytes)
-	problems.Amount("limits.exports", s.Limits.Exports, kibibyte, maxExports, &s.exportBytes)
+	return s, problems
+}
+
+func (s *Settings) check(p *settingsfile.Problems) {
+	amount := settingsfile.AmountOf
+	p.Duration("imagePullPatience", s.ImagePullPatience, 0, time.Hour)
+	// The most is more than any sensible state in Secrets.
+	p.Amount("limits.state", s.Limits.State, amount("1Ki"), amount("100Mi"))
+	// The most leaves room for the rest of a Secret of at most one mebibyte.
+	p.Amount("limits.exports", s.Limits.Exports, amount("1Ki"), amount("960Ki"))
 	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		problems.Add("namespace", "expected the name of a namespace, but found %q", s.Namespace)
+		p.Add("namespace", "expected the name of a namespace, but found %q", s.Namespace)
 	}
 	for i, name := range s.ServiceAccounts {
 		at := fmt.Sprintf("serviceAccounts[%d]", i)
 		switch {
 		case len(validation.IsDNS1123Subdomain(name)) > 0:
-			problems.Add(at, "expected the name of a ServiceAccount, but found %q", name)
+			p.Add(at, "expected the name of a ServiceAccount, but found %q", name)
 		case slices.Contains(s.ServiceAccounts[:i], name):
-			problems.Add(at, "%q is there twice", name)
+			p.Add(at, "%q is there twice", name)
 		}
 	}
-	checkPullPolicy(&problems, "initContainer", s.InitContainer.ImagePullPolicy)
-	checkPullPolicy(&problems, "waitContainer", s.WaitContainer.ImagePullPolicy)
-	checkTemplate(&problems, s.PodTemplate)
-	s.registries = fetch.ReadRegistries(&problems, "registries", s.Registries)
-	return s, problems
+	checkPullPolicy(p, "initContainer", s.InitContainer.ImagePullPolicy)
+	checkPullPolicy(p, "waitContainer", s.WaitContainer.ImagePullPolicy)
+	checkTemplate(p, s.PodTemplate)
+	fetch.CheckRegistries(p, "registries", s.Registries)
 }
 
 func checkPullPolicy(p *settingsfile.Problems, field string, policy corev1.PullPolicy) {
@@ -146,7 +136,7 @@ func checkPullPolicy(p *settingsfile.Problems, field string, policy corev1.PullP
 
 // checkTemplate decodes a podTemplate with the types of Kubernetes.
 func checkTemplate(p *settingsfile.Problems, template json.RawMessage) {
-	if len(template) == 0 {
+	if len(template) == 0 || string(template) == "null" {
 		return
 	}
 	var document struct {
@@ -156,12 +146,11 @@ func checkTemplate(p *settingsfile.Problems, template json.RawMessage) {
 		} `json:"metadata,omitempty"`
 		Spec corev1.PodSpec `json:"spec,omitempty"`
 	}
-	problems, ok := settingsfile.Decode(template, &document)
-	if ok && len(problems) == 0 {
+	problems := settingsfile.Check(template, &document, func(p *settingsfile.Problems) {
 		if _, err := (pod.Identity{}).Pod(&pod.Template{Overlay: template}); err != nil {
-			problems.Add("", "%v", err)
+			p.Add("", "%v", err)
 		}
-	}
+	})
 	for _, problem := range problems {
 		field := "podTemplate"
 		if problem.Field != "" {

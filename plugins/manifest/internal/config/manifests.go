@@ -1,4 +1,4 @@
-package deployer
+package config
 
 import (
 	"fmt"
@@ -8,60 +8,44 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/pergola-deploy/pergola/plugins/internal/desired"
-	"github.com/pergola-deploy/pergola/plugins/internal/export"
-	"github.com/pergola-deploy/pergola/plugins/internal/ignore"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
 	"github.com/pergola-deploy/pergola/plugins/internal/object"
-	"github.com/pergola-deploy/pergola/plugins/internal/prune"
-	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
+	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha1"
 	"github.com/pergola-deploy/pergola/sdk/api/manifest/v1alpha2"
 )
 
-// validate returns a provider configuration as a config, or all its problems. written is the written form of the
-// document.
-func validate(document *v1alpha2.ProviderConfiguration, written form) (*config, field.ErrorList) {
-	c := &config{}
-	problems := job.ValidateChoice(
-		document.UpdateStrategy, managedresource.UpdateStrategies(), field.NewPath("updateStrategy"))
-
-	manifests, p := validateManifests(document, field.NewPath("manifests"), written)
-	c.manifests, problems = manifests, append(problems, p...)
-
-	rules, p := ignore.ParseRules(document.IgnoreDifferences, field.NewPath("ignoreDifferences"))
-	problems = append(problems, p...)
-	for n, m := range c.manifests {
-		c.manifests[n].Ignored = rules.For(m.Object.GetKind(), m.Object.GetName())
-	}
-
-	checks, p := readiness.ParseChecks(document.ReadinessChecks, field.NewPath("readinessChecks"))
-	c.checks, problems = checks, append(problems, p...)
-
-	exports, p := export.Parse(document.Exports, written.exports())
-	c.exports, problems = exports, append(problems, p...)
-
-	p = job.ValidateSchedule(document.ContinuousReconcile, field.NewPath("continuousReconcile"))
-	problems = append(problems, p...)
-
-	// The deletion of the item reads these groups again; here a mistake in them is reported while there is time to
-	// correct it.
-	_, p = prune.ParseGroups(document.DeletionGroups, field.NewPath("deletionGroups"))
-	problems = append(problems, p...)
-	groups, p := prune.ParseGroups(document.DeletionGroupsDuringUpdate, field.NewPath("deletionGroupsDuringUpdate"))
-	c.deletionDuringUpdate, problems = groups, append(problems, p...)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return c, nil
+// form describes the places of fields in a document as it was written; the validation has it in its newest version.
+type form struct {
+	// bareManifests: the list of manifests holds the objects themselves, as in v1alpha1.
+	bareManifests bool
 }
 
-func validateManifests(
-	document *v1alpha2.ProviderConfiguration, path *field.Path, written form,
-) ([]desired.Manifest, field.ErrorList) {
+func formOf(d *document) form {
+	return form{bareManifests: d.APIVersion == v1alpha1.GroupVersion.String()}
+}
+
+func (f form) manifest(entry *field.Path) *field.Path {
+	if f.bareManifests {
+		return entry
+	}
+	return entry.Child("manifest")
+}
+
+// settings returns the path of the settings beside an object; nil if the form has none.
+func (f form) settings(entry *field.Path) *field.Path {
+	if f.bareManifests {
+		return nil
+	}
+	return entry
+}
+
+func validateManifests(document *v1alpha2.ProviderConfiguration, written form) ([]desired.Manifest, field.ErrorList) {
 	var all []desired.Manifest
 	var problems field.ErrorList
 	for i, m := range document.Manifests {
-		parsed, p := validateManifest(m, document.UpdateStrategy, path.Index(i), written)
+		path := field.NewPath("manifests").Index(i)
+		parsed, p := validateManifest(m, document.UpdateStrategy, path, written)
 		all, problems = append(all, parsed...), append(problems, p...)
 	}
 	return all, append(problems, findDuplicates(all)...)
@@ -71,7 +55,7 @@ func validateManifests(
 func validateManifest(
 	m managedresource.Manifest, strategy managedresource.UpdateStrategy, path *field.Path, written form,
 ) ([]desired.Manifest, field.ErrorList) {
-	problems := job.ValidateChoice(m.Policy, managedresource.Policies(), path.Child("policy"))
+	problems := providerconfig.ValidateChoice(m.Policy, managedresource.Policies(), path.Child("policy"))
 	if m.Force && strategy != managedresource.UpdateStrategyApply {
 		problems = append(problems, field.Forbidden(path.Child("force"),
 			fmt.Sprintf("has a meaning only with updateStrategy %q", managedresource.UpdateStrategyApply)))

@@ -1,10 +1,11 @@
-package deployer
+// Package config reads the provider configurations of the container deployer, and the configuration of the plugin
+// itself, and reports all mistakes in them.
+package config
 
 import (
 	"cmp"
-	_ "embed" // for ConfigSchema
+	_ "embed" // for Schema
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,93 +13,77 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/pergola-deploy/pergola/plugins/container/internal/components"
-	"github.com/pergola-deploy/pergola/plugins/internal/job"
+	"github.com/pergola-deploy/pergola/plugins/internal/providerconfig"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 	landscaper "github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
-// ConfigSchema is the JSON schema of the provider configuration. `make generate` writes it.
+// Schema is the JSON schema of the provider configuration. `make generate` writes it.
 //
 //go:embed providerconfiguration.schema.json
-var ConfigSchema []byte
+var Schema []byte
 
-// config is a provider configuration with the defaults of the plugin's settings.
-type config struct {
+// Config is a valid provider configuration with the defaults of the plugin's settings.
+type Config struct {
 	*v1alpha1.ProviderConfiguration
 
-	// files of the blueprint, by their paths; nil for none or a reference.
-	files map[string][]byte
-	// resources of main.
-	resources corev1.ResourceRequirements
-	// unknown are the ignored fields, as texts for the user.
-	unknown []string
+	// Files of the blueprint, by their paths; nil for none or a reference.
+	Files map[string][]byte
+	// MainResources are the resources of the container main.
+	MainResources corev1.ResourceRequirements
+	// Unknown are the ignored fields, as texts for the user.
+	Unknown []string
 }
 
-// readConfig reads and validates the provider configuration. The error names all its problems.
-func readConfig(req *sdk.Request, s *settings) (*config, error) {
-	document, unknown, misread, err := decodeConfig(req, s.isStrict())
+type document = providerconfig.Document[v1alpha1.ProviderConfiguration]
+
+// format returns the form of the provider configurations. A deployer without settings has that of the defaults.
+func format(s *Settings) providerconfig.Format[v1alpha1.ProviderConfiguration, Config] {
+	return providerconfig.Format[v1alpha1.ProviderConfiguration, Config]{
+		Kind: v1alpha1.ProviderConfigurationKind,
+		Versions: []providerconfig.Version[v1alpha1.ProviderConfiguration]{
+			providerconfig.Newest[v1alpha1.ProviderConfiguration](v1alpha1.GroupVersion.String()),
+		},
+		Undecodable: checkQuantities,
+		Validate:    func(d *document) (*Config, field.ErrorList) { return checkConfig(d.Config, s) },
+	}
+}
+
+// Read reads and validates the provider configuration of a deploy item. The error names all its problems.
+func Read(req *sdk.Request, s *Settings) (*Config, error) {
+	c, unknown, err := format(s).Read(req, s.Strict)
 	if err != nil {
 		return nil, err
 	}
-	c, problems := checkConfig(document, s)
-	c.unknown = unknown
-	return c, misread.Error(problems)
+	c.Unknown = unknown
+	return c, nil
 }
 
-// validateConfig returns all problems of a provider configuration.
-func validateConfig(raw []byte, s *settings) ([]sdk.Problem, error) {
-	item := &landscaper.DeployItem{}
-	item.Spec.Config = &runtime.RawExtension{Raw: raw}
-	document, _, misread, err := decodeConfig(&sdk.Request{DeployItem: item}, s.isStrict())
-	if _, ok := errors.AsType[*sdk.Error](err); ok {
-		return []sdk.Problem{{Field: "spec.config", Message: err.Error()}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	_, problems := checkConfig(document, s)
-	return misread.With(problems), nil
+// Problems returns all problems of a provider configuration.
+func Problems(config []byte, s *Settings) ([]sdk.Problem, error) {
+	return format(s).Problems(config, s.Strict)
 }
 
-func decodeConfig(
-	req *sdk.Request, strict bool,
-) (document *v1alpha1.ProviderConfiguration, unknown []string, misread job.Misread, err error) {
-	document = &v1alpha1.ProviderConfiguration{}
-	apiVersion, kind := req.ConfigGroupVersionKind()
-	isOther := apiVersion != v1alpha1.GroupVersion.String() || kind != v1alpha1.ProviderConfigurationKind
-	if isOther && (apiVersion != "" || kind != "") {
-		return nil, nil, misread, sdk.ConfigurationError(sdk.ReasonConfigInvalid,
-			"spec.config: expected kind %s of apiVersion %s, but found kind %q of apiVersion %q",
-			v1alpha1.ProviderConfigurationKind, v1alpha1.GroupVersion, kind, apiVersion)
-	}
-	if wrong := checkQuantities(req.DeployItem); len(wrong) > 0 {
-		return nil, nil, misread, job.Misread{Wrong: wrong}.Error(nil)
-	}
-	unknown, misread, err = job.Decode(req, document, strict)
-	return document, unknown, misread, err
+// ScheduleOf returns the schedule of an item, for continuousreconcile.FromSpec; nil for none.
+func ScheduleOf(item *landscaper.DeployItem) (*managedresource.ContinuousReconcile, error) {
+	return format(nil).ScheduleOf(item)
 }
 
-func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings) (*config, field.ErrorList) {
-	c := &config{ProviderConfiguration: document, resources: s.Resources}
+func checkConfig(document *v1alpha1.ProviderConfiguration, s *Settings) (*Config, field.ErrorList) {
+	c := &Config{ProviderConfiguration: document, MainResources: s.Resources}
 	if document.Resources != nil {
-		c.resources = *document.Resources
+		c.MainResources = *document.Resources
 	}
 	document.Image = cmp.Or(document.Image, s.DefaultImage)
 	var problems field.ErrorList
-	for _, f := range []struct{ name, value, expected string }{
-		{"apiVersion", document.APIVersion, "expected " + v1alpha1.GroupVersion.String()},
-		{"kind", document.Kind, "expected " + v1alpha1.ProviderConfigurationKind},
-		{"image", document.Image, "say which image to run"},
-	} {
-		if f.value == "" {
-			problems = append(problems, field.Required(field.NewPath(f.name), f.expected))
-		}
+	if document.Image == "" {
+		problems = append(problems, field.Required(field.NewPath("image"), "say which image to run"))
 	}
 	if b := document.Blueprint; b != nil {
 		if b.Inline != nil && b.Reference == nil {
@@ -106,7 +91,7 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings) (*config
 			if err != nil {
 				problems = append(problems, invalid(field.NewPath("blueprint", "inline", "filesystem"), err.Error()))
 			}
-			c.files = files
+			c.Files = files
 		}
 		problems = append(problems, checkSource("blueprint", b.Reference != nil, b.Inline != nil)...)
 		if b.Reference != nil && b.Reference.ResourceName == "" {
@@ -134,8 +119,7 @@ func checkConfig(document *v1alpha1.ProviderConfiguration, s *settings) (*config
 			problems = append(problems, field.Required(path.Child("namespace"), ""))
 		}
 	}
-	schedule := field.NewPath("continuousReconcile")
-	problems = append(problems, job.ValidateSchedule(document.ContinuousReconcile, schedule)...)
+	problems = append(problems, providerconfig.ValidateSchedule(document.ContinuousReconcile)...)
 	return c, append(problems, checkPlace(document, s)...)
 }
 
@@ -158,7 +142,7 @@ func invalid(path *field.Path, detail string) *field.Error {
 }
 
 // checkPlace validates the place and the ServiceAccount of the Pod.
-func checkPlace(document *v1alpha1.ProviderConfiguration, s *settings) field.ErrorList {
+func checkPlace(document *v1alpha1.ProviderConfiguration, s *Settings) field.ErrorList {
 	var problems field.ErrorList
 	if t := document.RunOnTarget; t != nil {
 		path := field.NewPath("runOnTarget", "namespace")
@@ -190,13 +174,10 @@ var quantities = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(n|u|m|k|M|G|T|P
 
 // checkQuantities returns the problems of the amounts in the field resources of a provider configuration, before they
 // are decoded. The decoder finds all other problems.
-func checkQuantities(item *landscaper.DeployItem) []sdk.Problem {
-	if item.Spec.Config == nil {
-		return nil
-	}
+func checkQuantities(config []byte) []sdk.Problem {
 	// By exact names, as in the decoder.
 	var document, resources map[string]json.RawMessage
-	if json.Unmarshal(item.Spec.Config.Raw, &document) != nil ||
+	if json.Unmarshal(config, &document) != nil ||
 		json.Unmarshal(document["resources"], &resources) != nil {
 		return nil
 	}

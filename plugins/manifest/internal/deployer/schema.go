@@ -1,8 +1,0 @@
-package deployer
-
-import _ "embed" // for Schema
-
-// Schema is the JSON schema of the provider configuration, in all its versions. `make generate` writes it.
-//
-//go:embed providerconfiguration.schema.json
-var Schema []byte

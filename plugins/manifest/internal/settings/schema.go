@@ -1,8 +1,0 @@
-package settings
-
-import _ "embed" // for Schema
-
-// Schema is the JSON schema of the document.
-//
-//go:embed schema.json
-var Schema []byte
