@@ -51,7 +51,7 @@ func TestLoginsFor(t *testing.T) {
 			"no star is for the whole name of Docker Hub", []string{"*.io", "*.docker.io"}, "docker.io", "a/b",
 			[]string{"*.docker.io"},
 		},
-		"User":     {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
+		"User": {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
