@@ -203,13 +203,13 @@ func explain(response *http.Response, answer []byte) error {
 		return &temporaryError{reason: found, after: after}
 	case code == http.StatusForbidden:
 		return &temporaryError{after: after, forbidden: true, reason: found + because(answer) +
-			"; see to it that the run's ServiceAccount may create and patch it and that no quota or policy forbids it"}
+			"; allow the run's ServiceAccount to create and patch it, and look for a quota or policy against it"}
 	case code == http.StatusNotFound:
-		return errors.New(found + "; see to it that its namespace exists")
+		return errors.New(found + "; create its namespace again")
 	case code == http.StatusRequestEntityTooLarge:
-		return errors.New(found + "; have the image leave less")
+		return errors.New(found + "; have the image keep and export less")
 	default:
-		return errors.New(found + "; ask whoever operates the deployer to look for it in the API server's log")
+		return errors.New(found + "; ask the operator to look for it in the API server's log")
 	}
 }
 

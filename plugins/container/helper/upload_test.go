@@ -108,8 +108,8 @@ func TestForbiddenForAWhile(t *testing.T) {
 			if len(*pauses) != c.pauses || (err != nil) != c.fails {
 				t.Errorf("found the error %v after the pauses %v", err, *pauses)
 			}
-			const says = "Secret ns/a: the API server answers 403 (Forbidden): told by the server s; see to it that the " +
-				"run's ServiceAccount may create and patch"
+			const says = "Secret ns/a: the API server answers 403 (Forbidden): told by the server s; allow the " +
+				"run's ServiceAccount to create and patch it"
 			if c.fails && !strings.Contains(err.Error(), says) {
 				t.Errorf("expected %q in %q", says, err)
 			}

@@ -88,14 +88,14 @@ func mainEnded(file string, ended <-chan os.Signal) os.Signal {
 func readUpload(path string) (*layout.Upload, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read what to upload: %w", err)
+		return nil, fmt.Errorf("read the instructions for the upload: %w", err)
 	}
 	upload := &layout.Upload{}
 	if err := json.Unmarshal(text, upload); err != nil {
-		return nil, fmt.Errorf("read what to upload: %s: %w", path, err)
+		return nil, fmt.Errorf("read the instructions for the upload: %s: %w", path, err)
 	}
 	if upload.Namespace == "" || upload.Result == "" {
-		return nil, errors.New("read what to upload: " + path + " names no Secret and its namespace")
+		return nil, errors.New("read the instructions for the upload: " + path + " names no Secret and its namespace")
 	}
 	return upload, nil
 }
@@ -176,7 +176,7 @@ func readExports(shared *os.Root, maxBytes int64) ([]byte, error) {
 		return nil, fmt.Errorf("read %q: %w", name, err)
 	}
 	if int64(len(content)) > maxBytes {
-		return nil, fmt.Errorf("%q has more than the %d bytes that are allowed; export less", name, maxBytes)
+		return nil, fmt.Errorf("%q has more bytes than the limit of %d; export less", name, maxBytes)
 	}
 	return content, nil
 }
@@ -184,7 +184,7 @@ func readExports(shared *os.Root, maxBytes int64) ([]byte, error) {
 // advised adds a way out to an error about missing rights.
 func advised(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; have the image let all users read what it leaves", err)
+		return fmt.Errorf("%w; have the image make its results readable for all users", err)
 	}
 	return err
 }

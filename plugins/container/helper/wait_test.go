@@ -109,7 +109,7 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 		"exports are too long": {
 			"a Secret has an end", []made{file(layout.Exports, strings.Repeat("x", 1001))},
 			layout.Report{}, []string{
-				`the exports are not taken: "exports/values" has more than the 1000 bytes that are allowed; export less`,
+				`the exports are not taken: "exports/values" has more bytes than the limit of 1000; export less`,
 			},
 		},
 		"longest exports": {
@@ -149,7 +149,7 @@ func TestWaitTellsWhatIsWrong(t *testing.T) {
 // file shows it.
 func TestAdvised(t *testing.T) {
 	t.Parallel()
-	const advice = "; have the image let all users read what it leaves"
+	const advice = "; have the image make its results readable for all users"
 	for _, err := range []error{fmt.Errorf("open %q: %w", "state/a", syscall.EACCES), errors.New("there is no room")} {
 		want := err.Error()
 		if errors.Is(err, fs.ErrPermission) {
@@ -284,8 +284,8 @@ func TestWaitGivesUp(t *testing.T) {
 		code int
 		want []string
 	}{
-		"the namespace is gone":       {404, []string{"404 (Not Found); see to it that its namespace exists"}},
-		"it is too large":             {413, []string{"413 (Request Entity Too Large); have the image leave less"}},
+		"the namespace is gone":       {404, []string{"404 (Not Found); create its namespace again"}},
+		"it is too large":             {413, []string{"413 (Request Entity Too Large); have the image keep and export less"}},
 		"it is not valid":             {422, []string{"422 (Unprocessable Entity); ask"}},
 		"it cannot be read":           {400, []string{"400 (Bad Request); ask"}},
 		"somebody else is to have it": {307, []string{"307 (Temporary Redirect); ask"}},
@@ -334,7 +334,7 @@ func TestWaitWithoutAccess(t *testing.T) {
 	}{
 		"no upload.json": {
 			"nothing says where to", func(p *place) { must(p.T, os.Remove(p.base+"/"+layout.Access+"/upload.json")) },
-			"read what to upload: ",
+			"read the instructions for the upload: ",
 		},
 		"no names": {
 			"nor does this", func(p *place) { p.write(layout.Access+"/upload.json", "{}") },

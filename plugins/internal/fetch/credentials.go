@@ -60,7 +60,7 @@ func loginsFor(credentials []sdk.RegistryCredentials, registry, repository strin
 	}
 	slices.SortStableFunc(matches, func(a, b dockerEntry) int {
 		return cmp.Or(
-			cmp.Compare(strings.Count(a.host, "*"), strings.Count(b.host, "*")),
+			cmp.Compare(a.wildcards(), b.wildcards()),
 			cmp.Compare(len(b.path), len(a.path)),
 			cmp.Compare(len(b.host), len(a.host)),
 		)
@@ -139,34 +139,40 @@ func decodeAuth(text string) (username, password string, ok bool) {
 	return username, strings.Trim(password, "\x00"), ok
 }
 
-// matches compares the host part by part, because a "*" does not stand for a dot.
 func (e dockerEntry) matches(host, repository string) bool {
-	if !strings.Contains(e.host, "*") || !isBelow(repository, e.path) {
-		return e.host == host && isBelow(repository, e.path)
-	}
-	patterns, parts := strings.Split(e.host, "."), strings.Split(host, ".")
-	if len(patterns) != len(parts) {
-		return false
-	}
-	for i := range parts {
-		if ok, err := path.Match(patterns[i], parts[i]); err != nil || !ok {
-			return false
-		}
-	}
-	return true
+	return e.serves(host) && isBelow(repository, e.path)
 }
+
+// Serves reports whether the key of an entry in a docker configuration is for a registry, at any path of it.
+func Serves(key, registry string) bool { return newDockerEntry(key).serves(NormalizeHost(registry)) }
+
+// serves compares the host part by part, because no pattern stands for a dot.
+func (e dockerEntry) serves(host string) bool {
+	if e.host == host || host == DockerHub {
+		return e.host == host || strings.HasSuffix(e.host, "."+DockerHub)
+	}
+	return slices.EqualFunc(strings.Split(e.host, "."), strings.Split(host, "."), func(pattern, part string) bool {
+		ok, err := path.Match(pattern, part)
+		return err == nil && ok
+	})
+}
+
+func (e dockerEntry) wildcards() int { return strings.Count(e.host, "*") + strings.Count(e.host, "?") }
 
 // isBelow reports whether a path equals another one or is below it. Both are without slashes at the ends.
 func isBelow(inner, outer string) bool {
 	return outer == "" || inner == outer || strings.HasPrefix(inner, outer+"/")
 }
 
+// DockerHub is the default registry of images. It has several names.
+const DockerHub = "docker.io"
+
 // NormalizeHost returns the one spelling of a registry's name.
 func NormalizeHost(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ":443")
 	switch host {
 	case "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com":
-		return "docker.io"
+		return DockerHub
 	default:
 		return host
 	}

@@ -43,7 +43,15 @@ func TestLoginsFor(t *testing.T) {
 		"Path":     {"a path is for all below it", []string{"r.example.org/charts", "r.example.org/charts/shop", "r.example.org/other"}, "r.example.org", "charts/shop", []string{"r.example.org/charts/shop", "r.example.org/charts"}},
 		"PathEnds": {"a path ends at a slash", []string{"r.example.org/charts/sho"}, "r.example.org", "charts/shop", nil},
 		"Glob":     {"a star is a part of a name", []string{"*.example.org", "*.*.org", "r.example.org", "*.org", "*", "r*.example.org/charts"}, "r.example.org", "charts/shop", []string{"r.example.org", "r*.example.org/charts", "*.example.org", "*.*.org"}},
-		"User":     {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
+		"Letter": {
+			"a question mark is a letter", []string{"?.example.org", "r.example.org"}, "r.example.org", "shop",
+			[]string{"r.example.org", "?.example.org"},
+		},
+		"HubGlob": {
+			"no star is for the whole name of Docker Hub", []string{"*.io", "*.docker.io"}, "docker.io", "a/b",
+			[]string{"*.docker.io"},
+		},
+		"User": {"no user belongs there", []string{"me:secret@r.example.org"}, "r.example.org", "shop", []string{"me:secret@r.example.org"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func clean(name string) (string, error) {
 	case path.IsAbs(name):
 		return "", refuse(name, "has an absolute name")
 	case slices.Contains(strings.Split(name, "/"), ".."):
-		return "", refuse(name, `has a name with "..", which leads out of a directory`)
+		return "", refuse(name, `has a name with "..": it would lead out of its directory`)
 	}
 	return path.Clean(name), nil
 }
@@ -111,7 +111,7 @@ func (e entries) add(name string, k kind) error {
 	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
 		switch e[parent] {
 		case file:
-			return refuse(name, "is in %q, which is a file", shorten(parent))
+			return refuse(name, "is in %q, but that is a file", shorten(parent))
 		case directory, implied:
 		default:
 			e[parent] = implied

@@ -93,7 +93,7 @@ func (p *packing) list(name string) ([]string, error) {
 		return nil, fmt.Errorf("list %q: %w", shorten(at), withoutPath(err))
 	}
 	if p.found += len(names); p.found > layout.MaxFiles {
-		return nil, refuse(p.dir, "has more than %d files and directories, which are allowed; keep fewer in it",
+		return nil, refuse(p.dir, "has more files and directories than the limit of %d; keep fewer in it",
 			layout.MaxFiles)
 	}
 	slices.Sort(names)
@@ -127,7 +127,7 @@ func (p *packing) file(name string) error {
 	defer func() { _ = f.Close() }() // it was only read
 	// A file with holes may have any size.
 	if info.Size() > layout.MaxUnpackedBytes-p.bytes {
-		return refuse(p.dir, "has files of more than the %d bytes together that are allowed; keep less in it",
+		return refuse(p.dir, "has more bytes in its files than the limit of %d; keep less in it",
 			layout.MaxUnpackedBytes)
 	}
 	p.bytes += info.Size()

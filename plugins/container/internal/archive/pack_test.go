@@ -116,7 +116,7 @@ func TestPackRefusesWhatIsNoFile(t *testing.T) {
 				content{"a": "", "b": ""}.write(t, dir+"/state")
 				must(t, os.Truncate(dir+"/state/a", layout.MaxUnpackedBytes))
 				must(t, os.Truncate(dir+"/state/b", 1<<40))
-			}, "state", "has files of more than the 268435456 bytes together that are allowed; keep less",
+			}, "state", "has more bytes in its files than the limit of 268435456; keep less",
 		},
 		"long name": {
 			"a name has an end", func(t *testing.T, dir string) {
@@ -169,7 +169,7 @@ func TestPackLimits(t *testing.T) {
 	}
 	content{"d": ""}.write(t, dir+"/state")
 	_, err = archiveOf(root, "state", generous)
-	refused(t, err, "state", "more than 10000 files and directories")
+	refused(t, err, "state", "more files and directories than the limit of 10000")
 }
 
 // Whatever others do to a directory while it is packed, nothing from outside gets into the archive, and packing ends.

@@ -56,7 +56,7 @@ func read(r io.Reader, entry func(header *tar.Header, content io.Reader) error) 
 		_, err = io.Copy(io.Discard, stream) // this checks the sum
 	}
 	if stream.N <= 0 {
-		return refusal(fmt.Sprintf("the archive unpacks to more than the %d bytes that are allowed",
+		return refusal(fmt.Sprintf("the archive unpacks to more bytes than the limit of %d",
 			layout.MaxUnpackedBytes))
 	}
 	return broken(err)
@@ -149,7 +149,7 @@ func (u *unpacking) mkdir(name string) error {
 
 func (u *unpacking) file(name string, header *tar.Header, content io.Reader) error {
 	if u.left -= header.Size; u.left < 0 {
-		return refuse(name, "is too large: the archive unpacks to more than the %d bytes that are allowed",
+		return refuse(name, "is too large: the archive unpacks to more bytes than the limit of %d",
 			layout.MaxUnpackedBytes)
 	}
 	if err := u.mkdir(path.Dir(name)); err != nil {

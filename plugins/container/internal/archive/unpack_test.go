@@ -158,7 +158,7 @@ func TestUnpackRefuses(t *testing.T) {
 		{"however it is spelt", []entry{a, {name: "./a"}}, "a", "twice"},
 		{"also of directories", []entry{dirEntry("a/"), dirEntry("./a")}, "a", "twice"},
 		{"and of both", []entry{dirEntry("a/"), a}, "a", "twice"},
-		{"a file is no directory", []entry{a, {name: "a/b"}}, "a/b", `"a", which is a file`},
+		{"a file is no directory", []entry{a, {name: "a/b"}}, "a/b", `"a", but that is a file`},
 		{"nor is a directory that has no entry a file", []entry{{name: "a/b"}, a}, "a", "twice"},
 		{"files are counted", many, fmt.Sprint("d", layout.MaxFiles), "10000"},
 		{"so are directories without entries", manyDirs, fmt.Sprint(layout.MaxFiles/10, "/1/2/3/4/5/6/7/8/f"), "10000"},
@@ -260,7 +260,7 @@ func TestUnpackLimitsBytes(t *testing.T) {
 			}()
 			err := archive.Unpack(packed, root, "state")
 			_ = packed.Close()
-			refused(t, err, c.path, "268435456 bytes that are allowed")
+			refused(t, err, c.path, "bytes than the limit of 268435456")
 			if found := read(t, dir+"/state"); c.want != nil && !cmp.Equal(c.want, found) {
 				t.Errorf("expected %v, but found %d files", c.want, len(found))
 			}
@@ -287,7 +287,7 @@ func TestUnpackLimitsRecords(t *testing.T) {
 		all = append(all, bytes.NewReader(block.Bytes()))
 	}
 	root, dir := newRoot(t)
-	refused(t, archive.Unpack(io.MultiReader(all...), root, "state"), "", "268435456 bytes that are allowed")
+	refused(t, archive.Unpack(io.MultiReader(all...), root, "state"), "", "bytes than the limit of 268435456")
 	if found := read(t, dir+"/state"); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}

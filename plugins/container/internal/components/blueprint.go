@@ -33,8 +33,8 @@ func invalidf(format string, args ...any) error { return fetch.Errorf(fetch.Inva
 func tooMuchf(format string, args ...any) error { return fetch.Errorf(fetch.TooLarge, format, args...) }
 
 func leftOutText(root *component.Version, n int) string {
-	return fmt.Sprintf("component descriptor of %s %s in spec.config: %d components that it refers to are not given to the "+
-		"container, because nothing says where they are; set the repositoryContext of the Context",
+	return fmt.Sprintf("component descriptor of %s %s in spec.config: the container does not get the descriptors of %d "+
+		"referenced components, because nothing says where they are; set the repositoryContext of the Context",
 		root.Name, root.Version, n)
 }
 
@@ -99,7 +99,7 @@ func unpack(from io.Reader) (map[string][]byte, error) {
 		case errors.Is(err, io.EOF) && limited.N > 0:
 			return files, nil
 		case limited.N <= 0 || n == maxFiles:
-			return nil, tooMuchf("it has more than the %d bytes or %d files that are allowed", maxUnpacked, maxFiles)
+			return nil, tooMuchf("it has more bytes than the limit of %d, or more files than the limit of %d", maxUnpacked, maxFiles)
 		case err != nil:
 			return nil, invalidf("it cannot be read as a tar: %w", err)
 		case header.Typeflag != tar.TypeReg:
@@ -107,10 +107,10 @@ func unpack(from io.Reader) (map[string][]byte, error) {
 		}
 		name := strings.TrimPrefix(path.Clean(header.Name), "/")
 		if !fs.ValidPath(name) || name == "." {
-			return nil, invalidf("it has a file %.200q, which is no path below the blueprint", header.Name)
+			return nil, invalidf("it has a file %.200q, expected a path below the blueprint", header.Name)
 		}
 		if left -= header.Size; left < 0 {
-			return nil, tooMuchf("it has more than the %d bytes that are allowed", maxUnpacked)
+			return nil, tooMuchf("it has more bytes than the limit of %d", maxUnpacked)
 		}
 		if files[name], err = io.ReadAll(entries); err != nil {
 			return nil, invalidf("it cannot be read as a tar: %w", err)

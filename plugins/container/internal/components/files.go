@@ -59,7 +59,7 @@ func addDirectory(files map[string][]byte, at string, entries map[string]any, de
 			files[file] = []byte(entry)
 		default:
 			if isDeeper(entry, maxDepth-depth) {
-				return fmt.Errorf("what is in %q is nested more than %d deep", path.Join("/", file), maxDepth)
+				return fmt.Errorf("the content of %q is nested more than %d deep", path.Join("/", file), maxDepth)
 			}
 			content, err := yaml.Marshal(entry)
 			if err != nil {

@@ -54,7 +54,7 @@ func (f *Finder) find(ctx context.Context, req *Request) (*content.Resolved, err
 	found := &content.Resolved{}
 	if req.Descriptor == nil {
 		if req.Blueprint != nil {
-			return nil, invalidf("spec.config: blueprint.ref needs componentDescriptor, of which it is a resource; set it")
+			return nil, invalidf("spec.config: blueprint.ref needs componentDescriptor; set it")
 		}
 		return found, nil
 	}
@@ -189,7 +189,7 @@ func (s *source) descriptors(ctx context.Context, root *component.Version) ([]js
 		}
 		list, queue = append(list, next.V2), append(queue, next.References...)
 		if bytes += len(next.V2); bytes > maxDescriptors {
-			return nil, tooMuchf("component %s %s refers to components whose descriptors have more than %d bytes together",
+			return nil, tooMuchf("the descriptors of component %s %s and its references have more than %d bytes together",
 				root.Name, root.Version, maxDescriptors)
 		}
 	}

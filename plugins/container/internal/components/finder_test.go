@@ -311,7 +311,7 @@ func TestFindRefuses(t *testing.T) {
 			version: blob(written.Blueprint(map[string]string{"../x": ""})), reason: "ComponentInvalid", final: true,
 			says: []string{"../x"},
 		},
-		"unpacks to too much": {version: blob(bomb), reason: "ComponentInvalid", final: true, says: []string{"more than"}},
+		"unpacks to too much": {version: blob(bomb), reason: "ComponentInvalid", final: true, says: []string{"more bytes than the limit of 33554432"}},
 		"wrong digest":        {version: wrong, reason: "ComponentInvalid", final: true, says: []string{"digest"}},
 		"too many references": {version: many, reason: "ComponentInvalid", final: true, says: []string{"more than 1000"}},
 		"no descriptor": {

@@ -50,7 +50,7 @@ func readRepository(ctx context.Context, document json.RawMessage) (*repository,
 	}
 	switch {
 	case found.BlobMode != "":
-		return nil, invalidf("%s.blobFsMode is %q, which reads files of the deployer; put the content into blobFs",
+		return nil, invalidf("%s.blobFsMode: %q would read files of the deployer; put the content into blobFs",
 			field, found.BlobMode)
 	case len(found.BlobSystem) > 0 && string(found.BlobSystem) != "null":
 		if files, err = ReadFiles(found.BlobSystem); err != nil {
@@ -131,8 +131,8 @@ func (r *repository) blueprint(resource component.Resource) (map[string][]byte, 
 	}
 	if err := json.Unmarshal(resource.Access, &access); err != nil ||
 		!slices.Contains(localTypes, strings.TrimSuffix(access.Type, "/v1")) {
-		return nil, invalidf("its access is not of the type localBlob, which content in a repositoryContext of the type " +
-			"inline has")
+		return nil, invalidf("its access is not of the type localBlob; content in a repositoryContext of the type inline " +
+			"has no other")
 	}
 	name := access.LocalReference + access.FileName
 	if content, ok := r.blobs[name]; ok {

@@ -118,7 +118,7 @@ func TestFilesAreRefused(t *testing.T) {
 			want:       "its aliases stand for more than 4194304 bytes",
 		},
 		"deep value": {
-			reason: "its lines would be indented by thousands of spaces", want: `what is in "/a/b" is nested more than 50 deep`,
+			reason: "its lines would be indented by thousands of spaces", want: `the content of "/a/b" is nested more than 50 deep`,
 			filesystem: tree{"a": tree{"b": []any{nested(49)}}},
 		},
 	} {

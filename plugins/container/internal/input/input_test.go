@@ -32,8 +32,8 @@ func TestTargetFile(t *testing.T) {
 			reason: "Landscaper writes the content as a text",
 			want: `{"target":{"kind":"Target","apiVersion":"landscaper.gardener.cloud/v1alpha1",` +
 				`"metadata":{"name":"cluster","namespace":"team","labels":{"a":"b"},"annotations":{"c":"d"}},` +
-				`"spec":{"type":"landscaper.gardener.cloud/kubernetes-cluster"}},"content":"{\"kubeconfig\":\"apiVersion: " +
-					"v1\\n\"}"}`,
+				`"spec":{"type":"landscaper.gardener.cloud/kubernetes-cluster"}},` +
+				`"content":"{\"kubeconfig\":\"apiVersion: v1\\n\"}"}`,
 			target: sdk.Target{
 				Name: "cluster", Type: landscaper.KubernetesClusterTargetType, Labels: map[string]string{"a": "b"},
 				Annotations: map[string]string{"c": "d"},

@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
+	"github.com/pergola-deploy/pergola/plugins/internal/fetch"
 	"github.com/pergola-deploy/pergola/sdk"
 	"github.com/pergola-deploy/pergola/sdk/api/container/v1alpha1"
 )
@@ -77,31 +76,16 @@ func (m *dockerConfig) add(document []byte, image string) {
 	}
 }
 
-// dockerHub is the default registry of images. It has several names.
-const dockerHub = "docker.io"
-
-// registryOf returns the host of an image's registry.
+// registryOf returns the host of an image's registry. Docker Hub is the default.
 func registryOf(image string) string {
 	host, _, found := strings.Cut(image, "/")
-	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" || host == "index."+dockerHub {
-		return dockerHub
+	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		host = fetch.DockerHub
 	}
-	return host
+	return fetch.NormalizeHost(host)
 }
 
-// serves reports whether a server in Docker's configuration is a registry. Kubernetes allows patterns, too, one for
-// each part of a name.
+// serves reports whether a server in Docker's configuration is a registry. One with a user is a mistake.
 func serves(server, registry string) bool {
-	if _, rest, ok := strings.Cut(server, "://"); ok {
-		server = rest
-	}
-	host, _, _ := strings.Cut(server, "/")
-	if registry == dockerHub {
-		return host == dockerHub || strings.HasSuffix(host, "."+dockerHub)
-	}
-	matches := func(pattern, part string) bool {
-		ok, err := path.Match(pattern, part)
-		return err == nil && ok
-	}
-	return host == registry || slices.EqualFunc(strings.Split(host, "."), strings.Split(registry, "."), matches)
+	return !strings.Contains(server, "@") && fetch.Serves(server, registry)
 }

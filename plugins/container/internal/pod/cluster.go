@@ -77,7 +77,7 @@ func (c *Cluster) AskForUpload(ctx context.Context, p *corev1.Pod) error {
 		_, err = c.Client.Core().Pods(c.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, options)
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // it is gone
-		return fmt.Errorf("tell Pod %s/%s that main has ended: %w", c.Namespace, p.Name, err)
+		return fmt.Errorf("tell Pod %s/%s of the end of main: %w", c.Namespace, p.Name, err)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (f *Facts) failure() *Failure {
 		return nil
 	case succeeded && f.Report != nil:
 		return configurationProblem(ReasonRefused,
-			"container %s of %s has succeeded, but what it has left behind cannot be kept: %s",
+			"container %s of %s has succeeded, but its results cannot be kept: %s",
 			layout.MainContainer, name, strings.Join(f.Report.Errors, "; "))
 	case f.GivenUp != nil:
 		return f.GivenUp
@@ -95,8 +95,8 @@ func (f *Facts) failure() *Failure {
 		return notStarted(p, layout.InitContainer, initial)
 	case initial != nil && initial.ExitCode == layout.UnreachableExitCode:
 		return final(p, ReasonUnreachable,
-			"container %s was not started, because what it leaves could not be uploaded: %s has found that %s cannot "+
-				"reach the API server of its cluster; allow that in the network policies of the namespace, "+
+			"container %s was not started, because its results could not be uploaded: container %s of %s cannot reach "+
+				"the API server of its cluster; allow that in the network policies of the namespace, "+
 				"and start another job: %s", layout.MainContainer, layout.InitContainer, name, endOf(initial))
 	case initial != nil && initial.ExitCode != 0:
 		return final(p, ReasonInitFailed, "container %s of %s has failed: %s", layout.InitContainer, name,
@@ -146,7 +146,7 @@ func deadlineExceeded(p *corev1.Pod) *Failure {
 	if c := statusOf(p, layout.MainContainer); c.State.Terminated == nil && c.State.Running == nil {
 		container := layout.MainContainer
 		if c.Image != "" {
-			container += fmt.Sprintf(", whose image is %q,", c.Image)
+			container += fmt.Sprintf(" with the image %q", c.Image)
 		}
 		message = fmt.Sprintf("%s was stopped, because container %s has not started "+
 			"within the timeout of the deploy item", nameOf(p), container)
@@ -180,13 +180,13 @@ func notStarted(p *corev1.Pod, container string, t *corev1.ContainerStateTermina
 func containerFailed(p *corev1.Pod, main *corev1.ContainerStateTerminated) *Failure {
 	reason := cmp.Or(main.Reason, "no reason")
 	if main.Reason == oomKilled {
-		return final(p, ReasonOutOfMemory, "container %s of %s was killed (exit code %d, %s), "+
-			"because it has taken more memory than it may; give it more in resources.limits.memory",
+		return final(p, ReasonOutOfMemory, "container %s of %s was killed for its use of memory "+
+			"(exit code %d, %s); increase resources.limits.memory",
 			layout.MainContainer, nameOf(p), main.ExitCode, reason)
 	}
 	perhaps := ""
 	if main.ExitCode == killed && hasMemoryLimit(p) { // the kubelet does not always notice a lack of memory
-		perhaps = "; it was killed, perhaps because it has taken more memory than resources.limits.memory"
+		perhaps = "; it was killed, perhaps for its use of memory: try a higher resources.limits.memory"
 	}
 	return final(p, ReasonContainerFailed, "container %s of %s has failed with exit code %d (%s)%s",
 		layout.MainContainer, nameOf(p), main.ExitCode, reason, perhaps)
@@ -272,8 +272,8 @@ func disruption(p *corev1.Pod) string {
 
 // Gone returns the failure of a run with a vanished Pod, and so with an unknown end.
 func Gone(namespace, name string) *Failure {
-	return final(&corev1.Pod{}, ReasonDeleted, "Pod %s/%s is gone, and nobody knows how it has ended: "+
-		"somebody has deleted it and taken its finalizer off; start a new job to run it again", namespace, name)
+	return final(&corev1.Pod{}, ReasonDeleted, "Pod %s/%s was deleted and its finalizer removed, "+
+		"so its outcome is unknown; start a new job to run it again", namespace, name)
 }
 
 // final returns a failure for the end of the job: a decision about a second run needs knowledge of the image.

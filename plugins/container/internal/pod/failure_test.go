@@ -56,7 +56,7 @@ func TestOver(t *testing.T) {
 		"never started": {
 			reason: "a user sees which image it was", timedOut: true,
 			pod:  podThat(phase(corev1.PodFailed), deletedAt(began), waits(layout.MainContainer, "PodInitializing", "")),
-			want: ReasonDeadline, says: []string{`container main, whose image is "image:1", has not started`},
+			want: ReasonDeadline, says: []string{`container main with the image "image:1" has not started`},
 			codes: []landscaper.ErrorCode{landscaper.ErrorTimeout, noRetry},
 		},
 		"not found any more": {

@@ -70,7 +70,7 @@ func (i Identity) Upload(stateBytes, exportBytes int64) *layout.Upload {
 func (i Identity) Access(u *layout.Upload, token string) (*corev1.Secret, error) {
 	document, err := json.Marshal(u)
 	if err != nil {
-		return nil, fmt.Errorf("write what is to be uploaded: %w", err)
+		return nil, fmt.Errorf("write the instructions for the upload: %w", err)
 	}
 	data := map[string][]byte{layout.TokenFile: []byte(token), layout.UploadFile: document}
 	return i.secret(accessName(i.RunName()), PartAccess, data), nil

@@ -206,7 +206,7 @@ func (f *Facts) waitingFor() string {
 	case p.DeletionTimestamp != nil && main.Terminated != nil:
 		return fmt.Sprintf("exports and state of %s to be uploaded, while it stops", name)
 	case p.DeletionTimestamp != nil:
-		return name + " to stop, which somebody has deleted"
+		return name + " to stop after its deletion"
 	case why != "":
 		return why
 	case p.Status.Reason != "":
@@ -214,11 +214,11 @@ func (f *Facts) waitingFor() string {
 	case main.Terminated != nil:
 		what := fmt.Sprintf("exports and state of %s to be uploaded", name)
 		if others := othersGoOn(p); len(others) > 0 {
-			what += "; beside its container main, which has ended, these have not: " + strings.Join(others, ", ")
+			what += "; its container main has ended, but these have not: " + strings.Join(others, ", ")
 		}
 		return what
 	case main.Running != nil:
-		return fmt.Sprintf("container %s of %s to end, which has run since %s", layout.MainContainer, name,
+		return fmt.Sprintf("container %s of %s to end, running since %s", layout.MainContainer, name,
 			main.Running.StartedAt.UTC().Format(time.RFC3339))
 	case p.Spec.NodeName == "":
 		return name + " to get a node"

@@ -153,7 +153,7 @@ func TestWaiting(t *testing.T) {
 		"main runs": {
 			reason: "a user wants to know for how long", pod: podThat(running(layout.WaitContainer),
 				running(layout.MainContainer)),
-			want: "container main of Pod runs/shop to end, which has run since 2026-05-04T03:02:01Z",
+			want: "container main of Pod runs/shop to end, running since 2026-05-04T03:02:01Z",
 		},
 		"main has ended": {
 			reason: "its exports are not there yet", pod: podThat(running(layout.WaitContainer),
@@ -164,8 +164,8 @@ func TestWaiting(t *testing.T) {
 			reason: "it may end as well", after: 9 * time.Second,
 			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""),
 				finishedAt(began), beside("proxy")),
-			want: "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, " +
-				"these have not: proxy",
+			want: "exports and state of Pod runs/shop to be uploaded; its container main has ended, " +
+				"but these have not: proxy",
 			checkAgain: 10 * time.Second,
 		},
 		"another one never starts": {
@@ -176,16 +176,16 @@ func TestWaiting(t *testing.T) {
 						Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 					})
 				}),
-			want: "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, " +
-				"these have not: proxy",
+			want: "exports and state of Pod runs/shop to be uploaded; its container main has ended, " +
+				"but these have not: proxy",
 			outliving: []string{"proxy"},
 		},
 		"another one goes on and on": {
 			reason: "nothing is uploaded before it ends", after: 10 * time.Second,
 			pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""),
 				finishedAt(began), beside("proxy")),
-			want: "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, " +
-				"these have not: proxy",
+			want: "exports and state of Pod runs/shop to be uploaded; its container main has ended, " +
+				"but these have not: proxy",
 			outliving: []string{"proxy"},
 		},
 		"stopped because of another one": {
@@ -223,7 +223,7 @@ func TestWaiting(t *testing.T) {
 		"deleted": {
 			reason: "its containers end first", pod: podThat(deletedAt(began.Add(300*time.Second)),
 				running(layout.MainContainer)), after: 301 * time.Second,
-			want: "Pod runs/shop to stop, which somebody has deleted", checkAgain: 330 * time.Second,
+			want: "Pod runs/shop to stop after its deletion", checkAgain: 330 * time.Second,
 		},
 		"stopped by its deadline": {
 			reason: "its containers may leave something behind", pod: podThat(phase(corev1.PodFailed),
