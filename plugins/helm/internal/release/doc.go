@@ -58,13 +58,13 @@
 //
 // DecideRemoval is for the deletion of a deploy item:
 //
-//	state        meaning                                                        decision
-//	absent       there is no revision                                           Nothing
-//	foreign      of another item, or of one of the name in another installation Leave
-//	unowned      of no item, and this one has no claim to it                    Leave
-//	uninstalled  of no item, its history is kept                                Nothing
-//	busy         in progress by another client, within the grace period         Wait
-//	owned        any other                                                      Uninstall
+//	state        meaning                                                          decision
+//	absent       there is no revision                                             Nothing
+//	foreign      of another item, or of one of the name in another installation   Leave
+//	unowned      of no item, and this one has no claim to it                      Leave
+//	uninstalled  of no item, its history is kept                                  Nothing
+//	busy         in progress by another client, within the grace period           Wait
+//	owned        any other                                                        Uninstall
 //
 // Uninstall also removes a kept history; a revision in progress is interrupted.
 package release

@@ -8,47 +8,28 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/owner"
 )
 
-// state is a release in view of the wanted one: its newest revision, and the deploy item of it. The package comment
-// has the decision for each.
+// state is a release in view of the wanted one. The package comment has the meaning of each, and its decision.
 type state string
 
 const (
-	// absent: there is no revision.
-	absent state = "absent"
-	// uninstalled: its history is kept. At a removal only of no deploy item.
-	uninstalled state = "uninstalled"
-	// foreign: it belongs to another deploy item, perhaps of the same name in another installation.
-	foreign state = "foreign"
-	// otherChart: it belongs to no deploy item, and is of another chart.
-	otherChart state = "otherChart"
-	// busy: another client may be at work on it.
-	busy state = "busy"
-	// neverDeployed: no installation has succeeded.
+	absent        state = "absent"
+	uninstalled   state = "uninstalled"
+	foreign       state = "foreign"
+	otherChart    state = "otherChart"
+	busy          state = "busy"
 	neverDeployed state = "neverDeployed"
-	// interrupted: the process at work on the newest revision has ended.
-	interrupted state = "interrupted"
-	// failed: the newest revision is failed, or superseded after the deletion of its successors.
-	failed state = "failed"
-	// taken: deployed for another deploy item, and to be taken over.
-	taken state = "taken"
-	// unowned: deployed, and of no deploy item.
-	unowned state = "unowned"
-	// changed: another client has deployed the newest revision.
-	changed state = "changed"
-	// reverted: an atomic upgrade has failed and was rolled back.
-	reverted state = "reverted"
-	// outdated: deployed with another chart or other values.
-	outdated state = "outdated"
-	// otherChildren: deployed with other objects of an HTTP hook.
+	interrupted   state = "interrupted"
+	failed        state = "failed"
+	taken         state = "taken"
+	unowned       state = "unowned"
+	changed       state = "changed"
+	reverted      state = "reverted"
+	outdated      state = "outdated"
 	otherChildren state = "otherChildren"
-	// forced: up to date, with another revision wanted in any case.
-	forced state = "forced"
-	// drifted: up to date, with changed objects.
-	drifted state = "drifted"
-	// current: up to date.
-	current state = "current"
-	// owned: it belongs to the deploy item, or the item has a claim to it. At a removal only.
-	owned state = "owned"
+	forced        state = "forced"
+	drifted       state = "drifted"
+	current       state = "current"
+	owned         state = "owned"
 )
 
 // stateOf classifies a release for Decide.
