@@ -24,6 +24,8 @@ import (
 
 // TestChartsOfComponents deploys the example of a component, and then a component to which only the ConfigMap of the
 // Context leads, which is created while the job waits for it.
+// Rule (helm.md#charts-of-components): A job without the ConfigMap with places of components goes on when it is
+// created.
 func TestChartsOfComponents(t *testing.T) {
 	const user, password = "somebody", "pass-word-1"
 	registry := chartserver.StartRegistry(t, chartserver.Options{

@@ -23,6 +23,7 @@ import (
 
 // TestOneDeployerInstallsAnother: the helm deployer of one Pergola installs another Pergola beside a Landscaper, and
 // removes it with its item.
+// Rule (operators-guide.md#install-by-landscaper): One deployer installs another.
 func TestOneDeployerInstallsAnother(t *testing.T) {
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "helm")})
 	namespace := newNamespace(t)

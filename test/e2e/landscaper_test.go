@@ -24,6 +24,7 @@ func withLandscapersKinds(env *envtest.Environment) {
 }
 
 // TestLandscapersKinds: the kinds that a Landscaper brings are enough for a host, also with locks.
+// Rule (operators-guide.md#install-by-landscaper): A Landscaper's own definitions are enough for a host.
 func TestLandscapersKinds(t *testing.T) {
 	c, landscaper := testenv.StartForTest(t, withLandscapersKinds)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -17,6 +17,7 @@ import (
 )
 
 // TestTargetThatHangs: the items of a target that never answers do not keep workers from those of others.
+// Rule (host-configuration.md#workers): A silent target does not hold up the items of other targets.
 func TestTargetThatHangs(t *testing.T) {
 	const hangingItems, healthyItems, workers = 12, 8, 4
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest"), Config: workersConfig(t, workers)})

@@ -45,6 +45,7 @@ var (
 
 // TestRogue: no plugin, however broken, stops the host or keeps another one from its work, and an operator sees what
 // is wrong with it. All of them are in one host, which has a healthy plugin as well.
+// Rule (architecture.md#what-always-holds): 7. Nothing that a plugin does stops the host or another plugin.
 func TestRogue(t *testing.T) {
 	const says, lingers = "rogue-that-says", "rogue-that-lingers"
 	s := newScene(t, slices.Concat([]string{says, lingers},

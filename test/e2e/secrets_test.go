@@ -12,6 +12,7 @@ import (
 
 // TestNothingSecretIsTold: whatever becomes of jobs with secrets in their items and Targets, these are nowhere but
 // where they belong: not in status, events, log, metrics, the status page, and what the commands print.
+// Rule (architecture.md#what-always-holds): 9. Nothing secret is in status, events, logs, metrics or error texts.
 func TestNothingSecretIsTold(t *testing.T) {
 	const marker = "cucumber-sandwich"
 	host := startReadyHost(t, testenv.HostOptions{

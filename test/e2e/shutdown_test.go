@@ -8,6 +8,8 @@ import (
 
 // TestStoppingHostLetsCallsFinish: a call that is under way when the host is asked to stop ends as usual, its job, too,
 // and nobody makes it again.
+// Rule (operators-guide.md#upgrade): A stopping host lets calls finish within `timeouts.shutdown`, and no replica
+// repeats them.
 func TestStoppingHostLetsCallsFinish(t *testing.T) {
 	const millis = 12_000
 	for name, settings := range map[string][]string{"with locks": nil, "without locks": {`locking: "off"`}} {

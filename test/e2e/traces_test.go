@@ -19,6 +19,7 @@ func tracing(endpoint string) string {
 
 // TestTraceOfAJob: host and plugin make one trace of a job, whose spans are where they belong, and say nothing of what
 // is deployed.
+// Rule (SECURITY.md#secrets): Traces hold no secret.
 func TestTraceOfAJob(t *testing.T) {
 	collector := testenv.StartCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Address)

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const module = "github.com/pergola-deploy/pergola/"
+
+// checkRan returns an error with each subtest of a rule that has not run, according to an output of `go test -json`.
+// The subtests of skipped tests need not run.
+func checkRan(rules []rule, output io.Reader) error {
+	ran, skipped := map[string]bool{}, map[string]bool{}
+	for decoder := json.NewDecoder(output); ; {
+		var event struct{ Action, Package, Test string }
+		err := decoder.Decode(&event)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the output of the tests: %w", err)
+		}
+		name := strings.TrimPrefix(event.Package, module) + " " + event.Test
+		switch event.Action {
+		case "run":
+			ran[name] = true
+		case "skip":
+			skipped[name] = true
+		}
+	}
+	var problems []string
+	for _, r := range rules {
+		if !ran[r.dir+" "+r.name()] && !skipped[r.dir+" "+r.test] {
+			problems = append(problems, fmt.Sprintf("%s: %s %s did not run, for the rule: %s", r.line, r.dir, r.name(), r.sentence))
+		}
+	}
+	return joined(problems)
+}
