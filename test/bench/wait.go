@@ -91,7 +91,7 @@ func (f *fleet) watchItems(ctx context.Context, since string) (watch.Interface, 
 	return events, nil
 }
 
-// waitQuiet waits until the hosts and the loop send no requests since a mark any more, but for Leases.
+// waitQuiet waits until the hosts send no requests since a mark any more, but for Leases.
 func (b *bench) waitQuiet(ctx context.Context, mark int64) error {
 	for last := -1; ; {
 		counts, err := countRequests(b, mark, func(r request) bool {
