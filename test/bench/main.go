@@ -1,6 +1,6 @@
 // Command bench measures one deploy item with many objects, Helm releases, many small jobs, more replicas, the start of
-// a host with many deploy items, and the memory of idle ones, with hosts as processes of their own on a real API server.
-// It prints tables; docs/benchmarks.md says how to read them.
+// a host with many deploy items, and the memory of idle ones, with hosts as processes of their own on a real API
+// server. It prints tables; docs/benchmarks.md says how to read them.
 package main
 
 import (

@@ -45,7 +45,8 @@ func TestLandscapersKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := testenv.StartReplica(ctx, c, testenv.HostOptions{
-		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "mock"), Config: writeConfig(t, anyConfig), PodNamespace: namespace, PodName: "pergola-0",
+		Binary: binaries + "/pergola", PluginDir: pluginDir(t, "mock"), Config: writeConfig(t, anyConfig),
+		PodNamespace: namespace, PodName: "pergola-0",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestLandscapersKinds(t *testing.T) {
 		if err := landscaper.Get(ctx, client.ObjectKeyFromObject(item), item); err != nil {
 			return "", err
 		}
-		if item.Status.JobIDFinished == item.Status.JobID && item.Status.Phase == v1alpha1.DeployItemPhaseSucceeded {
+		if item.Status.JobIDFinished == item.Status.JobID && item.Status.Phase == succeeded {
 			return "", nil
 		}
 		return describe(item), nil

@@ -71,13 +71,13 @@ func TestRogue(t *testing.T) {
 	s.checkPanic(read(t, items["rogue-that-panics"]), "rogue-that-panics")
 	s.gone(s.logged("rogue-that-forks", "child"))
 	item := waitFinished(t, items[lingers], jobs[lingers])
-	if item.Status.Phase != v1alpha1.DeployItemPhaseFailed || item.Status.LastError.Reason != "ProgressingTimeout" {
+	if item.Status.Phase != failed || item.Status.LastError.Reason != "ProgressingTimeout" {
 		t.Errorf("expected the job to take too long, but found %s", describe(item))
 	}
 	for do, harmless := range sayings {
 		waitFor(t, items[do], "answered", func(i *v1alpha1.DeployItem) bool {
 			if harmless {
-				return i.Status.Phase == v1alpha1.DeployItemPhaseSucceeded
+				return i.Status.Phase == succeeded
 			}
 			last := i.Status.LastError
 			return last != nil && last.Reason == "PluginProtocolError" && i.Status.JobIDFinished != jobs[do]

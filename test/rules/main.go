@@ -36,7 +36,7 @@ func run(root, ran string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, page), content, 0o644) //nolint:gosec // a page for everyone
+	return os.WriteFile(filepath.Join(root, page), content, 0o644)
 }
 
 // joined returns an error with a line for each problem.

@@ -34,7 +34,8 @@ func checkRan(rules []rule, output io.Reader) error {
 	var problems []string
 	for _, r := range rules {
 		if !ran[r.dir+" "+r.name()] && !skipped[r.dir+" "+r.test] {
-			problems = append(problems, fmt.Sprintf("%s: %s %s did not run, for the rule: %s", r.line, r.dir, r.name(), r.sentence))
+			text := fmt.Sprintf("%s: %s %s did not run, for the rule: %s", r.line, r.dir, r.name(), r.sentence)
+			problems = append(problems, text)
 		}
 	}
 	return joined(problems)
