@@ -15,9 +15,9 @@ import (
 )
 
 // example reads a deploy item from test/examples, as a Landscaper would create it in the namespace.
-func example(t *testing.T, namespace string, path ...string) *v1alpha1.DeployItem {
+func example(t *testing.T, namespace, name string) *v1alpha1.DeployItem {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(append([]string{testenv.Root(), "test", "examples"}, path...)...))
+	content, err := os.ReadFile(filepath.Join(testenv.Root(), "test", "examples", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 	create(t, bare)
 	startReadyHost(t, testenv.HostOptions{PluginDir: pluginDir(t, "manifest")})
 
-	item := carryOut(t, example(t, namespace, "seeds", "contract.yaml"), succeeded)
+	item := carryOut(t, example(t, namespace, "contract.yaml"), succeeded)
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "foo"}, &corev1.Namespace{}); err != nil {
 		t.Errorf("the namespace that the item describes: %v", err)
 	}
