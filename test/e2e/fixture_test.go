@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
@@ -134,16 +133,9 @@ func withTarget(item *v1alpha1.DeployItem, target string) *v1alpha1.DeployItem {
 // setJob sets a new job as a Landscaper does, and returns it.
 func setJob(t *testing.T, item *v1alpha1.DeployItem) string {
 	t.Helper()
-	jobID, now := uuid.NewString(), v1alpha1.Now()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"jobID": jobID, "jobIDGenerationTime": now, "observedGeneration": item.Status.ObservedGeneration,
-		"transitionTimes": map[string]any{"triggerTime": now, "initTime": nil, "finishedTime": nil},
-	}})
+	jobID, err := testenv.SetJob(t.Context(), admin, item)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := admin.Status().Patch(t.Context(), item, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		t.Fatalf("set job: %v", err)
 	}
 	return jobID
 }
@@ -176,14 +168,7 @@ func waitFor(
 	return fresh
 }
 
-func describe(item *v1alpha1.DeployItem) string {
-	s := item.Status
-	text := fmt.Sprintf("phase %q, jobID %q, jobIDFinished %q", s.Phase, s.JobID, s.JobIDFinished)
-	if s.LastError != nil {
-		text += fmt.Sprintf(", last error %s: %s", s.LastError.Reason, s.LastError.Message)
-	}
-	return text
-}
+func describe(item *v1alpha1.DeployItem) string { return testenv.Describe(item) }
 
 // waitFinished waits until the job is finished and returns the item.
 func waitFinished(t *testing.T, item *v1alpha1.DeployItem, jobID string) *v1alpha1.DeployItem {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pergola-deploy/pergola/sdk/api/landscaper/v1alpha1"
+	"github.com/pergola-deploy/pergola/test/testenv"
 )
 
 // What somebody else does to an item.
@@ -159,16 +158,8 @@ func checkUntouched(t *testing.T, before *v1alpha1.DeployItem) {
 
 func exports(t *testing.T, item *v1alpha1.DeployItem) map[string]any {
 	t.Helper()
-	ref := item.Status.ExportReference
-	if ref == nil {
-		t.Fatalf("the item has no export reference: %s", describe(item))
-	}
-	secret := &corev1.Secret{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
-		t.Fatal(err)
-	}
-	var values map[string]any
-	if err := json.Unmarshal(secret.Data["config"], &values); err != nil {
+	values, err := testenv.Exports(t.Context(), admin, item)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return values
