@@ -39,7 +39,7 @@ func (r rule) name() string {
 const mark = "Rule ("
 
 // comment splits the text of a comment into page, section, an explicit test, and the sentence.
-var comment = regexp.MustCompile(`^Rule \(([\w-]+\.md)#([\w-]+)(?:, (\w+)(?:/(\S+))?)?\): (.+\.)$`)
+var comment = regexp.MustCompile(`^Rule \(([\w-]+\.md)#([\w-]+)(?:, (\w*)(?:/(\S+))?)?\): (.+\.)$`)
 
 // findRules returns the rules of all tests, by package, file and place in the file.
 func findRules(root string) (rules []rule, err error) {
@@ -87,7 +87,7 @@ func rulesOf(path string, content []byte) (rules []rule, problems []string, err 
 			line := files.Position(group.Pos()).String()
 			r, err := parseRule(text)
 			if err == nil && r.test == "" {
-				r.test, r.subtest, err = testOf(file, group)
+				r.test, r.subtest, err = testOf(file, group, r.subtest)
 			}
 			if err != nil {
 				problems = append(problems, fmt.Sprintf("%s: %v, for %s", line, err, text))
@@ -129,9 +129,9 @@ func parseRule(text string) (rule, error) {
 	return rule{page: parts[1], section: parts[2], test: parts[3], subtest: parts[4], sentence: parts[5]}, nil
 }
 
-// testOf returns the function with the comment as its documentation, or the function and the subtest with the next
-// text after the comment as its name.
-func testOf(file *ast.File, group *ast.CommentGroup) (test, subtest string, err error) {
+// testOf returns the function with the comment, and its subtest: the named one, or in the function the one with the
+// next text after the comment as its name.
+func testOf(file *ast.File, group *ast.CommentGroup, named string) (test, subtest string, err error) {
 	for _, declaration := range file.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
 		if !ok || function.Body == nil {
@@ -145,8 +145,8 @@ func testOf(file *ast.File, group *ast.CommentGroup) (test, subtest string, err 
 		switch {
 		case !strings.HasPrefix(test, "Test") && !strings.HasPrefix(test, "Fuzz"):
 			return "", "", fmt.Errorf("%s is no test; name the test in the comment", test)
-		case !inBody:
-			return test, "", nil
+		case named != "" || !inBody:
+			return test, named, nil
 		}
 		subtest = nextText(function.Body, group.End())
 		if subtest == "" {

@@ -12,6 +12,7 @@ import (
 const tests = `package shop
 
 // TestSell sells.
+// Rule (manifest.md#shop, /thorns): A thorn is free.
 // Rule (manifest.md#shop): A rose
 // has a price.
 //
@@ -74,6 +75,7 @@ func TestPage(t *testing.T) {
 
 | rule | test |
 |---|---|
+| A thorn is free. | ` + "`host/shop TestSell/thorns`" + ` |
 | A rose has a price. | ` + "`host/shop TestSell`" + ` |
 | Two roses have two prices. | ` + "`host/shop TestSell/two_roses`" + ` |
 `
@@ -109,9 +111,11 @@ func TestRan(t *testing.T) {
 	event := func(action, test string) string {
 		return `{"Action":"` + action + `","Package":"` + module + `host/shop","Test":"` + test + `"}` + "\n"
 	}
-	all := event("run", "TestSell") + event("run", "TestSell/two_roses") + event("run", "TestSell/in_vain")
+	all := event("run", "TestSell") + event("run", "TestSell/thorns") + event("run", "TestSell/two_roses") +
+		event("run", "TestSell/in_vain")
 	for name, tc := range map[string]struct{ output, want string }{
 		"all":      {all, ""},
+		"parts":    {strings.Replace(all, "thorns", "thorns/a", 1), ""},
 		"skipped":  {event("run", "TestSell") + event("skip", "TestSell"), ""},
 		"one less": {strings.Replace(all, "in_vain", "x", 1), "TestSell/in_vain did not run"},
 		"nothing":  {"", "TestSell/two_roses did not run"},
