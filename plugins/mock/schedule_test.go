@@ -101,7 +101,7 @@ func TestScheduleFailsNoJob(t *testing.T) {
 			}
 			var got []string
 			for _, m := range result.Messages {
-				if m.Event != nil && m.Event.Warning && m.Event.Reason == eventSchedule {
+				if m.Event != nil && m.Event.Warning && m.Event.Reason == reasonSchedule {
 					got = append(got, m.Event.Message)
 				}
 			}
