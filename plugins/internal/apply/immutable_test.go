@@ -11,6 +11,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk/api/managedresource"
 )
 
+// Rule (manifest.md#immutable-fields): An object is recreated only for an immutable field, not for a refusal because of
+// its state.
 func TestMayBeImmutable(t *testing.T) {
 	t.Parallel()
 	i := planned(of("v1", "A", fields{"spec": fields{

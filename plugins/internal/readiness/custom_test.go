@@ -114,6 +114,7 @@ func ofConfigMaps(requirements string, names ...string) string {
 
 const fooIsBar = `{"jsonPath":".data.foo","operator":"=","values":[{"value":"bar"}]}`
 
+// Rule (manifest.md#readiness): A custom check by `resourceSelector` looks at the named objects.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,6 +162,7 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#readiness): A custom check by labels needs at least one object, and holds for all of them.
 func TestLabelSelector(t *testing.T) {
 	t.Parallel()
 	w, other := newWorld(t), newWorld(t)
@@ -244,6 +246,7 @@ func TestErrorsHideNothing(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#readiness): `targetName` has a check look at another Target.
 func TestOtherTarget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -296,6 +299,7 @@ func TestDisabledCheck(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#secrets): Readiness checks show no values of Secrets.
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -324,6 +328,7 @@ func TestEndOfContext(t *testing.T) {
 }
 
 // TestClaimForFirstConsumer: a claim that nobody asks for yet is ready if its class waits for that.
+// Rule (manifest.md#readiness): A claim without a consumer is ready if its storage class waits for the first one.
 func TestClaimForFirstConsumer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -357,6 +362,11 @@ func TestClaimForFirstConsumer(t *testing.T) {
 
 // TestRequirements: what each operator accepts, and what is said of what it does not. Which values are equal is in the
 // tests of package jsonpath.
+// Rule (manifest.md#readiness): A missing value meets only `!`.
+// Rule (manifest.md#readiness): A `null` value counts as missing.
+// Rule (manifest.md#readiness): All values of a path must meet a requirement.
+// Rule (manifest.md#readiness): `in` accepts one of its values.
+// Rule (manifest.md#readiness): `notin` accepts none of its values.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
 	o := newObject(t, "example.org/v1 Thing", "", `{"n":1,"list":[1,2],"null":null,"some":[1,null],"long":"`+strings.Repeat("x", 200)+`","big":9007199254740993}`, "")

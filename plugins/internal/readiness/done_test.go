@@ -8,6 +8,8 @@ import (
 	"github.com/pergola-deploy/pergola/plugins/internal/readiness"
 )
 
+// Rule (manifest.md#objects-that-delete-themselves): Whether an object has completed is seen in its condition or its
+// phase.
 func TestIsComplete(t *testing.T) {
 	t.Parallel()
 	conditions := func(kind, status string) map[string]any {

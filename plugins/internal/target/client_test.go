@@ -222,6 +222,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// Rule (SECURITY.md#secrets): Errors about a kubeconfig hold no secret.
 func TestBadKubeconfigIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	proxied := strings.Replace(string(kubeconfigFor("https://example.org")), `"server"`, `"proxy-url":"ftp://me:hunter2@example.org","server"`, 1)

@@ -14,6 +14,7 @@ import (
 
 // TestPermission: a request that may change something asks first, and is not sent if that fails; one that reads does not
 // ask.
+// Rule (plugin-authors.md#options): A request to a target waits for the pick-up if it may change something.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{}

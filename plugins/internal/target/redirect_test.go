@@ -9,6 +9,7 @@ import (
 )
 
 // TestRedirects: whoever answers for a target does not get its credentials sent to somebody else.
+// Rule (SECURITY.md#owners-of-target-clusters): Credentials of a Target go nowhere but to its server.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	elsewhere := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

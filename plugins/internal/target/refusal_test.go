@@ -71,6 +71,7 @@ type opaque struct {
 }
 
 // TestFieldErrors: an error about fields tells the field, the kind of error and the explanation, once.
+// Rule (SECURITY.md#secrets): An API server's error about a field shows field and explanation, and not the value.
 func TestFieldErrors(t *testing.T) {
 	t.Parallel()
 	at := field.NewPath("spec").Child("template")
@@ -121,6 +122,7 @@ func TestFieldErrors(t *testing.T) {
 }
 
 // TestRefusals: what is said in other ways is told in the words of who says it, without what they quote.
+// Rule (SECURITY.md#secrets): Errors of API servers and webhooks quote no object.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const denied = `admission webhook "w.example.org" denied the request: `

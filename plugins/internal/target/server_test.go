@@ -166,6 +166,7 @@ func boundedClient(t *testing.T, wait time.Duration, answer http.HandlerFunc) *C
 }
 
 // TestTargetThatAsksToWait: nobody sleeps in a request. The error says how long the target wants to be left alone.
+// Rule (host-configuration.md#workers): A target with `Retry-After` holds no worker, and the wait is the item's.
 func TestTargetThatAsksToWait(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
@@ -189,6 +190,7 @@ func TestTargetThatAsksToWait(t *testing.T) {
 }
 
 // TestTargetThatAsksToWaitUntil: a date says the same as seconds do.
+// Rule (host-configuration.md#workers): `Retry-After` may also be a date.
 func TestTargetThatAsksToWaitUntil(t *testing.T) {
 	t.Parallel()
 	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
@@ -234,6 +236,7 @@ func TestShortPause(t *testing.T) {
 }
 
 // TestLargeAnswer: a body has an end, also one that was packed.
+// Rule (manifest.md#for-operators): An answer of a target has a largest size.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	client := boundedClient(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
@@ -253,6 +256,7 @@ func TestLargeAnswer(t *testing.T) {
 }
 
 // TestSlowBody: an answer that begins and does not go on is none.
+// Rule (manifest.md#for-operators): An answer of a target ends in time.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	client := boundedClient(t, time.Second, func(w http.ResponseWriter, r *http.Request) {
@@ -273,6 +277,7 @@ func TestSlowBody(t *testing.T) {
 }
 
 // TestBreaker: once a target has not answered a request of a call, none of the other requests of the call waits.
+// Rule (manifest.md#for-operators): A silent target costs a call one timeout.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

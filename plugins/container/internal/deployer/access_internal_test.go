@@ -20,9 +20,11 @@ func TestRejections(t *testing.T) {
 		err    error
 		want   bool
 	}{
+		// Rule (container.md#jobs-and-errors): A Pod rejected as invalid fails the job.
 		{"it is not valid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "shop", nil), true},
 		{"it cannot be read", apierrors.NewBadRequest("no Pod"), true},
 		{"it is too large", apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		// Rule (container.md#jobs-and-errors): A Pod above a quota is tried again.
 		{"a quota may have room later", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "shop", errors.New("exceeded quota")), false},
 		{"it may be busy", apierrors.NewTooManyRequests("later", 1), false},
 		{"it cannot be reached", errors.New("connection refused"), false},

@@ -45,6 +45,8 @@ func TestProblems(t *testing.T) {
 				"tolerations": []any{tree{"operator": "Exists"}}, "serviceAccountName": "b",
 			}),
 		},
+		// Rule (container.md#provider-configuration): All errors in a configuration of the container deployer are
+		// reported at once.
 		"all at once": {
 			reason: "nobody wants to find one mistake after the other",
 			config: tree{
@@ -85,6 +87,7 @@ func TestProblems(t *testing.T) {
 		},
 		"no YAML": {reason: "what stands in a file is not quoted", config: configOf(inline("a: {hunter2")), want: []string{"blueprint.inline.filesystem: Invalid value: expected a file system as an object, or as a text"}},
 
+		// Rule (container.md#provider-configuration): `serviceAccountName` must be in the operator's list.
 		"account":       {reason: "the allowed ones are named", config: configOf(tree{"serviceAccountName": "c"}), change: allowing("a", "b"), want: []string{`serviceAccountName: Invalid value: "c": the operator allows a, b (serviceAccounts in`}},
 		"on the target": {reason: "that is for whom the target belongs to", config: configOf(tree{"serviceAccountName": "c", "runOnTarget": tree{"namespace": "a"}})},
 		"namespace":     {reason: "it is required", config: configOf(tree{"runOnTarget": tree{}}), want: []string{`runOnTarget.namespace: Invalid value: "": expected the name of a namespace: `}},

@@ -42,6 +42,7 @@ func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	schematest.MustAccept(t, settingsSchema, map[string]schematest.Accepted[settings]{
+		// Rule (container.md#for-operators): An empty ContainerConfiguration means the defaults.
 		"nothing": {Reason: "an operator who says nothing gets the defaults", Want: settingsWith()},
 		"head":    {Reason: "a document may leave everything out", Document: head, Want: settingsWith()},
 		"everything": {
@@ -90,6 +91,7 @@ garbageCollection: {disable: true}
 func TestLoadReports(t *testing.T) {
 	t.Parallel()
 	schematest.MustRefuse(t, settingsSchema, map[string]schematest.Refused{
+		// Rule (container.md#for-operators): All errors in a ContainerConfiguration are reported at once.
 		"all at once": {
 			Reason: "nobody wants to find one mistake after the other",
 			Document: `

@@ -13,6 +13,7 @@ import (
 )
 
 // TestRights: who takes over the wait container can write what it would have written, and read nothing.
+// Rule (container.md#credentials-in-the-pod): `wait` can write its results and read nothing.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	i := shop()

@@ -45,6 +45,7 @@ func containers(pod *corev1.Pod) []corev1.Container {
 }
 
 // TestPod has what does not stand in a container.
+// Rule (container.md#contract-with-the-image): The image runs as user 1000, group 3000, fsGroup 2000.
 func TestPod(t *testing.T) {
 	t.Parallel()
 	uid, gid, volumes, grace, deadline, yes, no := int64(1000), int64(3000), int64(2000), int64(300), int64(90), true, false
@@ -127,6 +128,7 @@ func TestContainers(t *testing.T) {
 }
 
 // TestEnvironment: images of Landscaper's users read these variables.
+// Rule (container.md#contract-with-the-image): The image has the variables of Landscaper's contract.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	i := shop()
@@ -176,10 +178,12 @@ func TestMounts(t *testing.T) {
 		template *Template
 		want     map[string][]string
 	}{
+		// Rule (container.md#credentials-in-the-pod): `main` has no token.
 		"plain": {
 			reason: "main needs no access to a cluster", template: template(),
 			want: map[string][]string{"init": {shared, input, trust}, "wait": {shared, access}, "main": {shared}},
 		},
+		// Rule (container.md#credentials-in-the-pod): `main` has a token only with `serviceAccountName`.
 		"account": {
 			reason: "whoever has chosen an account has chosen it for main", template: template(withAccount),
 			want: map[string][]string{"init": {shared, input, trust}, "wait": {shared, access}, "main": {shared, token}},

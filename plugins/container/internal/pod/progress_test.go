@@ -133,7 +133,8 @@ func TestWaiting(t *testing.T) {
 		hindered   bool
 		outliving  []string
 	}{
-		"new":           {reason: "nobody has looked at it", pod: podThat(withoutNode("")), want: "Pod runs/shop to get a node"},
+		"new": {reason: "nobody has looked at it", pod: podThat(withoutNode("")), want: "Pod runs/shop to get a node"},
+		// Rule (container.md#jobs-and-errors): The condition shows the reason of a waiting Pod.
 		"unschedulable": {reason: "the scheduler says why", pod: podThat(withoutNode("0/3 nodes are available")), want: "Pod runs/shop to get a node: 0/3 nodes are available"},
 		"init":          {reason: "main comes last", pod: podThat(phase(corev1.PodPending), running(layout.InitContainer)), want: "container main of Pod runs/shop to start"},
 		"main runs": {
@@ -160,6 +161,7 @@ func TestWaiting(t *testing.T) {
 			want:      "exports and state of Pod runs/shop to be uploaded; beside its container main, which has ended, these have not: proxy",
 			outliving: []string{"proxy"},
 		},
+		// Rule (container.md#jobs-and-errors): The end of `main` ends a run, also if a container beside it goes on.
 		"another one goes on and on": {
 			reason: "nothing is uploaded before it ends", after: 10 * time.Second,
 			pod:       podThat(running(layout.WaitContainer), ended(layout.MainContainer, 0, "Completed", ""), finishedAt(began), beside("proxy")),
@@ -176,6 +178,7 @@ func TestWaiting(t *testing.T) {
 			reason: "its state is not there yet", pod: podThat(running(layout.WaitContainer), ended(layout.MainContainer, 1, "Error", "")),
 			want: "exports and state of Pod runs/shop to be uploaded",
 		},
+		// Rule (container.md#jobs-and-errors): A failing image pull ends the job only after some time.
 		"pull fails at first": {
 			reason: "registries fail now and then", pod: podThat(phase(corev1.PodPending), waits(layout.MainContainer, "ErrImagePull", "503")), after: 59 * time.Second,
 			want: "container main of Pod runs/shop to start: ErrImagePull: 503", checkAgain: patience, hindered: true,

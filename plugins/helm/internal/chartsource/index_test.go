@@ -121,6 +121,7 @@ func TestParseIndex(t *testing.T) {
 	}
 }
 
+// Rule (helm.md#charts): A version range picks the newest matching version.
 func TestPick(t *testing.T) {
 	t.Parallel()
 	vs, err := parseIndex([]byte(usual), "shop")

@@ -177,6 +177,7 @@ func TestRepairOfAnInstallationWithHook(t *testing.T) {
 }
 
 // TestRenderWithoutRelease: there are no revisions, and templates see an installation each time.
+// Rule (helm.md#without-a-release): Templates see an installation, with `.Release.IsInstall`.
 func TestRenderWithoutRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -205,6 +206,8 @@ func TestDiffOfAnUpgrade(t *testing.T) {
 
 // TestChartThatRendersAnewEachTime: with an HTTP hook the objects are others in each call, and the job makes one
 // revision all the same.
+// Rule (helm.md#unchanged-releases-and-drift): A chart with other objects each time gets one revision per job with an
+// HTTP hook.
 func TestChartThatRendersAnewEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -226,6 +229,7 @@ func TestChartThatRendersAnewEachTime(t *testing.T) {
 }
 
 // TestChildrenOfAChartWithHooks: Helm creates the objects of its own hooks, which an HTTP hook does not see then.
+// Rule (helm.md#http-hooks): An HTTP hook does not get the hooks of a chart.
 func TestChildrenOfAChartWithHooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

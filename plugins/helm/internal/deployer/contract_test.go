@@ -24,6 +24,7 @@ func TestCapabilities(t *testing.T) {
 
 // TestHooksOfTheChart: with a release Helm runs them, and the progress says which. Their order and what becomes of them
 // are in the tests of package helm3.
+// Rule (helm.md#releases): Helm runs the hooks of a chart, and the progress names them.
 func TestHooksOfTheChart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -49,6 +50,7 @@ func TestHooksOfTheChart(t *testing.T) {
 }
 
 // TestHooksWithoutARelease: those of an installation are ordinary objects, and others are not created.
+// Rule (helm.md#without-a-release): Hooks of an installation are ordinary objects, and other hooks are ignored.
 func TestHooksWithoutARelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,6 +20,7 @@ import (
 
 // TestDeletionAfterACrash deletes an item whose release was never finished. Helm itself refuses to uninstall what is in
 // progress.
+// Rule (helm.md#recovery): A deletion after a crash removes a release that was never finished.
 func TestDeletionAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, deployed := range map[string]bool{"in the installation": false, "in an upgrade": true} {
@@ -44,6 +45,8 @@ func TestDeletionAfterACrash(t *testing.T) {
 
 // A hook holds a deletion up in several ways. Each error names the way out, which counts when it is set meanwhile, and
 // the deletion goes on when its cause is gone: in the same job, unless the error has a code.
+// Rule (helm.md#recovery): A deletion held up by a hook goes on without the cause, and says how it goes on without
+// hooks.
 func TestDeletionThatAHookHoldsUp(t *testing.T) {
 	t.Parallel()
 	timedOut := []landscaper.ErrorCode{landscaper.ErrorTimeout}
@@ -73,6 +76,8 @@ func TestDeletionThatAHookHoldsUp(t *testing.T) {
 			codes: timedOut, says: "not gone within 1s",
 			mend: func(w *world) { w.Patch(configMaps, "last", `{"metadata":{"finalizers":null}}`) },
 		},
+		// Rule (helm.md#helm-options): `disableHooks` uninstalls without hooks, also while a hook holds the deletion
+		// up.
 		"kind that is not served": {kind: "Nothing", says: `no matches for kind "Nothing"`},
 	} {
 		t.Run(name, func(t *testing.T) {

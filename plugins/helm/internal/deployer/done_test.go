@@ -60,6 +60,7 @@ func startJobOfHook(item *landscaper.DeployItem) {
 // TestJobWithTTLRunsOnce: a Job that has deleted itself leads to no other one, and to no revision, in the same job of
 // the item and in those of a schedule. The rule is that of the manifest deployer; this is for what is the same with a
 // release and without.
+// Rule (helm.md#unchanged-releases-and-drift): A Job with a TTL in a release leads to no revision.
 func TestJobWithTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, mode object) {

@@ -49,6 +49,7 @@ var unready = object{"readinessChecks": object{"disableDefault": true}}
 // neither compared nor written.
 func TestFieldsOfOthers(t *testing.T) {
 	t.Parallel()
+	// Rule (helm.md#unchanged-releases-and-drift): Upgrades of releases leave fields of other clients.
 	for name, release := range map[string]bool{"with a release": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +106,7 @@ func (w *world) mustNotRepair(item *landscaper.DeployItem) {
 }
 
 // TestRefusedRepair: what the target refuses to repair is drift with the reason, and neither a revision nor a failure.
+// Rule (helm.md#unchanged-releases-and-drift): A refused repair makes no revision of a release.
 func TestRefusedRepair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

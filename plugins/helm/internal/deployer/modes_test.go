@@ -78,6 +78,7 @@ func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 }
 
 // TestExports reads values of the chart and of an object.
+// Rule (helm.md#readiness-and-exports): Exports are read from values of the chart and from objects.
 func TestExports(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
@@ -104,6 +105,7 @@ func TestExports(t *testing.T) {
 }
 
 // TestChildren: objects that a HTTP hook has changed are deployed in the place of those of the chart.
+// Rule (helm.md#http-hooks): The objects of an HTTP hook become part of the revision.
 func TestChildren(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
@@ -149,6 +151,7 @@ func TestChildren(t *testing.T) {
 }
 
 // TestDiff tells what a job would do, and changes nothing.
+// Rule (helm.md#the-helm-deployer): `items diff` compares the deployed revision with the next one, and changes nothing.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]object{"with a release": {}, "without": withoutRelease} {
@@ -185,6 +188,7 @@ func (w *world) mustChange(item *landscaper.DeployItem, want ...string) {
 }
 
 // TestModeIsKept: an item does not go from releases to objects or back.
+// Rule (helm.md#without-a-release): `helmDeployment` of an existing item cannot be changed.
 func TestModeIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -203,6 +207,7 @@ func TestModeIsKept(t *testing.T) {
 
 // TestOtherRelease: an item whose release gets another name leaves nothing of the one before. The difference says that
 // it is uninstalled.
+// Rule (helm.md#releases): With another name the old release is uninstalled first.
 func TestOtherRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,6 +225,7 @@ func TestOtherRelease(t *testing.T) {
 }
 
 // TestReleaseOfAnotherItem: two items do not fight over one release.
+// Rule (helm.md#releases): An item does not take the release of another item.
 func TestReleaseOfAnotherItem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

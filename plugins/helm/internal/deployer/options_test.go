@@ -22,6 +22,7 @@ func options(operation string, options object) object {
 }
 
 // TestOptionsReachHelm: each option is Helm's in the operation that it was set for, and in no other.
+// Rule (helm.md#helm-options): An option holds for its operation and for no other.
 func TestOptionsReachHelm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,11 +63,14 @@ func TestTimeoutIsBounded(t *testing.T) {
 		timeout any
 		atMost  time.Duration
 	}{
-		"none":     {reason: "the item's is the default", atMost: time.Minute},
+		"none": {reason: "the item's is the default", atMost: time.Minute},
+		// Rule (helm.md#helm-options): A `timeout` of `0` means the time of the item.
 		"zero":     {reason: "this is no timeout either", timeout: "0", atMost: time.Minute},
 		"\"none\"": {reason: "nor is this", timeout: "none", atMost: time.Minute},
-		"shorter":  {reason: "it counts", timeout: "5s", atMost: 5 * time.Second},
-		"longer":   {reason: "the item has no more", timeout: "1h", atMost: time.Minute},
+		// Rule (helm.md#helm-options): A `timeout` limits each wait of Helm.
+		"shorter": {reason: "it counts", timeout: "5s", atMost: 5 * time.Second},
+		// Rule (helm.md#helm-options): A wait of Helm has at most the time of the item.
+		"longer": {reason: "the item has no more", timeout: "1h", atMost: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +93,7 @@ func TestTimeoutIsBounded(t *testing.T) {
 }
 
 // TestTimeoutOfAHook: the option ends the wait for a hook that hangs, long before the item's time is up.
+// Rule (helm.md#helm-options): A `timeout` ends the wait for a hook.
 func TestTimeoutOfAHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,6 +117,7 @@ func TestAtomic(t *testing.T) {
 		installs, says   string
 		greets           any
 	}{
+		// Rule (helm.md#helm-options): `atomic` uninstalls a failed installation and rolls back a failed upgrade.
 		"atomic": {
 			reason: "as if nothing had been tried", atomic: true,
 			install: nil, installs: "has been uninstalled due to atomic being set",
@@ -159,6 +165,7 @@ func TestAtomic(t *testing.T) {
 // TestWait: with the option Helm waits, and says what for when its time is up. Without it no process is held meanwhile.
 func TestWait(t *testing.T) {
 	t.Parallel()
+	// Rule (helm.md#helm-options): With `wait` Helm waits until objects are ready.
 	t.Run("by Helm", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -167,6 +174,8 @@ func TestWait(t *testing.T) {
 		w.mustHave("1 failed")
 		w.MustDelete(item)
 	})
+	// Rule (helm.md#helm-options): The error of a wait of Helm names the objects not ready, and no other line of its
+	// log.
 	t.Run("last state", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -179,6 +188,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 		w.MustFail(w.Do(plugintest.Reconcile, item), []landscaper.ErrorCode{landscaper.ErrorTimeout},
 			"context deadline exceeded: PersistentVolumeClaim is not bound: "+w.Namespace+"/data")
 	})
+	// Rule (helm.md#helm-options): Without `wait` the deployer waits after Helm has finished.
 	t.Run("by the deployer", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
@@ -193,6 +203,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 }
 
 // TestWaitForTheEnd: an object with a finalizer is waited for, by Helm or by the deployer.
+// Rule (helm.md#deletion): A deletion waits until the objects are gone.
 func TestWaitForTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -228,6 +239,7 @@ func TestTakeOwnership(t *testing.T) {
 		reason string
 		others func(w *world)
 	}{
+		// Rule (helm.md#helm-options): Without `takeOwnership` an object of no release is an error.
 		"nobody's": {reason: "somebody has made it by hand", others: func(w *world) {
 			o := &unstructured.Unstructured{Object: object{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "shop-plain-greeting"}, "data": object{"greeting": "mine"},
@@ -236,6 +248,7 @@ func TestTakeOwnership(t *testing.T) {
 				w.Fatal(err)
 			}
 		}},
+		// Rule (helm.md#helm-options): Without `takeOwnership` an object of another release is an error.
 		"of another release": {reason: "another item deploys it", others: func(w *world) {
 			static := charts.File("templates/static.yaml", `apiVersion: v1
 kind: ConfigMap
@@ -263,6 +276,7 @@ data: {greeting: mine}
 }
 
 // TestHistoryIsBounded keeps as many revisions as the operator allows.
+// Rule (helm.md#for-operators): `maxHistory` limits the revisions of a release.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -277,6 +291,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 // TestForce: objects are replaced, with what others have put into them.
+// Rule (helm.md#helm-options): `force` replaces objects, and fields of other clients are lost.
 func TestForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,6 +15,7 @@ import (
 )
 
 // TestRelease takes a release through its life.
+// Rule (helm.md#deletion): A release is uninstalled with its history.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -80,10 +81,14 @@ func TestDrift(t *testing.T) {
 		reason, foreseen string
 		change           func(w *world)
 	}{
+		// Rule (helm.md#unchanged-releases-and-drift): A changed object of a release is repaired by a new revision, and
+		// reported.
 		"changed": {
 			reason: "a field that the chart sets", foreseen: "update ConfigMap %s/shop-plain-greeting",
 			change: func(w *world) { w.Patch(configMaps, "shop-plain-greeting", `{"data":{"greeting":"boo"}}`) },
 		},
+		// Rule (helm.md#unchanged-releases-and-drift): A deleted object of a release is restored by a new revision, and
+		// reported.
 		"deleted": {
 			reason: "an object of the chart", foreseen: "create ConfigMap %s/shop-plain-greeting",
 			change: func(w *world) { w.Delete(configMaps, "shop-plain-greeting") },
@@ -132,6 +137,7 @@ func (w *world) mustTellDrift(result *sdktest.Result, parts ...string) {
 
 // A name that contains a separator is a name: who owns the release, whether it is unchanged and that it is uninstalled
 // is known as with any other.
+// Rule (helm.md#releases): A release may have any name allowed by Helm, such as `release` or `a.release.v3`.
 func TestNamesWithSeparators(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"release", "helm.release", "sh.helm.release.v1", "a.release.v3"} {
@@ -158,6 +164,8 @@ func TestNamesWithSeparators(t *testing.T) {
 
 // What has the labels of a revision and is none is an error that names it, except at the end of the item: there it
 // stays, and is told.
+// Rule (helm.md#troubleshooting): A Secret with the labels of a revision and another name is an error; a deletion
+// leaves it and tells.
 func TestStrangeRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

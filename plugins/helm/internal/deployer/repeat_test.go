@@ -15,6 +15,7 @@ import (
 // TestInstallationIsRepeated: an installation that has failed is made again as a whole. Nothing is reported as a
 // success before the hooks for the installation have done their work, and nothing is left of what only the failed
 // attempt had.
+// Rule (helm.md#recovery): A failed installation is repeated as one.
 func TestInstallationIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,6 +59,7 @@ func TestInstallationIsRepeated(t *testing.T) {
 }
 
 // TestTimeToUndo: an atomic operation is undone although it has had all the time that it could have.
+// Rule (helm.md#helm-options): A part of the item's time is reserved for the undoing of an atomic operation.
 func TestTimeToUndo(t *testing.T) {
 	t.Parallel()
 	atomic := object{"helmDeploymentConfig": object{"install": object{"atomic": true}, "upgrade": object{"atomic": true}}}
@@ -91,6 +93,7 @@ func TestTimeToUndo(t *testing.T) {
 }
 
 // TestNoTimeAtAll: an item without a timeout gives Helm's waits Helm's own.
+// Rule (helm.md#helm-options): For an item without a timeout Helm waits five minutes.
 func TestNoTimeAtAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -106,6 +109,7 @@ func TestNoTimeAtAll(t *testing.T) {
 }
 
 // TestOtherReleaseCannotBeMade: a release stays as long as the one that is to take its place cannot be made.
+// Rule (helm.md#releases): The old release stays while the new one cannot be made.
 func TestOtherReleaseCannotBeMade(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,6 +14,8 @@ import (
 
 // A retry goes on at the step that failed: hooks that the job has seen succeed are not run again, what it deploys is
 // what the first attempt has rendered, and its failed attempts do not fill the history. The next job runs all hooks.
+// Rule (helm.md#recovery): A retry deploys the first rendering, runs no hook again after success, and replaces the
+// failed revision.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	for name, upgrade := range map[string]bool{"installation": false, "upgrade": true} {
@@ -62,6 +64,7 @@ data: {random: {{ randAlphaNum 9 }}}
 }
 
 // A hook whose run has failed runs again in a retry, and a warning names it and what it replaces.
+// Rule (helm.md#recovery): A warning names a repeated hook of one job, and its replaced objects, before it runs.
 func TestRetryRunsAFailedHook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -84,6 +87,7 @@ metadata:
 
 // An atomic upgrade that was undone goes on in a retry as another one does: what ran before it is done, unless the
 // rollback has hooks, which may have undone that.
+// Rule (helm.md#recovery): A retry of an undone atomic upgrade repeats no earlier hook, unless the rollback has hooks.
 func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 	t.Parallel()
 	hook := func(name, events string) charts.Option {
@@ -124,6 +128,7 @@ func TestRetryOfAnAtomicUpgrade(t *testing.T) {
 }
 
 // A deletion runs no hook again that has succeeded in the same job. The next job runs all.
+// Rule (helm.md#recovery): A deletion runs no hook again after its success in the same job.
 func TestRetryOfADeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

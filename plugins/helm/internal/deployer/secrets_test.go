@@ -8,6 +8,7 @@ import (
 )
 
 // TestSecretsInErrors: what the API server quotes of an object that it refuses may be a secret.
+// Rule (helm.md#security): Errors hide an API server's quotes of an object.
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

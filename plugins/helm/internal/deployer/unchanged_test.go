@@ -10,6 +10,7 @@ import (
 
 // TestStatusOfAnUnchangedItem: a job that finds nothing to do leaves the provider status as it was, so that the host
 // writes no event.
+// Rule (helm.md#unchanged-releases-and-drift): A job without work leaves the provider status as it was.
 func TestStatusOfAnUnchangedItem(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]object{"with a release": {}, "without": withoutRelease} {

@@ -76,7 +76,9 @@ func TestDecide(t *testing.T) {
 		want, why string
 	}{
 		{"there is nothing", "", nil, "Install 0 1 []", "there is no release"},
+		// Rule (helm.md#unchanged-releases-and-drift): An unchanged release gets no revision.
 		{"it is as it should be", "3 deployed us input", nil, "Nothing 3 3 []", "revision 3 is deployed"},
+		// Rule (helm.md#unchanged-releases-and-drift): `force-reconcile` always creates a revision.
 		{"the user asks for it", "3 deployed us input", forced, "Upgrade 3 4 []", "it is forced"},
 		{"an upgrade repairs it", "3 deployed us input", drifted,
 			"Upgrade 3 4 []", "objects of revision 3 have changed"},
@@ -123,6 +125,7 @@ func TestDecide(t *testing.T) {
 			"Install 1 2 [1]", "revision 1 is pending-install"},
 		{"of a failed atomic installation", "1 uninstalling us input", nil,
 			"Install 1 2 [1]", "revision 1 is uninstalling"},
+		// Rule (helm.md#recovery): The deployer waits for an operation of another client.
 		{"somebody may be working on it", "1 pending-install - -", nil,
 			"Wait 1 0 []",
 			"somebody else's operation on the release, whose revision 1 is pending-install; " +
@@ -131,6 +134,8 @@ func TestDecide(t *testing.T) {
 			"Wait 2 0 []", "somebody else's operation"},
 		{"by somebody else", "1 uninstalling - -", nil, "Wait 1 0 []", "somebody else's operation"},
 		{"Helm would refuse it", "1 pending-install - -", forced, "Wait 1 0 []", "somebody else's operation"},
+		// Rule (helm.md#recovery): An operation of another client counts as interrupted five minutes after its last
+		// activity.
 		{"nobody works on it any more", "1 pending-install - - old", nil,
 			"Install 1 2 [1]", "revision 1 is pending-install"},
 		{"the last moment counts", "1 pending-install - -", func(w *Want) { w.Now = until.Add(-1) },
@@ -199,21 +204,24 @@ func TestDecideRemoval(t *testing.T) {
 		claimed bool
 		want    Action
 	}{
-		"none":                    {reason: "it is gone", want: Nothing},
-		"ours":                    {reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
-		"ours, changed":           {reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
-		"ours, failed":            {reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
-		"ours, interrupted":       {reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
-		"ours, half removed":      {reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
-		"ours, uninstalled":       {reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
-		"ours, in progress":       {reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
-		"ours, stuck":             {reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		"none":              {reason: "it is gone", want: Nothing},
+		"ours":              {reason: "it goes with its item", history: []Revision{revision(1, StatusDeployed, us, input)}, want: Uninstall},
+		"ours, changed":     {reason: "whoever has upgraded it", history: []Revision{revision(2, StatusDeployed, us, "")}, want: Uninstall},
+		"ours, failed":      {reason: "so that nothing is left", history: []Revision{revision(1, StatusFailed, us, input)}, want: Uninstall},
+		"ours, interrupted": {reason: "nobody works on it", history: []Revision{revision(1, StatusPendingInstall, us, input)}, want: Uninstall},
+		// Rule (helm.md#recovery): An interrupted deletion is continued.
+		"ours, half removed": {reason: "to be continued", history: []Revision{revision(1, StatusUninstalling, us, input)}, want: Uninstall},
+		"ours, uninstalled":  {reason: "its history goes, too", history: []Revision{revision(1, StatusUninstalled, us, input)}, want: Uninstall},
+		"ours, in progress":  {reason: "somebody else works on it", history: []Revision{revision(2, StatusPendingRollback, us, "")}, want: Wait},
+		"ours, stuck":        {reason: "nobody works on it any more", history: []Revision{old(revision(2, StatusPendingRollback, us, ""))}, want: Uninstall},
+		// Rule (helm.md#deletion): A release of another item is not touched.
 		"of another":              {reason: "it goes with that item", history: []Revision{revision(1, StatusDeployed, another, input)}, claimed: true, want: Leave},
 		"of another, interrupted": {reason: "at no time", history: []Revision{old(revision(1, StatusPendingInstall, another, input))}, want: Leave},
-		"nobody's":                {reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
-		"nobody's, claimed":       {reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
-		"nobody's, in progress":   {reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
-		"nobody's, uninstalled":   {reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
+		// Rule (helm.md#deletion): A release of no item is not touched.
+		"nobody's":              {reason: "the item has not made it", history: []Revision{revision(1, StatusDeployed, "", "")}, want: Leave},
+		"nobody's, claimed":     {reason: "Landscaper has made it for the item", history: []Revision{revision(1, StatusDeployed, "", "")}, claimed: true, want: Uninstall},
+		"nobody's, in progress": {reason: "somebody works on it", history: []Revision{revision(1, StatusPendingUpgrade, "", "")}, claimed: true, want: Wait},
+		"nobody's, uninstalled": {reason: "who has kept the history wants it", history: []Revision{revision(1, StatusUninstalled, "", "")}, claimed: true, want: Nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"github.com/pergola-deploy/pergola/sdk"
 )
 
+// Rule (manifest.md#the-manifest-deployer): All errors of a configuration are reported at once, before anything is
+// changed.
 func TestBadConfigurations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,6 +13,8 @@ import (
 )
 
 // TestSavedBeforeCreated lets the provider status be refused, and then the job be cut off after each request in turn.
+// Rule (architecture.md#what-always-holds): 6. What a plugin reports as managed is in the provider status before the
+// plugin continues.
 func TestSavedBeforeCreated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -46,6 +48,7 @@ func TestSavedBeforeCreated(t *testing.T) {
 	}
 }
 
+// Rule (manifest.md#managed-resources): A failed apply forgets no managed object.
 func TestFailedApplyForgetsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -43,6 +43,7 @@ func TestWaysOutOfADeletion(t *testing.T) {
 }
 
 // TestFailedExport: a job does not succeed without its exports.
+// Rule (manifest.md#exports): A job does not succeed without its exports.
 func TestFailedExport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

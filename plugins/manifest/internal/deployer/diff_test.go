@@ -136,6 +136,7 @@ func TestDiff(t *testing.T) {
 }
 
 // TestDiffOfASecret tells that a value would change, and no value.
+// Rule (SECURITY.md#secrets): A difference of a Secret shows no values.
 func TestDiffOfASecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

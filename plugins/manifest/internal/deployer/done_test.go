@@ -97,6 +97,8 @@ func startJobOfHook(item *landscaper.DeployItem) {
 
 // TestJobWithTTLRunsOnce: a Job that is gone whenever somebody looks is created once for each job of the user, and by
 // no schedule.
+// Rule (manifest.md#objects-that-delete-themselves): An object with a TTL counts as ready when it is missing, and only
+// a new job of a user recreates it.
 func TestJobWithTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -153,6 +155,7 @@ func TestJobWithTTLRunsOnce(t *testing.T) {
 }
 
 // TestSuspended: a Job that its manifest suspends is ready; one that another client has suspended is waited for.
+// Rule (manifest.md#readiness): A Job or Deployment suspended or paused by another client is waited for.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -169,6 +172,8 @@ func TestSuspended(t *testing.T) {
 }
 
 // TestCompleteOnce: what was seen complete is not created again when it is gone, and its end is not waited for.
+// Rule (manifest.md#objects-that-delete-themselves): A completed object counts as ready when it is missing, and only a
+// new job of a user recreates it.
 func TestCompleteOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,6 +194,8 @@ func TestCompleteOnce(t *testing.T) {
 }
 
 // TestNotDone: what has failed is an error, and is created again by a schedule's job when it is gone.
+// Rule (manifest.md#objects-that-delete-themselves): A failed object counts as not completed, and a scheduled job
+// recreates it.
 func TestNotDone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

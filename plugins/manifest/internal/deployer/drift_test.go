@@ -40,6 +40,7 @@ func (w *world) mustReport(result *sdktest.Result, status landscaper.ConditionSt
 }
 
 // TestDrift follows the condition and the provider status over the calls of several jobs.
+// Rule (manifest.md#drift): Objects deleted or changed on the target are restored, and reported.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,6 +99,7 @@ func TestDrift(t *testing.T) {
 }
 
 // TestDriftOfASecret names fields and never values, neither the old nor the new ones.
+// Rule (manifest.md#drift): The condition `Drifted` names fields and never values.
 func TestDriftOfASecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,6 +120,7 @@ func TestDriftOfASecret(t *testing.T) {
 }
 
 // TestDriftOfAFailedJob: a drift that was repaired before the job failed is told beside its error.
+// Rule (manifest.md#drift): A drift repaired by a failed job is reported beside its error.
 func TestDriftOfAFailedJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -157,6 +160,7 @@ func TestUnknownFields(t *testing.T) {
 }
 
 // TestRefusedRepair: an item whose repair the target refuses has not failed, also after a refused change was taken back.
+// Rule (manifest.md#drift): A repair is also refused without a failure after a refused change was taken back.
 func TestRefusedRepair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

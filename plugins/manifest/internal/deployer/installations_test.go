@@ -25,6 +25,8 @@ func (w *world) mustBe(from, installation string) {
 // says so, and do not delete them.
 func TestInstallations(t *testing.T) {
 	t.Parallel()
+	// Rule (manifest.md#managed-resources): An item does not take, overwrite or delete objects of another installation,
+	// unless its user says so.
 	for _, strategy := range []string{"update", "patch", "apply", "merge", "mergeOverwrite"} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
@@ -68,6 +70,7 @@ func TestInstallations(t *testing.T) {
 }
 
 // TestFallbackBetweenInstallations: the policy fallback protects the objects of items of the same name elsewhere.
+// Rule (manifest.md#managed-resources): `fallback` protects objects of other installations.
 func TestFallbackBetweenInstallations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -83,6 +86,8 @@ func TestFallbackBetweenInstallations(t *testing.T) {
 
 // TestRestoredElsewhere: an item that was restored with its status on another control plane goes on with its objects,
 // and tells it.
+// Rule (manifest.md#managed-resources): An item restored with its status on another control plane goes on with its
+// objects.
 func TestRestoredElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,6 +112,7 @@ func TestRestoredElsewhere(t *testing.T) {
 }
 
 // TestMarkIsNoReasonToWrite: objects that were written before there were marks stay as they are.
+// Rule (manifest.md#managed-resources): The mark of the installation is no reason to write an object.
 func TestMarkIsNoReasonToWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

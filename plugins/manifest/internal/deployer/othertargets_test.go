@@ -13,6 +13,8 @@ import (
 )
 
 // TestTargetThatLeadsToAnotherCluster: what is on the cluster before is neither forgotten nor made anew elsewhere.
+// Rule (manifest.md#managed-resources): An item with objects fails with `TargetChanged` on another cluster, and forgets
+// nothing.
 func TestTargetThatLeadsToAnotherCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,6 +14,7 @@ import (
 )
 
 // TestAdoption takes over what Landscaper has deployed, with and without its provider status, in each of its forms.
+// Rule (manifest.md#managed-resources): Objects deployed for the item by Landscaper are taken over.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	const group = "manifest.deployer.landscaper.gardener.cloud"
@@ -100,6 +101,8 @@ func TestAdoptionOfObjectsAsTheirManifestsNameThem(t *testing.T) {
 }
 
 // TestTwoItemsManageOneObject: the last job wins, each is told, and who has lost does not delete it.
+// Rule (manifest.md#managed-resources): Of two items with one object the last job wins, and only the owner's deletion
+// deletes it.
 func TestTwoItemsManageOneObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

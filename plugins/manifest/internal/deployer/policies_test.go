@@ -12,6 +12,7 @@ import (
 // prune.
 
 // TestSettingsOfAnEntry follows the objects of a List from their creation to their deletion.
+// Rule (manifest.md#manifests): The settings of an entry hold for each object of a `List`.
 func TestSettingsOfAnEntry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,6 +61,7 @@ func TestSettingsOfAnEntry(t *testing.T) {
 }
 
 // TestPolicyOfAnOrphan takes objects out of the manifests, or sets their policy to ignore.
+// Rule (manifest.md#manifests): An object that leaves the manifests or becomes `ignore` goes or stays by its policy.
 func TestPolicyOfAnOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -50,8 +50,9 @@ func TestSchedules(t *testing.T) {
 		config object
 		want   opinion
 	}{
-		"none":       {reason: "schedules are optional", config: good, want: opinionNone},
-		"no config":  {reason: "and so is all else", want: opinionNone},
+		"none":      {reason: "schedules are optional", config: good, want: opinionNone},
+		"no config": {reason: "and so is all else", want: opinionNone},
+		// Rule (manifest.md#drift): The manifest deployer has schedules.
 		"every, due": {reason: "the interval counts from the start of the last job", config: scheduled(object{"every": "30m"}), want: opinionDue},
 		"cron":       {reason: "an interval may be given to cron, too", config: scheduled(object{"cron": "@every 1000h"}), want: opinionLater},
 		"both":       {reason: "a wrong schedule is none; the job has failed over it", config: scheduled(object{"every": "30m", "cron": "* * * * *"}), want: opinionNone},

@@ -14,6 +14,7 @@ import (
 var noRetry = []landscaper.ErrorCode{landscaper.ErrorNoRetry}
 
 // TestJobRepairsOnce: a job repairs what had changed before it, and leaves alone what changes after that.
+// Rule (manifest.md#drift): A job repairs changes from before it, and never its own objects.
 func TestJobRepairsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -48,6 +49,7 @@ func TestJobRepairsOnce(t *testing.T) {
 }
 
 // TestRetryGoesOn: a retry applies what is not applied yet, and nothing else.
+// Rule (manifest.md#drift): A retry applies the remaining objects, and nothing else.
 func TestRetryGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,6 +81,8 @@ func TestRetryGoesOn(t *testing.T) {
 // that job.
 func TestVanishedObject(t *testing.T) {
 	t.Parallel()
+	// Rule (manifest.md#objects-that-delete-themselves, /Job): An object vanished after its job has applied it fails
+	// the job, and is not created again.
 	for name, resource := range map[string]plugintest.Resource{"ConfigMap": configMaps, "Job": jobs} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +104,7 @@ func TestVanishedObject(t *testing.T) {
 }
 
 // TestPatchOnce: patchAfterDeployment is made once per job and object.
+// Rule (manifest.md#manifests): `patchAfterDeployment` is made once per job and object.
 func TestPatchOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,6 +10,8 @@ import (
 
 // TestJobWithoutStatus: the first job of an item whose provider status is lost names what else bears its label, and takes
 // only what it has applied itself for a sign that it is lost. A new item costs no request more.
+// Rule (backup.md#items-without-their-status): The first job of an item with a lost provider status names other objects
+// with its label.
 func TestJobWithoutStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -43,6 +45,8 @@ func TestJobWithoutStatus(t *testing.T) {
 
 // TestDeletionWithoutStatus: an item whose provider status is lost deletes the objects of its manifests that bear its
 // label, and tells how to find others.
+// Rule (manifest.md#deletion): A deletion without a provider status deletes labelled objects of the manifests, and
+// names its limits.
 func TestDeletionWithoutStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
